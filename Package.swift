@@ -17,7 +17,7 @@ let plan = """
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary JSON
     machines   Replication        Bytes Vocabulary Wire
-    machines   Indexing           Bytes Vocabulary
+    machines   Indexing           Bytes Vocabulary JSON
     adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
@@ -25,7 +25,8 @@ let plan = """
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
-    assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Orchestration Credentials Persistence DataService ClusterService
+    services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Persistence
+    assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire Engine Consensus Orchestration Persistence Replication SimulatedPlatform DataService ClusterService Server DivanClient
@@ -218,7 +219,14 @@ let tests: [(name: String, uses: [String])] = [
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),
-    ("IndexingTests", ["Indexing", "Bytes", "Vocabulary"]),
+    ("IndexingTests", ["Indexing", "JSON", "Bytes", "Vocabulary"]),
+    (
+        "ViewServiceTests",
+        [
+            "ViewService", "Indexing", "Persistence", "LinuxPlatform", "JSON", "Wire", "Seams",
+            "Vocabulary", "Bytes",
+        ]
+    ),
     (
         "ClusterServiceTests",
         [

@@ -14,10 +14,10 @@ import Vocabulary
 
     private func isNode(_ bytes: [UInt8], _ format: NodeFormat) -> Bool {
         do {
-            _ = try MemoryStore.node(NodeID(9_999), bytes, format)
+            _ = try MemoryStore.node(IndexNodeID(9_999), bytes, format)
             return true
         } catch {
-            if case .damaged(NodeID(9_999), _) = error { return false }
+            if case .damaged(IndexNodeID(9_999), _) = error { return false }
             Issue.record("\(error)")
             return true
         }
@@ -92,15 +92,15 @@ import Vocabulary
         let writer = PartialTableWriter()
         for child: UInt64 in 1..<20 {
             [UInt8](repeating: UInt8(child), count: Int(child)).withView {
-                writer.append(NodeID(child * 100), version: UInt32(child), $0)
+                writer.append(IndexNodeID(child * 100), version: UInt32(child), $0)
             }
         }
         let body = writer.finish().bytes
         let table = body.withView { PartialTable(body: $0) }
         #expect(table?.entries.count == 19)
-        #expect(table?.result(of: NodeID(700), version: 7, hint: 3)?.count == 7)
-        #expect(table?.result(of: NodeID(700), version: 8, hint: 6) == nil)
-        #expect(table?.result(of: NodeID(701), version: 7, hint: 6) == nil)
+        #expect(table?.result(of: IndexNodeID(700), version: 7, hint: 3)?.count == 7)
+        #expect(table?.result(of: IndexNodeID(700), version: 8, hint: 6) == nil)
+        #expect(table?.result(of: IndexNodeID(701), version: 7, hint: 6) == nil)
         for offset in body.indices {
             var flipped = body
             flipped[offset] ^= 0x10

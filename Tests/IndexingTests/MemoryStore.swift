@@ -5,22 +5,22 @@ import Vocabulary
 /// The nodes and big values of an index in memory, as the adapter of its file stores them.
 final class MemoryStore: NodeSource {
     let format: NodeFormat
-    var bodies: [NodeID: [UInt8]] = [:]
-    var bigValues: [BigValueID: [UInt8]] = [:]
+    var bodies: [IndexNodeID: [UInt8]] = [:]
+    var bigValues: [IndexValueID: [UInt8]] = [:]
     private(set) var reads = 0
 
     init(_ format: NodeFormat) {
         self.format = format
     }
 
-    func node(_ id: NodeID) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID) throws(IndexError) -> Node {
         reads += 1
         guard let body = bodies[id] else { throw .damaged(id, "missing") }
         return try MemoryStore.node(id, body, format)
     }
 
     static func node(
-        _ id: NodeID,
+        _ id: IndexNodeID,
         _ body: [UInt8],
         _ format: NodeFormat
     ) throws(IndexError) -> Node {
@@ -32,7 +32,7 @@ final class MemoryStore: NodeSource {
         return try result.get()
     }
 
-    func bigValue(_ id: BigValueID) throws(IndexError) -> [UInt8] {
+    func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
         guard let value = bigValues[id] else { throw .unreadable("big value is missing") }
         return value
     }

@@ -3,16 +3,16 @@ import Indexing
 
 /// The stored results of one reduction in memory.
 final class PartialStore: PartialSource {
-    var tables: [NodeID: [UInt8]] = [:]
+    var tables: [IndexNodeID: [UInt8]] = [:]
 
-    func partials(of node: NodeID) throws(IndexError) -> PartialTable? {
+    func partials(of node: IndexNodeID) throws(IndexError) -> PartialTable? {
         tables[node].flatMap { body in body.withUnsafeBytes { PartialTable(body: ByteView($0)) } }
     }
 
     /// Adds results to the tables of their parents, as the index's writer does.
     func store(_ computed: [ComputedPartial], _ store: MemoryStore) throws {
         for (parent, results) in Dictionary(grouping: computed, by: \.parent) {
-            var all: [NodeID: (UInt32, [UInt8])] = [:]
+            var all: [IndexNodeID: (UInt32, [UInt8])] = [:]
             if let table = try partials(of: parent) {
                 for entry in table.entries {
                     let result = table.result(of: entry.child, version: entry.version, hint: 0)

@@ -49,8 +49,8 @@ import Vocabulary
             try transaction.write(log: [8, 8])
             try transaction.add(fault)
             transaction.head.state = .ready
-            transaction.head.main = IndexRoot(node: IndexNodeID(9), height: 1)
-            transaction.head.back = IndexRoot(node: IndexNodeID(8), height: 2)
+            transaction.head.main = IndexRoot(node: IndexNodeID(9), height: 1, version: 3, rows: 4)
+            transaction.head.back = IndexRoot(node: IndexNodeID(8), height: 2, version: 3, rows: 4)
             transaction.head.nextValue = IndexValueID(5)
             let slot = try transaction.addSlot(signature: "s", kind: 200, source: "_sum")
             try transaction.write(reduction: slot.id, 9, [5])

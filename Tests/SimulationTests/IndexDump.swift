@@ -108,7 +108,7 @@ struct IndexWalk {
             let commit = transaction.head.commit.value
             try transaction.trimLog(through: IndexCommit(commit - min(commit, 5)))
         }
-        transaction.head.main = IndexRoot(node: IndexNodeID(key()), height: 1)
+        transaction.head.main = IndexRoot(node: IndexNodeID(key()), height: 1, version: 3, rows: 4)
         return try IndexDump(transaction.reads, head: transaction.head)
     }
 

@@ -235,7 +235,7 @@ package final class CustomReduce {
         isFirst: Bool,
         isLast: Bool,
         _ frame: ReduceFrame,
-        _ child: (parent: NodeID, id: NodeID, version: UInt32)?
+        _ child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
     ) throws(IndexError) {
         let low = isFirst ? bounds.low : nil
         let high = isLast ? bounds.high : nil
@@ -267,7 +267,7 @@ package final class CustomReduce {
         from low: ByteView?,
         to high: ByteView?,
         _ frame: ReduceFrame,
-        _ child: (parent: NodeID, id: NodeID, version: UInt32)?
+        _ child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
     ) throws(IndexError) {
         let place = frame.pieces.count
         var task = ReduceTask(

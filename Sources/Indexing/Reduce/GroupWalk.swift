@@ -32,7 +32,7 @@ package final class GroupWalk {
     private var pending: IndexEntry?
     private let prefix = KeyBuffer()
     /// The key at the far end of a leaf: if it is of the group, the group may go on beyond.
-    private var border: (leaf: NodeID, key: KeyBuffer)?
+    private var border: (leaf: IndexNodeID, key: KeyBuffer)?
 
     package init(_ tree: Tree, _ range: KeyRange, _ settings: Settings) {
         self.tree = tree

@@ -32,7 +32,7 @@ struct NumericFold: RangeVisitor {
     let partials: (any PartialSource)?
     var total = NumericPartial()
     /// The table of the node whose children were visited last.
-    private var table: (node: NodeID, results: PartialTable?)?
+    private var table: (node: IndexNodeID, results: PartialTable?)?
 
     init(source: any NodeSource, partials: (any PartialSource)?) {
         self.source = source

@@ -8,7 +8,7 @@ package final class NumericSlotUpdate {
     private let tree: Tree
     private let partials: any PartialSource
     /// Results of nodes whose parents are not written yet.
-    private var computed: [NodeID: (version: UInt32, partial: NumericPartial)] = [:]
+    private var computed: [IndexNodeID: (version: UInt32, partial: NumericPartial)] = [:]
     private let table = PartialTableWriter()
     private let encoded = ByteWriter()
     private let key = KeyBuffer()
@@ -25,8 +25,8 @@ package final class NumericSlotUpdate {
     /// - Throws: What the sources throw.
     package func process(
         _ writes: NodeWrites,
-        bigValues: (BigValueID) -> [UInt8]?,
-        store: (NodeID, ByteView) -> Void
+        bigValues: (IndexValueID) -> [UInt8]?,
+        store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) {
         try writes.visit { (write) throws(IndexError) in
             if write.level == 0 {
@@ -40,7 +40,7 @@ package final class NumericSlotUpdate {
 
     private func reduceLeaf(
         _ body: ByteView,
-        _ bigValues: (BigValueID) -> [UInt8]?
+        _ bigValues: (IndexValueID) -> [UInt8]?
     ) throws(IndexError) -> NumericPartial {
         var partial = NumericPartial()
         var entries = SequentialEntries(body: body, tree.kind, key: key)
@@ -59,7 +59,7 @@ package final class NumericSlotUpdate {
 
     private func processInner(
         _ write: NodeWrite,
-        _ store: (NodeID, ByteView) -> Void
+        _ store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) {
         let old = try partials.partials(of: write.id)
         var total = NumericPartial()

@@ -9,7 +9,7 @@ package import Bytes
 ///     body   children u16, then for each: number, version, length, bytes (LEB128); CRC-32C u32
 package struct PartialTable {
     package struct Entry {
-        package let child: NodeID
+        package let child: IndexNodeID
         package let version: UInt32
         let start: Int
         let count: Int
@@ -41,7 +41,7 @@ package struct PartialTable {
             _ = reader.bytes(Int(length))
             entries.append(
                 Entry(
-                    child: NodeID(child),
+                    child: IndexNodeID(child),
                     version: UInt32(version),
                     start: start,
                     count: Int(length)
@@ -54,7 +54,7 @@ package struct PartialTable {
     /// The result of a child; nil if there is none for this version.
     ///
     /// `hint` is the child's place in its node: most results are found there.
-    package func result(of child: NodeID, version: UInt32, hint: Int) -> ByteView? {
+    package func result(of child: IndexNodeID, version: UInt32, hint: Int) -> ByteView? {
         var place = hint
         if place >= entries.count || entries[place].child != child {
             place = entries.firstIndex { $0.child == child } ?? -1
@@ -79,7 +79,7 @@ package final class PartialTableWriter {
         count = 0
     }
 
-    package func append(_ child: NodeID, version: UInt32, _ result: ByteView) {
+    package func append(_ child: IndexNodeID, version: UInt32, _ result: ByteView) {
         LEB128.append(child.value, to: output)
         LEB128.append(UInt64(version), to: output)
         LEB128.append(UInt64(result.count), to: output)
@@ -100,5 +100,5 @@ package protocol PartialSource: AnyObject {
     /// The results of an inner node's children; nil if none are stored, or they are invalid.
     ///
     /// - Throws: `IndexError.unreadable` if reading failed.
-    func partials(of node: NodeID) throws(IndexError) -> PartialTable?
+    func partials(of node: IndexNodeID) throws(IndexError) -> PartialTable?
 }

@@ -62,8 +62,8 @@ package struct ReduceTask {
 
 /// A result that a custom walk computed, for the table of its parent; valid for this version.
 package struct ComputedPartial {
-    package let parent: NodeID
-    package let child: NodeID
+    package let parent: IndexNodeID
+    package let child: IndexNodeID
     package let version: UInt32
     package let result: [UInt8]
 }
@@ -72,7 +72,7 @@ package struct ComputedPartial {
 struct ReduceTarget {
     let frame: ReduceFrame
     let place: Int
-    var child: (parent: NodeID, id: NodeID, version: UInt32)?
+    var child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
 }
 
 /// Results that are reduced to one: those of a group, or of the children of a node without a stored

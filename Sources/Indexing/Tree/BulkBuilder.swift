@@ -39,7 +39,7 @@ package final class BulkBuilder {
         key: ByteView,
         vBucket: VBucketID,
         value: ByteView
-    ) -> BigValueID? {
+    ) -> IndexValueID? {
         precondition(key.count <= NodeFormat.keyBytesMax, "a key of an index is at most 20 KiB")
         let isBig = value.count > format.inlineBytesMax
         var head = SmallBytes()

@@ -2,7 +2,7 @@ internal import Bytes
 
 /// A child of an inner node, as edits and walks have it in lists.
 struct ChildRef {
-    let id: NodeID
+    let id: IndexNodeID
     var version: UInt32
     var rows: UInt64
     /// The shortest key that divides it from the child before it, in the edit's `separators`.
@@ -15,7 +15,7 @@ struct ChildRef {
     /// Whether the edit made it smaller, so that it may have to be merged.
     var hasShrunk = false
 
-    init(id: NodeID, version: UInt32, rows: UInt64) {
+    init(id: IndexNodeID, version: UInt32, rows: UInt64) {
         self.id = id
         self.version = version
         self.rows = rows

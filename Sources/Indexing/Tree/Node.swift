@@ -6,7 +6,7 @@ package import Bytes
 ///   checksum is right: invalid bytes are an error, and never reach a walk.
 /// - A node is immutable; a source may keep it and return it to several walks of one thread.
 package final class Node {
-    package let id: NodeID
+    package let id: IndexNodeID
     package let version: UInt32
     /// Rows in and below the node.
     package let rows: UInt64
@@ -24,7 +24,7 @@ package final class Node {
     /// Copies and checks `body`.
     ///
     /// - Throws: `IndexError.damaged` if the bytes are not a node of this format.
-    package init(_ id: NodeID, body: ByteView, format: NodeFormat) throws(IndexError) {
+    package init(_ id: IndexNodeID, body: ByteView, format: NodeFormat) throws(IndexError) {
         var check = NodeCheck(id: id, body: body, format: format)
         let header = try check.run()
         self.id = id
@@ -192,20 +192,20 @@ struct LeafPayload {
     func entryValue(_ base: UnsafeRawPointer) -> EntryValue {
         guard isBig else { return .inline(ByteView(start: base + value, count: length)) }
         var offset = value
-        return .big(BigValueID(Varint.read(base, &offset)), length: length)
+        return .big(IndexValueID(Varint.read(base, &offset)), length: length)
     }
 }
 
 /// The payload of a child.
 struct ChildPayload {
-    let id: NodeID
+    let id: IndexNodeID
     let version: UInt32
     let rows: UInt64
 
     @inline(__always)
     init(_ base: UnsafeRawPointer, _ payload: Int) {
         var offset = payload
-        id = NodeID(Varint.read(base, &offset))
+        id = IndexNodeID(Varint.read(base, &offset))
         version = UInt32(truncatingIfNeeded: Varint.read(base, &offset))
         rows = Varint.read(base, &offset)
     }

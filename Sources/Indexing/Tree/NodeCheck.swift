@@ -9,14 +9,14 @@ struct NodeCheck {
         let version: UInt32
     }
 
-    let id: NodeID
+    let id: IndexNodeID
     let body: ByteView
     let format: NodeFormat
     private(set) var rows: UInt64 = 0
     private(set) var entriesEnd = 0
     private(set) var restarts = 0
 
-    init(id: NodeID, body: ByteView, format: NodeFormat) {
+    init(id: IndexNodeID, body: ByteView, format: NodeFormat) {
         self.id = id
         self.body = body
         self.format = format
@@ -124,7 +124,7 @@ struct NodeCheck {
     private mutating func checkChild(_ offset: inout Int) throws(IndexError) {
         let base = body.start
         guard let child = Varint.read(base, &offset, before: entriesEnd), child > 0,
-            NodeID(UInt64(child)) != id,
+            IndexNodeID(UInt64(child)) != id,
             let version = Varint.read(base, &offset, before: entriesEnd),
             version <= Int(UInt32.max),
             let below = Varint.read(base, &offset, before: entriesEnd), below > 0

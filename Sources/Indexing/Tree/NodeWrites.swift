@@ -2,7 +2,7 @@ package import Bytes
 
 /// One node to store.
 package struct NodeWrite {
-    package let id: NodeID
+    package let id: IndexNodeID
     package let version: UInt32
     /// 0 for a leaf.
     package let level: Int
@@ -13,7 +13,7 @@ package struct NodeWrite {
 /// The nodes that an edit or a bulk load wrote, children before the nodes above them.
 package final class NodeWrites {
     private struct Record {
-        let id: NodeID
+        let id: IndexNodeID
         let version: UInt32
         let level: Int
         let start: Int
@@ -54,7 +54,7 @@ package final class NodeWrites {
 
     // MARK: For edits
 
-    func begin(_ id: NodeID, version: UInt32, level: Int) {
+    func begin(_ id: IndexNodeID, version: UInt32, level: Int) {
         records.append(Record(id: id, version: version, level: level, start: bytes.count))
     }
 
@@ -66,7 +66,7 @@ package final class NodeWrites {
     var lastPlace: Int { records.count - 1 }
 
     /// The place of the newest version of a node; negative if it was not written.
-    func place(of id: NodeID) -> Int {
+    func place(of id: IndexNodeID) -> Int {
         records.lastIndex { $0.id == id && !$0.isReplaced } ?? -1
     }
 

@@ -12,9 +12,9 @@ package struct TreeCheck {
     package private(set) var violations: [String] = []
     /// Rows of each vBucket, by its number.
     package private(set) var rows: [UInt64] = Array(repeating: 0, count: 1 << 16)
-    package private(set) var nodes: Set<NodeID> = []
+    package private(set) var nodes: Set<IndexNodeID> = []
     /// Big values that entries refer to.
-    package private(set) var bigValues: Set<BigValueID> = []
+    package private(set) var bigValues: Set<IndexValueID> = []
     /// Bytes of all nodes.
     package private(set) var bytes = 0
     private var last: [UInt8]?

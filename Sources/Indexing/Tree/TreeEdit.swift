@@ -8,15 +8,15 @@ package struct EditResult {
     package var rowsAdded = 0
     package var rowsRemoved = 0
     package let writes: NodeWrites
-    package var freed: [NodeID] = []
-    package var bigValuesFreed: [BigValueID] = []
+    package var freed: [IndexNodeID] = []
+    package var bigValuesFreed: [IndexValueID] = []
     /// Values to store outside of the leaves; the bytes are in the batch: `EditBatch.bigValue`.
     package var bigValues: [BigValueWrite] = []
 }
 
 /// A value to store under a number of its own.
 package struct BigValueWrite: Sendable {
-    package let id: BigValueID
+    package let id: IndexValueID
     /// The place of its operation in the sorted batch.
     let operation: Int
 }

@@ -1,34 +1,10 @@
 package import Bytes
 package import Vocabulary
 
-/// The number under which a node is stored; zero for none, and never used again once it was freed.
-package struct NodeID: Hashable, Comparable, Sendable, CustomStringConvertible {
-    package let value: UInt64
-
-    package init(_ value: UInt64) {
-        self.value = value
-    }
-
-    package static var none: NodeID { NodeID(0) }
-
-    package static func < (one: NodeID, other: NodeID) -> Bool { one.value < other.value }
-
-    package var description: String { "node \(value)" }
-}
-
-/// The number under which a value is stored that is too large for a leaf.
-package struct BigValueID: Hashable, Sendable {
-    package let value: UInt64
-
-    package init(_ value: UInt64) {
-        self.value = value
-    }
-}
-
 /// Why a tree cannot be read.
 package enum IndexError: Error, Equatable, Sendable {
     /// The bytes stored under the number are not a valid node: the index must be rebuilt.
-    case damaged(NodeID, String)
+    case damaged(IndexNodeID, String)
     /// The source could not read: the text names the cause.
     case unreadable(String)
 }
@@ -43,27 +19,27 @@ package struct TreeNumbers: Equatable, Sendable {
         self.nextBigValue = nextBigValue
     }
 
-    mutating func makeNode() -> NodeID {
+    mutating func makeNode() -> IndexNodeID {
         defer { nextNode += 1 }
-        return NodeID(nextNode)
+        return IndexNodeID(nextNode)
     }
 
-    mutating func makeBigValue() -> BigValueID {
+    mutating func makeBigValue() -> IndexValueID {
         defer { nextBigValue += 1 }
-        return BigValueID(nextBigValue)
+        return IndexValueID(nextBigValue)
     }
 }
 
 /// Where a tree begins.
 package struct TreeRoot: Equatable, Sendable {
-    /// `NodeID.none` for a tree without entries.
-    package var id: NodeID
+    /// `IndexNodeID.none` for a tree without entries.
+    package var id: IndexNodeID
     /// Levels of nodes: 0 for an empty tree, 1 if the root is a leaf.
     package var height: Int
     package var version: UInt32
     package var rows: UInt64
 
-    package init(id: NodeID, height: Int, version: UInt32, rows: UInt64) {
+    package init(id: IndexNodeID, height: Int, version: UInt32, rows: UInt64) {
         self.id = id
         self.height = height
         self.version = version
@@ -78,12 +54,12 @@ package protocol NodeSource: AnyObject {
     /// The node with the number, checked by `Node.init`; a source may keep nodes for later reads.
     ///
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
-    func node(_ id: NodeID) throws(IndexError) -> Node
+    func node(_ id: IndexNodeID) throws(IndexError) -> Node
 
     /// The bytes of a value that is too large for a leaf.
     ///
     /// - Throws: `IndexError.unreadable` if the value is missing or reading failed.
-    func bigValue(_ id: BigValueID) throws(IndexError) -> [UInt8]
+    func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8]
 }
 
 /// One tree of an index in one snapshot: what walks and edits read.
@@ -107,7 +83,7 @@ package struct Tree {
     }
 
     /// The node, which must be what its parent says of it.
-    func node(_ id: NodeID, level: Int, _ version: UInt32) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID, level: Int, _ version: UInt32) throws(IndexError) -> Node {
         let node = try source.node(id)
         // Levels decrease on every path, so a cycle of nodes cannot trap a walk.
         guard node.level == level, node.version == version, node.kind == (level > 0 ? .child : kind)
@@ -125,7 +101,7 @@ package struct Tree {
 package enum EntryValue {
     /// In the leaf; valid as long as the entry.
     case inline(ByteView)
-    case big(BigValueID, length: Int)
+    case big(IndexValueID, length: Int)
 }
 
 /// One entry of a tree, borrowed from a leaf until the walk moves on.

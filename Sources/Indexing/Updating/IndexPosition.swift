@@ -38,18 +38,3 @@ package struct IndexPosition: Hashable, Sendable {
         snapshotEnd: .zero
     )
 }
-
-/// Where an index has the rows of a vBucket.
-///
-/// Stored as its number. 2 is reserved for trees of vBuckets that are not served from here.
-package enum VBucketHome: UInt8, CaseIterable, Sendable {
-    /// The index has no rows of the vBucket. Next: filling.
-    case none = 0
-    /// In the main tree, complete up to the vBucket's position: queries count them. Next: leaving.
-    case main = 1
-    /// In the main tree, being removed: no query counts them. Next: none.
-    case leaving = 3
-    /// In the main tree, but not yet through the seqno that the vBucket had when its feed was opened:
-    /// no query counts them, and every query reports the vBucket as missing. Next: main, leaving.
-    case filling = 4
-}

@@ -6,9 +6,13 @@ internal import Vocabulary
 extension IndexHead {
     var checksum: UInt32 {
         RowChecksum("head").with(commit.value).with(UInt64(state.rawValue))
-            .with(main.node.value).with(UInt64(main.height))
-            .with(back.node.value).with(UInt64(back.height))
-            .with(nextNode.value).with(nextValue.value).over()
+            .with(main).with(back).with(nextNode.value).with(nextValue.value).over()
+    }
+}
+
+extension RowChecksum {
+    fileprivate func with(_ root: IndexRoot) -> RowChecksum {
+        with(root.node.value).with(UInt64(root.height)).with(UInt64(root.version)).with(root.rows)
     }
 }
 

@@ -1,32 +1,3 @@
-/// The number of a tree node: assigned in ascending order, never reused.
-package struct IndexNodeID: Hashable, Comparable, Sendable {
-    package let value: UInt64
-
-    package init(_ value: UInt64) {
-        self.value = value
-    }
-
-    /// The root of an empty tree; no node has this number.
-    package static let none = IndexNodeID(0)
-
-    package static func < (one: IndexNodeID, other: IndexNodeID) -> Bool {
-        one.value < other.value
-    }
-}
-
-/// The number of a value that is stored outside its leaf; never reused.
-package struct IndexValueID: Hashable, Comparable, Sendable {
-    package let value: UInt64
-
-    package init(_ value: UInt64) {
-        self.value = value
-    }
-
-    package static func < (one: IndexValueID, other: IndexValueID) -> Bool {
-        one.value < other.value
-    }
-}
-
 /// The number of a slot: the stored partial results of one reduce function.
 ///
 /// After a slot was removed, a new slot may have its number.

@@ -58,19 +58,30 @@ package final class IndexReads {
         guard try row.step() else { throw damage("its head is missing") }
         var head = IndexHead()
         head.commit = IndexCommit(row.unsigned(0))
-        head.main.node = IndexNodeID(row.unsigned(2))
-        head.back.node = IndexNodeID(row.unsigned(4))
-        head.nextNode = IndexNodeID(row.unsigned(6))
-        head.nextValue = IndexValueID(row.unsigned(7))
+        head.nextNode = IndexNodeID(row.unsigned(10))
+        head.nextValue = IndexValueID(row.unsigned(11))
         if let state = IndexState(rawValue: UInt8(truncatingIfNeeded: row.integer(1))),
-            let main = UInt32(exactly: row.integer(3)), let back = UInt32(exactly: row.integer(5))
+            let main = root(row, 2), let back = root(row, 6)
         {
             head.state = state
-            head.main.height = main
-            head.back.height = back
-            if row.unsigned(8) == UInt64(head.checksum) { return head }
+            head.main = main
+            head.back = back
+            if row.unsigned(12) == UInt64(head.checksum) { return head }
         }
         throw damage("its head does not match its checksum")
+    }
+
+    /// The root in four columns; nil if one of them is out of its range.
+    private func root(_ row: Statement, _ first: Int32) -> IndexRoot? {
+        guard let height = UInt32(exactly: row.integer(first + 1)),
+            let version = UInt32(exactly: row.integer(first + 2))
+        else { return nil }
+        return IndexRoot(
+            node: IndexNodeID(row.unsigned(first)),
+            height: height,
+            version: version,
+            rows: row.unsigned(first + 3)
+        )
     }
 
     // MARK: Bodies
@@ -191,7 +202,7 @@ package final class IndexReads {
 
     private func readVBucket(_ row: Statement) throws(StorageError) -> IndexVBucket {
         if let number = UInt16(exactly: row.integer(0)),
-            let home = IndexHome(rawValue: UInt8(truncatingIfNeeded: row.integer(1)))
+            let home = VBucketHome(rawValue: UInt8(truncatingIfNeeded: row.integer(1)))
         {
             var vBucket = IndexVBucket(VBucketID(number))
             vBucket.home = home

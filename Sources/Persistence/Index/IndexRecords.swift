@@ -46,13 +46,19 @@ package struct IndexRoot: Hashable, Sendable {
     package var node: IndexNodeID
     /// Levels of the tree; 0 for an empty tree.
     package var height: UInt32
+    /// The version of the root's node, which its parent would have.
+    package var version: UInt32
+    /// Entries of the tree.
+    package var rows: UInt64
 
-    package init(node: IndexNodeID, height: UInt32) {
+    package init(node: IndexNodeID, height: UInt32, version: UInt32, rows: UInt64) {
         self.node = node
         self.height = height
+        self.version = version
+        self.rows = rows
     }
 
-    package static let empty = IndexRoot(node: .none, height: 0)
+    package static let empty = IndexRoot(node: .none, height: 0, version: 0, rows: 0)
 }
 
 /// The part of the file that every commit replaces.
@@ -72,21 +78,10 @@ package struct IndexHead: Hashable, Sendable {
     package init() {}
 }
 
-/// Where the rows of a vBucket are.
-package enum IndexHome: UInt8, Hashable, Sendable {
-    case none = 0
-    /// In the main tree.
-    case main = 1
-    /// In a tree of their own.
-    case side = 2
-    /// In the main tree, from which they are being removed.
-    case leaving = 3
-}
-
 /// An index's progress in one vBucket; moves in the same transaction as the rows.
 package struct IndexVBucket: Hashable, Sendable {
     package let id: VBucketID
-    package var home = IndexHome.none
+    package var home = VBucketHome.none
     /// The root of the side tree; `none` without one.
     package var root = IndexNodeID.none
     /// Rows of this vBucket in the index.

@@ -44,7 +44,9 @@ enum IndexSchema {
           id INTEGER PRIMARY KEY CHECK(id = 1),
           commit_no INTEGER NOT NULL, state INTEGER NOT NULL,
           main_root INTEGER NOT NULL, main_height INTEGER NOT NULL,
+          main_version INTEGER NOT NULL, main_rows INTEGER NOT NULL,
           back_root INTEGER NOT NULL, back_height INTEGER NOT NULL,
+          back_version INTEGER NOT NULL, back_rows INTEGER NOT NULL,
           next_node INTEGER NOT NULL, next_value INTEGER NOT NULL, crc INTEGER NOT NULL);
         CREATE TABLE node(id INTEGER PRIMARY KEY, body BLOB NOT NULL);
         CREATE TABLE vb(

@@ -18,10 +18,11 @@ enum IndexSQL: Int, CaseIterable {
         case .selectMeta: "SELECT value, crc FROM meta WHERE name = ?"
         case .selectHead:
             """
-            SELECT commit_no, state, main_root, main_height, back_root, back_height, next_node,
-              next_value, crc FROM head
+            SELECT commit_no, state, main_root, main_height, main_version, main_rows,
+              back_root, back_height, back_version, back_rows, next_node, next_value, crc
+            FROM head
             """
-        case .writeHead: "REPLACE INTO head VALUES(1, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        case .writeHead: "REPLACE INTO head VALUES(1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         case .selectNode: "SELECT body FROM node WHERE id = ?"
         case .writeNode: "REPLACE INTO node VALUES(?, ?)"
         case .deleteNode: "DELETE FROM node WHERE id = ?"

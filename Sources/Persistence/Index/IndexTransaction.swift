@@ -302,13 +302,15 @@ extension IndexStatements {
         let row = try self[.writeHead]
         row.bind(1, head.commit.value)
         row.bind(2, head.state.rawValue)
-        row.bind(3, head.main.node.value)
-        row.bind(4, head.main.height)
-        row.bind(5, head.back.node.value)
-        row.bind(6, head.back.height)
-        row.bind(7, head.nextNode.value)
-        row.bind(8, head.nextValue.value)
-        row.bind(9, head.checksum)
+        for (first, root) in [(3, head.main), (7, head.back)] as [(Int32, IndexRoot)] {
+            row.bind(first, root.node.value)
+            row.bind(first + 1, root.height)
+            row.bind(first + 2, root.version)
+            row.bind(first + 3, root.rows)
+        }
+        row.bind(11, head.nextNode.value)
+        row.bind(12, head.nextValue.value)
+        row.bind(13, head.checksum)
         try row.run()
     }
 }
