@@ -1,0 +1,118 @@
+/// What nodes do for a query: each responder's scan, and what the coordinator does with the rows.
+///
+/// `skip` and `limit` count rows of all nodes, so only the coordinator can apply them. A responder
+/// stops after as many rows as both together need; that makes a great `skip` expensive, and pages
+/// by `startkey` cheap.
+package struct QueryPlan: Equatable, Sendable {
+    package let scan: ScanPlan
+    package let merge: MergePlan
+    package let freshness: ViewQuery.Freshness
+    package let includesDocuments: Bool
+    package let isDebug: Bool
+    package let timeoutMilliseconds: Int
+
+    package init(_ query: ViewQuery) {
+        scan = ScanPlan(query)
+        merge = MergePlan(query)
+        freshness = query.freshness
+        includesDocuments = query.includesDocuments
+        isDebug = query.isDebug
+        timeoutMilliseconds = query.timeoutMilliseconds
+    }
+
+    package var kind: Kind {
+        switch (scan.reduction, scan.hasKeys) {
+        case (.none, false): .mapRange
+        case (.none, true): .keys
+        case (.all, _): .reduceRange
+        case (.groups, _): .reduceGroups
+        }
+    }
+
+    /// The shapes of a query.
+    package enum Kind: Sendable {
+        case mapRange
+        /// The rows of single keys.
+        case keys
+        /// One value of all rows of a range.
+        case reduceRange
+        /// One value of each group, in a range or of single keys.
+        case reduceGroups
+    }
+}
+
+/// What a responder reads and sends.
+package struct ScanPlan: Equatable, Sendable {
+    package var reduction: ViewQuery.Reduction
+    /// The key number of a row is the number of its range here.
+    package var ranges: [RowRange]
+    /// Whether the ranges are those of single keys.
+    package var hasKeys: Bool
+    package var isDescending: Bool
+    /// Rows, or groups, after which to stop; nil: none.
+    package var rowsMax: Int?
+
+    package init(
+        reduction: ViewQuery.Reduction,
+        ranges: [RowRange],
+        hasKeys: Bool,
+        isDescending: Bool,
+        rowsMax: Int?
+    ) {
+        self.reduction = reduction
+        self.ranges = ranges
+        self.hasKeys = hasKeys
+        self.isDescending = isDescending
+        self.rowsMax = rowsMax
+    }
+
+    init(_ query: ViewQuery) {
+        reduction = query.reduction
+        isDescending = query.isDescending
+        hasKeys = query.selection.keys != nil
+        ranges = (query.selection.keys ?? []).map { key in
+            var selection = query.selection
+            selection.startKey = key
+            selection.endKey = key
+            return RowRange(selection, isDescending: query.isDescending)
+        }
+        if !hasKeys { ranges = [RowRange(query.selection, isDescending: query.isDescending)] }
+        rowsMax = query.limit.map { limit in
+            let (sum, isOverflow) = limit.addingReportingOverflow(query.skip)
+            return limit == 0 ? 0 : isOverflow ? .max : sum
+        }
+    }
+}
+
+/// How the coordinator combines the rows of the responders.
+package struct MergePlan: Equatable, Sendable {
+    package var isDescending: Bool
+    /// Whether rows are groups, whose partial values are reduced again.
+    package var isGrouped: Bool
+    package var skip: Int
+    /// Nil: all rows.
+    package var limit: Int?
+    package var failurePolicy: ViewQuery.FailurePolicy
+
+    package init(
+        isDescending: Bool = false,
+        isGrouped: Bool = false,
+        skip: Int = 0,
+        limit: Int? = nil,
+        failurePolicy: ViewQuery.FailurePolicy = .continueRows
+    ) {
+        self.isDescending = isDescending
+        self.isGrouped = isGrouped
+        self.skip = skip
+        self.limit = limit
+        self.failurePolicy = failurePolicy
+    }
+
+    init(_ query: ViewQuery) {
+        isDescending = query.isDescending
+        isGrouped = query.reduction != .none
+        skip = query.skip
+        limit = query.limit
+        failurePolicy = query.failurePolicy
+    }
+}

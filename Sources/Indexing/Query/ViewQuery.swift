@@ -1,0 +1,72 @@
+/// A query of a view as its client stated it: checked, with every default explicit.
+///
+/// `ViewQuery(parameters:body:hasReduce:encode:)` makes it from a request and refuses what has no
+/// meaning; `QueryPlan` makes of it what nodes do.
+///
+/// - Keys are sort keys, whose bytes are in the order of the keys.
+package struct ViewQuery: Equatable, Sendable {
+    package var selection = RowSelection()
+    package var isDescending = false
+    package var skip = 0
+    /// Nil: all rows.
+    package var limit: Int?
+    package var reduction = Reduction.none
+    package var freshness = Freshness.updateAfter
+    package var failurePolicy = FailurePolicy.continueRows
+    package var includesDocuments = false
+    package var isDebug = false
+    /// Of a development view: whether all documents are wanted, not a sample of them.
+    package var usesFullSet = false
+    /// The time in which all nodes must begin to answer.
+    package var timeoutMilliseconds = ViewQuery.timeoutMillisecondsDefault
+
+    /// Couchbase's default.
+    package static let timeoutMillisecondsDefault = 60_000
+
+    package init() {}
+
+    /// The rows that a query selects, before `skip` and `limit`.
+    package struct RowSelection: Equatable, Sendable {
+        /// Nil: from the first row of the query's direction.
+        package var startKey: [UInt8]?
+        /// Nil: to the last row of the query's direction.
+        package var endKey: [UInt8]?
+        /// Among the rows of the start key, the document to start with.
+        package var startDocumentID: [UInt8]?
+        /// Among the rows of the end key, the document to end with.
+        package var endDocumentID: [UInt8]?
+        package var includesEnd = true
+        /// The rows of these keys instead of a range, in this order, a key as often as it is here.
+        package var keys: [[UInt8]]?
+
+        package init() {}
+    }
+
+    /// What becomes of the selected rows.
+    package enum Reduction: Equatable, Sendable {
+        /// The rows themselves.
+        case none
+        /// One value for all of them.
+        case all
+        /// One value for each group of keys with equal first elements; nil: of equal keys.
+        case groups(level: Int?)
+    }
+
+    /// What a query requires of the index: the parameter `stale`.
+    package enum Freshness: UInt8, Sendable {
+        /// `ok`: the index as it is.
+        case any = 0
+        /// `update_after`: the index as it is; it is updated afterwards.
+        case updateAfter = 1
+        /// `false`: every change that was visible when the query arrived.
+        case current = 2
+    }
+
+    /// What a query does when the rows of some vBuckets are missing: the parameter `on_error`.
+    package enum FailurePolicy: UInt8, Sendable {
+        /// `continue`: the other rows follow.
+        case continueRows = 0
+        /// `stop`: no row follows.
+        case stopRows = 1
+    }
+}

@@ -1,0 +1,173 @@
+import Bytes
+import Indexing
+import Testing
+import Vocabulary
+
+@Suite struct QueryMessageTests {
+    static func signature(_ byte: UInt8) throws -> IndexSignature {
+        try #require(IndexSignature([UInt8](repeating: byte, count: 16)))
+    }
+
+    static func requests() throws -> [QueryRequest] {
+        let choices = [
+            IndexChoice(current: try signature(1)),
+            IndexChoice(
+                current: try signature(1),
+                previous: try signature(2),
+                usesPrevious: true
+            ),
+        ]
+        let queries: [(String, Bool)] = [
+            ("", false), ("keys=[1,2,1]&descending=true&limit=3&skip=4", false),
+            ("group=true&startkey=[1]", true), ("group_level=300&stale=false", true), ("", true),
+        ]
+        return try queries.flatMap { query, hasReduce in
+            let plan = try QueryPlanTests.plan(query, hasReduce: hasReduce)
+            return try choices.map { choice in
+                var request = QueryRequest(
+                    bucket: "travel",
+                    index: QueryRequest.IndexSelection(
+                        choice: choice,
+                        slot: hasReduce ? try signature(3) : nil,
+                        collation: "153.120/15.0"
+                    ),
+                    scan: plan.scan,
+                    freshness: plan.freshness
+                )
+                request.mapRevision = 1 << 40
+                request.vBuckets = [0, 7, 130, 1_023].map { VBucketID($0) }
+                request.startMillisecondsMax = 60_000
+                return request
+            }
+        }
+    }
+
+    static func replies() throws -> [QueryReply] {
+        let rows = [
+            TestRow(keyNumber: 0, vBucket: 1_023, key: [0x10, 0, 0], value: Array("null".utf8)),
+            TestRow(keyNumber: 300, vBucket: 0, key: [], value: []),
+        ]
+        return [
+            .start(QueryStart(indexRows: .max, builtPercent: 43)), .rows(try RowBatch.of(rows)),
+            .groups(try RowBatch.of([TestRow(key: [], value: [0x31])])), .rows(try RowBatch.of([])),
+            .end, .failed("Builtin _sum function requires map values to be numbers"),
+            .moved(1 << 63), .notReady(try signature(9)),
+        ]
+    }
+
+    static func bytes(_ append: (ByteWriter) -> Void) -> [UInt8] {
+        let writer = ByteWriter()
+        append(writer)
+        return writer.bytes
+    }
+
+    @Test func requestIsReadAsItWasWritten() throws {
+        for request in try Self.requests() {
+            let bytes = Self.bytes(request.append)
+            #expect(try bytes.borrowed { try QueryRequest($0) } == request)
+            // A later release adds a field.
+            #expect(try (bytes + [1, 2, 3]).borrowed { try QueryRequest($0) } == request)
+        }
+    }
+
+    @Test func replyIsReadAsItWasWritten() throws {
+        for reply in try Self.replies() {
+            let bytes = Self.bytes(reply.append)
+            #expect(try bytes.borrowed { try QueryReply($0) } == reply)
+        }
+    }
+
+    @Test func rowsAreReadAsTheyWereWritten() throws {
+        let rows = (0..<100).map { number in
+            TestRow(
+                keyNumber: number / 10,
+                vBucket: UInt16(number),
+                key: [UInt8](repeating: UInt8(number), count: number * 5),
+                value: [UInt8](repeating: 0x20, count: number * 3)
+            )
+        }
+        #expect(try RowBatch.of(rows).rows == rows)
+    }
+
+    @Test func batchIsFullAtItsTarget() throws {
+        var writer = RowBatchWriter()
+        let key = [UInt8](repeating: 0x30, count: 1_000)
+        while !writer.isFull {
+            key.borrowed { writer.append(keyNumber: 0, vBucket: VBucketID(1), key: $0, value: $0) }
+        }
+        #expect(writer.count == 33)
+        let first = writer.finish()
+        #expect(first.count >= RowBatch.bytesTarget && first.count < RowBatch.bytesTarget + 3_000)
+        #expect(writer.isEmpty && !writer.isFull)
+        #expect(try writer.finish().borrowed { try RowBatch($0) }.isEmpty)
+        #expect(try first.borrowed { try RowBatch($0) }.count == 33)
+    }
+
+    /// Only whole messages are messages.
+    @Test func cutMessageIsRefused() throws {
+        for request in try Self.requests() {
+            let bytes = Self.bytes(request.append)
+            for count in bytes.indices {
+                #expect(throws: QueryMessageError.self) {
+                    try Array(bytes[..<count]).borrowed { try QueryRequest($0) }
+                }
+            }
+        }
+        for reply in try Self.replies() {
+            let bytes = Self.bytes(reply.append)
+            for count in bytes.indices {
+                #expect(throws: QueryMessageError.self) {
+                    try Array(bytes[..<count]).borrowed { try QueryReply($0) }
+                }
+            }
+        }
+    }
+
+    @Test func invalidFieldIsNamed() throws {
+        #expect(throws: QueryMessageError.unknownKind(99)) {
+            try [UInt8(99)].borrowed { try QueryReply($0) }
+        }
+        #expect(throws: QueryMessageError.invalid("progress")) {
+            try [UInt8(1), 0, 101].borrowed { try QueryReply($0) }
+        }
+        // More rows than bytes could hold: refused before memory is reserved for them.
+        #expect(throws: QueryMessageError.truncated("rows")) {
+            try [UInt8(2), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0].borrowed { try QueryReply($0) }
+        }
+        #expect(throws: QueryMessageError.invalid("row")) {
+            try [UInt8(2), 0, 0, 0, 1, 0, 0x80, 0x08, 0, 0].borrowed { try QueryReply($0) }
+        }
+        var request = try #require(try Self.requests().first)
+        request.vBuckets = [VBucketID(3), VBucketID(3)]
+        let bytes = Self.bytes(request.append)
+        #expect(throws: QueryMessageError.invalid("vBucket")) {
+            try bytes.borrowed { try QueryRequest($0) }
+        }
+    }
+
+    /// Any bytes give a message or an error; a message that is accepted is written again.
+    @Test(arguments: 1...10 as ClosedRange<UInt64>)
+    func changedBytesNeverCrash(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let requests = try Self.requests().map { Self.bytes($0.append) }
+        let replies = try Self.replies().map { Self.bytes($0.append) }
+        for _ in 0..<2_000 {
+            var bytes = (requests + replies).randomElement(using: &random) ?? []
+            for _ in 0..<Int.random(in: 1...4, using: &random) {
+                let place = Int.random(in: bytes.indices, using: &random)
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: bytes[place] = UInt8.random(in: 0...255, using: &random)
+                case 1: bytes.insert(UInt8.random(in: 0...255, using: &random), at: place)
+                default: if bytes.count > 1 { bytes.remove(at: place) }
+                }
+            }
+            bytes.borrowed { view in
+                if let request = try? QueryRequest(view) { _ = Self.bytes(request.append) }
+                if let reply = try? QueryReply(view) {
+                    if case .rows(let batch) = reply { _ = batch.rows }
+                    _ = Self.bytes(reply.append)
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+import Bytes
+import Indexing
+import Testing
+
+@Suite struct ViewQueryTests {
+    static func parse(
+        _ query: String,
+        body: String? = nil,
+        hasReduce: Bool = false
+    ) throws(QueryRefusal) -> ViewQuery {
+        let parameters = query.split(separator: "&").map { pair in
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return QueryParameter(name: String(parts[0]), value: Array(parts[1].utf8))
+        }
+        let bytes = Array((body ?? "").utf8)
+        let result = bytes.borrowed { view in
+            Result { () throws(QueryRefusal) in
+                try ViewQuery(
+                    parameters: parameters,
+                    body: body == nil ? nil : view,
+                    hasReduce: hasReduce,
+                    encode: StandInKeys.encode
+                )
+            }
+        }
+        return try result.get()
+    }
+
+    // MARK: Values
+
+    @Test func queryWithoutParametersHasTheDefaults() throws {
+        let query = try Self.parse("")
+        #expect(query == ViewQuery())
+        #expect(query.selection.includesEnd && query.selection.keys == nil)
+        #expect(query.limit == nil && query.skip == 0 && !query.isDescending)
+        #expect(query.freshness == .updateAfter && query.failurePolicy == .continueRows)
+        #expect(!query.includesDocuments && !query.isDebug && !query.usesFullSet)
+        #expect(query.timeoutMilliseconds == 60_000)
+        #expect(query.reduction == .none)
+        #expect(try Self.parse("", hasReduce: true).reduction == .all)
+    }
+
+    @Test func everyParameterIsRead() throws {
+        let query = try Self.parse(
+            "descending=true&startkey=[1,2]&endkey=null&startkey_docid=a&endkey_docid=b&limit=5"
+                + "&skip=3&inclusive_end=false&reduce=false&stale=false&include_docs=true"
+                + "&on_error=stop&connection_timeout=2500&full_set=true&debug=TRUE&_type=main",
+            hasReduce: true
+        )
+        #expect(query.selection.startKey == StandInKeys.encode("[1,2]"))
+        #expect(query.selection.endKey == StandInKeys.encode("null"))
+        #expect(query.selection.startDocumentID == Array("a".utf8))
+        #expect(query.selection.endDocumentID == Array("b".utf8))
+        #expect(!query.selection.includesEnd && query.isDescending)
+        #expect(query.limit == 5 && query.skip == 3)
+        #expect(query.reduction == .none && query.freshness == .current)
+        #expect(query.includesDocuments && query.usesFullSet && query.isDebug)
+        #expect(query.failurePolicy == .stopRows && query.timeoutMilliseconds == 2_500)
+    }
+
+    @Test(arguments: [
+        ("start_key=1", "startkey=1"), ("end_key=1", "endkey=1"),
+        ("start_key_doc_id=x", "startkey_docid=x"), ("end_key_doc_id=x", "endkey_docid=x"),
+        ("key=7", "startkey=7&endkey=7"), ("startkey=1&startkey=2", "startkey=2"),
+        ("key= 7 \n", "key=7"), ("limit=+4", "limit=4"), ("descending=False", ""),
+        ("nonsense=1&bbox=0,0,1,1&callback=f", ""), ("stale=update_after", ""),
+        ("on_error=continue", ""), ("reduce=false", ""),
+    ]) func parametersOfOneMeaningMakeOneQuery(one: String, other: String) throws {
+        #expect(try Self.parse(one) == Self.parse(other))
+    }
+
+    @Test func numberAboveAllIntegersIsTheGreatestOne() throws {
+        #expect(try Self.parse("limit=99999999999999999999999").limit == .max)
+    }
+
+    @Test(arguments: [
+        ("group=true", ViewQuery.Reduction.groups(level: nil)), ("group=false", .all),
+        ("group_level=2", .groups(level: 2)), ("group_level=0", .all), ("reduce=true", .all),
+        ("reduce=false", .none),
+    ]) func groupsAreRead(query: String, reduction: ViewQuery.Reduction) throws {
+        #expect(try Self.parse(query, hasReduce: true).reduction == reduction)
+    }
+
+    @Test func keysKeepOrderAndRepetitions() throws {
+        let keys = ["3", "\"a,]\\\"\"", "[1,[2,{\"b\":3}]]", "3"]
+        let array = "[ \(keys.joined(separator: " ,")) ]"
+        let expected = keys.map { StandInKeys.encode($0) }
+        #expect(try Self.parse("keys=\(array)").selection.keys == expected)
+        let body = "{\"x\":[1],\"k\\u0065ys\": \(array), \"y\":{\"keys\":[]}} "
+        #expect(try Self.parse("", body: body).selection.keys == expected)
+        #expect(try Self.parse("keys=[9]", body: body).selection.keys == expected)
+        #expect(try Self.parse("", body: "{}").selection.keys == nil)
+        #expect(try Self.parse("", body: " \r\n").selection.keys == nil)
+        #expect(try Self.parse("keys=[]").selection.keys == [])
+        let reduced = try Self.parse("keys=[1]&group=true", hasReduce: true)
+        #expect(reduced.reduction == .groups(level: nil))
+    }
+
+    @Test func equalStartAndEndAreARange() throws {
+        _ = try Self.parse("startkey=1&endkey=1.0")
+        _ = try Self.parse("startkey=1&endkey=1&descending=true")
+    }
+
+    // MARK: Refusals
+
+    struct Refused: CustomTestStringConvertible {
+        var query: String
+        var body: String?
+        var hasReduce = false
+        var error = "query_parse_error"
+        var reason: String
+
+        var testDescription: String { "\(query) \(body ?? "")" }
+    }
+
+    static let groups = "Invalid URL parameter 'group' or  'group_level' for non-reduce view."
+    static let reversed = "No rows can match your key range, reverse your start_key and end_key or"
+
+    static let parameters = [
+        Refused(
+            query: "stale=no",
+            reason: "stale only available as stale=ok or as stale=update_after"
+        ),
+        Refused(
+            query: "group=true&group_level=1",
+            hasReduce: true,
+            reason: "Query parameter `group_level` is not compatible with `group`"
+        ),
+        Refused(
+            query: "keys=[1]",
+            hasReduce: true,
+            reason: "Multi-key fetchs for reduce view must include `group=true`"
+        ),
+        Refused(
+            query: "keys=[1]&group_level=1",
+            hasReduce: true,
+            reason: "Multi-key fetchs for reduce view must include `group=true`"
+        ),
+        Refused(
+            query: "key=1&keys=[1]",
+            reason: "Query parameter `start_key` is not compatible with multi-get"
+        ),
+        Refused(
+            query: "end_key=1",
+            body: "{\"keys\":[]}",
+            reason: "Query parameter `end_key` is not compatible with multi-get"
+        ),
+        Refused(query: "startkey=2&endkey=1", reason: reversed + " set descending=true"),
+        Refused(
+            query: "startkey=1&endkey=2&descending=true",
+            reason: reversed + " set descending=false"
+        ),
+        Refused(query: "descending=yes", reason: "Invalid boolean parameter: \"yes\""),
+        Refused(query: "inclusive_end=", reason: "Invalid boolean parameter: []"),
+        Refused(query: "limit=x\"", reason: "Invalid value for integer parameter: \"x\\\"\""),
+        Refused(query: "limit=", reason: "Invalid value for integer parameter: []"),
+        Refused(query: "limit=-1", reason: "Invalid value for positive integer parameter: \"-1\""),
+        Refused(query: "skip=-1", reason: "Invalid value for positive integer parameter: \"-1\""),
+        Refused(
+            query: "group_level=-1",
+            hasReduce: true,
+            reason: "Invalid value for positive integer parameter: \"-1\""
+        ),
+        Refused(query: "group=true", reason: groups),
+        Refused(query: "group_level=1", reason: groups),
+        Refused(query: "reduce=false&group=true", hasReduce: true, reason: groups),
+        Refused(query: "reduce=true", reason: "Invalid URL parameter `reduce` for map view."),
+        Refused(
+            query: "include_docs=true",
+            hasReduce: true,
+            reason: "Query parameter `include_docs` is invalid for reduce views."
+        ),
+        Refused(
+            query: "_type=replica",
+            reason: "There are no replica indexes: query parameter `_type` must be `main`."
+        ),
+        Refused(
+            query: "startkey=\"" + String(repeating: "x", count: 200) + "\"",
+            reason: "A key in query parameter `startkey` is longer than a view's keys."
+        ),
+    ]
+
+    static let requests = [
+        Refused(
+            query: "keys={}",
+            error: "bad_request",
+            reason: "`keys` parameter is not an array."
+        ),
+        Refused(
+            query: "",
+            body: "{\"keys\":1}",
+            error: "bad_request",
+            reason: "`keys` member must be a array."
+        ),
+        Refused(
+            query: "",
+            body: "[1]",
+            error: "bad_request",
+            reason: "Request body must be a JSON object"
+        ),
+        Refused(query: "", body: "{", error: "bad_request", reason: "invalid UTF-8 JSON: \"{\""),
+        Refused(
+            query: "startkey=abc",
+            error: "bad_request",
+            reason: "invalid UTF-8 JSON: \"abc\""
+        ),
+        Refused(query: "key=", error: "bad_request", reason: "invalid UTF-8 JSON: []"),
+        Refused(query: "keys=[1", error: "bad_request", reason: "invalid UTF-8 JSON: \"[1\""),
+        Refused(
+            query: "on_error=explode",
+            error: "bad_request",
+            reason: "Invalid value (`explode`) for the parameter `on_error`."
+                + " It must be `continue` (default) or `stop`."
+        ),
+        Refused(
+            query: "connection_timeout=\"1\"",
+            error: "bad_request",
+            reason: "Query parameter `connection_timeout` must be an integer"
+        ),
+        Refused(
+            query: "connection_timeout=-1",
+            error: "bad_request",
+            reason: "Query parameter `connection_timeout` must be an integer"
+        ),
+    ]
+
+    @Test(arguments: parameters + requests)
+    func queryWithoutMeaningIsRefused(refused: Refused) {
+        let expected = QueryRefusal(status: 400, error: refused.error, reason: refused.reason)
+        #expect(throws: expected) {
+            try Self.parse(refused.query, body: refused.body, hasReduce: refused.hasReduce)
+        }
+    }
+
+    @Test func refusalIsAJSONObject() {
+        let output = ByteWriter()
+        QueryRefusal(status: 400, error: "bad_request", reason: "a \"b\"").appendJSON(to: output)
+        #expect(output.view.text == #"{"error":"bad_request","reason":"a \"b\""}"#)
+    }
+}
