@@ -1,0 +1,160 @@
+internal import Vocabulary
+
+/// The course of an attempt: its beginning, its end by another one or by the opening, and its nodes.
+extension QueryCoordination {
+    // MARK: Attempts
+
+    mutating func beginAttempt(_ now: UInt64) -> [Action] {
+        phase = .gathering
+        attempt += 1
+        attemptRevision = map.revision
+        mapDeadline = .max
+        var parts: [NodeNumber: [VBucketID]] = [:]
+        for (number, node) in map.actives.enumerated() {
+            if let node { parts[node, default: []].append(VBucketID(UInt16(number))) }
+        }
+        responders = parts.sorted { $0.key < $1.key }.map { node, vBuckets in
+            QueryResponder(node: node, vBuckets: vBuckets)
+        }
+        merge = RowMerge(streams: responders.count, plan: terms.merge)
+        failures = []
+        let requests = responders.map { responder in
+            Action.send(
+                Dispatch(
+                    node: responder.node,
+                    attempt: attempt,
+                    mapRevision: attemptRevision,
+                    vBuckets: responder.vBuckets,
+                    usesPreviousIndex: usesPreviousIndex
+                )
+            )
+        }
+        return requests + reconcile(now)
+    }
+
+    /// Abandons the attempt, and begins the next one after a pause.
+    mutating func restart(_ now: UInt64) -> [Action] {
+        let pause = QueryCoordination.pauseMillisecondsMin << UInt64(restartCount)
+        restartCount += 1
+        let actions = cancelAll()
+        let until = min(now + pause, terms.deadline)
+        phase = .pausing(until: until)
+        return actions + [.wake(at: until)]
+    }
+
+    /// Opens the query if no node can still start in this attempt.
+    mutating func reconcile(_ now: UInt64) -> [Action] {
+        let isLate = now >= terms.deadline
+        let hasUnreachable = responders.contains {
+            if case .unreachable = $0.state { true } else { false }
+        }
+        if hasUnreachable, !isLate {
+            if map.revision > attemptRevision, restartCount < QueryCoordination.restartsMax {
+                return restart(now)
+            }
+            if now < mapDeadline, restartCount < QueryCoordination.restartsMax { return [] }
+        }
+        if !isLate, responders.contains(where: { $0.state == .asked }) { return [] }
+        return open()
+    }
+
+    // MARK: Opening
+
+    private mutating func open() -> [Action] {
+        var actions: [Action] = []
+        for index in responders.indices {
+            switch responders[index].state {
+            case .asked:
+                actions.append(.cancel(node: responders[index].node, attempt: attempt))
+                record(index, .timedOut)
+            case .unreachable(let why): record(index, .lost(why))
+            case .started(let start), .ended(let start):
+                guard start.builtPercent < 100 else { continue }
+                failures.append(responders[index].failure(.building(percent: start.builtPercent)))
+            case .failed, .disordered: continue
+            }
+        }
+        let served = Set(responders.flatMap(\.vBuckets))
+        let count = UInt16(map.actives.count)
+        let missing = (0..<count).map { VBucketID($0) }.filter { !served.contains($0) }
+        if !missing.isEmpty {
+            failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
+        }
+        if !failures.isEmpty, terms.merge.failurePolicy == .stopRows { merge.stop() }
+        phase = .open
+        let totalRows = responders.reduce(0 as UInt64) { total, responder in
+            let (sum, isOverflow) = total.addingReportingOverflow(responder.start?.indexRows ?? 0)
+            return isOverflow ? .max : sum
+        }
+        return actions + [.open(totalRows: totalRows)]
+    }
+
+    /// Opens at the deadline during a pause.
+    mutating func openWithoutResponders() -> [Action] {
+        responders = []
+        merge = RowMerge(streams: 0, plan: terms.merge)
+        let all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
+        failures = all.isEmpty ? [] : [QueryFailure(node: nil, vBuckets: all, cause: .moved)]
+        phase = .open
+        return [.open(totalRows: 0)]
+    }
+
+    // MARK: Responders
+
+    func indexOfActive(_ node: NodeNumber, _ attempt: Int) -> Int? {
+        guard attempt == self.attempt, phase == .gathering || phase == .open else { return nil }
+        return responders.firstIndex { $0.node == node && $0.isActive }
+    }
+
+    mutating func feed(
+        _ index: Int,
+        _ batch: RowBatch,
+        isGrouped: Bool,
+        _ now: UInt64
+    ) -> [Action] {
+        guard responders[index].start != nil, isGrouped == terms.merge.isGrouped else {
+            return fail(index, .invalid("It sent rows that were not expected."), now)
+        }
+        guard merge.feed(index, batch) == .accepted else {
+            return fail(index, .invalid("It sent more rows than requested."), now)
+        }
+        noteDisorder()
+        return phase == .gathering ? reconcile(now) : []
+    }
+
+    /// Ends a node's part because of an error.
+    mutating func fail(
+        _ index: Int,
+        _ cause: QueryFailure.Cause,
+        _ now: UInt64
+    ) -> [Action] {
+        let isOver: Bool
+        switch cause {
+        case .lost, .failed, .moved, .notBuilt: isOver = true
+        case .notServed, .timedOut, .building, .invalid: isOver = false
+        }
+        let node = responders[index].node
+        record(index, cause)
+        let cancels: [Action] = isOver ? [] : [.cancel(node: node, attempt: attempt)]
+        return cancels + (phase == .gathering ? reconcile(now) : [])
+    }
+
+    private mutating func record(_ index: Int, _ cause: QueryFailure.Cause) {
+        responders[index].state = .failed
+        merge.fail(index)
+        failures.append(responders[index].failure(cause))
+    }
+
+    /// Records the streams that the merge ended.
+    mutating func noteDisorder() {
+        for index in merge.removeDisordered() {
+            record(index, .invalid("Its rows are out of order."))
+            responders[index].state = .disordered
+        }
+    }
+
+    func cancelAll() -> [Action] {
+        responders.filter { $0.isActive || $0.state == .disordered }
+            .map { .cancel(node: $0.node, attempt: attempt) }
+    }
+}

@@ -1,0 +1,207 @@
+package import Vocabulary
+
+/// Collects the answer of a view query from the nodes that serve the bucket's vBuckets.
+///
+/// It asks one node for each vBucket and waits until all these nodes have started. Only then is the
+/// query open, and its client gets bytes. Before that, a node that does not serve a vBucket makes
+/// the whole query start again with a newer map; afterwards its part is missing, and the answer
+/// names it. Events come in as calls, with the time in milliseconds; actions are returned.
+///
+/// - Each vBucket is asked of one node per attempt, and replies to earlier attempts are ignored. So
+///   its rows are counted exactly once, whatever moves meanwhile.
+/// - A vBucket whose rows are missing or incomplete is in `failures`.
+/// - All nodes of an attempt use the same index.
+package struct QueryCoordination: Sendable {
+    /// Attempts after the first: more would rarely find the map at rest within the deadline.
+    package static let restartsMax = 5
+    /// The pause before the first restart; each one is twice as long as the one before.
+    package static let pauseMillisecondsMin: UInt64 = 10
+
+    let terms: Terms
+    /// The newest map.
+    var map: ServingMap
+    /// The revision of the map of the current attempt.
+    var attemptRevision: UInt64 = 0
+    package internal(set) var attempt = 0
+    package internal(set) var restartCount = 0
+    package private(set) var usesPreviousIndex = false
+    var phase = Phase.idle
+    var responders: [QueryResponder] = []
+    var merge: RowMerge
+    /// What the answer lacks; complete when `next` has returned `done`.
+    package internal(set) var failures: [QueryFailure] = []
+    /// Until when an unreachable node's vBuckets may get another node.
+    var mapDeadline: UInt64 = .max
+
+    /// What holds for all attempts of a query.
+    package struct Terms: Sendable {
+        /// The time at which the query opens with what it has.
+        package var deadline: UInt64
+        package var merge: MergePlan
+        /// Whether the index of the view's previous definition may answer.
+        package var allowsPreviousIndex: Bool
+
+        package init(deadline: UInt64, merge: MergePlan, allowsPreviousIndex: Bool) {
+            self.deadline = deadline
+            self.merge = merge
+            self.allowsPreviousIndex = allowsPreviousIndex
+        }
+    }
+
+    /// Which node serves each vBucket.
+    package struct ServingMap: Equatable, Sendable {
+        package var revision: UInt64
+        /// By vBucket number; nil where there is no active copy.
+        package var actives: [NodeNumber?]
+
+        package init(revision: UInt64, actives: [NodeNumber?]) {
+            self.revision = revision
+            self.actives = actives
+        }
+    }
+
+    enum Phase: Equatable, Sendable {
+        /// Next: `gathering`.
+        case idle
+        /// Waits for all nodes to start. Next: `pausing`, `open`.
+        case gathering
+        /// Waits for the next attempt. Next: `gathering`, `open`.
+        case pausing(until: UInt64)
+        /// Rows can be read. Next: `closed`.
+        case open
+        /// No event has an effect. Final.
+        case closed
+    }
+
+    /// What the service does for the query.
+    package enum Action: Equatable, Sendable {
+        /// Send a request to a node, whose replies are events of this attempt.
+        case send(Dispatch)
+        /// End the node's work for an attempt.
+        case cancel(node: NodeNumber, attempt: Int)
+        /// Write the beginning of the answer, and read rows.
+        case open(totalRows: UInt64)
+        /// Call `advance` at this time.
+        case wake(at: UInt64)
+    }
+
+    /// One node's part of an attempt.
+    package struct Dispatch: Equatable, Sendable {
+        package let node: NodeNumber
+        package let attempt: Int
+        package let mapRevision: UInt64
+        package let vBuckets: [VBucketID]
+        package let usesPreviousIndex: Bool
+    }
+
+    package init(_ terms: Terms, map: ServingMap) {
+        self.terms = terms
+        self.map = map
+        merge = RowMerge(streams: 0, plan: terms.merge)
+    }
+
+    // MARK: Events
+
+    /// Begins the first attempt.
+    package mutating func begin(now: UInt64) -> [Action] {
+        precondition(phase == .idle, "a query begins once")
+        return [.wake(at: terms.deadline)] + beginAttempt(now)
+    }
+
+    /// The node has a newer map.
+    package mutating func adopt(_ newer: ServingMap, now: UInt64) -> [Action] {
+        guard newer.revision > map.revision else { return [] }
+        map = newer
+        return phase == .gathering ? reconcile(now) : []
+    }
+
+    /// A reply to a request of an attempt.
+    package mutating func handle(
+        _ reply: QueryReply,
+        from node: NodeNumber,
+        attempt: Int,
+        now: UInt64
+    ) -> [Action] {
+        guard let index = indexOfActive(node, attempt) else { return [] }
+        switch reply {
+        case .start(let start):
+            guard responders[index].state == .asked else {
+                return fail(index, .invalid("It started twice."), now)
+            }
+            responders[index].state = .started(start)
+        case .rows(let batch): return feed(index, batch, isGrouped: false, now)
+        case .groups(let batch): return feed(index, batch, isGrouped: true, now)
+        case .end:
+            guard let start = responders[index].start else {
+                return fail(index, .invalid("It ended before it started."), now)
+            }
+            responders[index].state = .ended(start)
+            merge.finish(index)
+        case .failed(let why): return fail(index, .failed(why), now)
+        case .moved:
+            if phase == .gathering, restartCount < QueryCoordination.restartsMax {
+                return restart(now)
+            }
+            return fail(index, .moved, now)
+        case .notReady:
+            if phase == .gathering, terms.allowsPreviousIndex, !usesPreviousIndex {
+                usesPreviousIndex = true
+                return cancelAll() + beginAttempt(now)
+            }
+            return fail(index, .notBuilt, now)
+        }
+        return phase == .gathering ? reconcile(now) : []
+    }
+
+    /// The connection to a node was lost, or a reply of it could not be read.
+    package mutating func lose(
+        _ node: NodeNumber,
+        attempt: Int,
+        because why: String,
+        now: UInt64
+    ) -> [Action] {
+        guard let index = indexOfActive(node, attempt) else { return [] }
+        guard phase == .gathering else { return fail(index, .lost(why), now) }
+        responders[index].state = .unreachable(why)
+        if mapDeadline == .max { mapDeadline = now + Limits.mapWaitMilliseconds }
+        return [.wake(at: min(mapDeadline, terms.deadline))] + reconcile(now)
+    }
+
+    /// Time has passed.
+    package mutating func advance(now: UInt64) -> [Action] {
+        switch phase {
+        case .gathering: return reconcile(now)
+        case .pausing(let until):
+            if now >= terms.deadline { return openWithoutResponders() }
+            return now >= until ? beginAttempt(now) : [.wake(at: until)]
+        case .idle, .open, .closed: return []
+        }
+    }
+
+    /// Ends the query: its rows are read, or its client is gone.
+    package mutating func close() -> [Action] {
+        if phase == .closed { return [] }
+        defer { phase = .closed }
+        return phase == .gathering || phase == .open ? cancelAll() : []
+    }
+
+    // MARK: Rows
+
+    /// The next row or group of the answer; nil while the query is not open.
+    ///
+    /// If it returns `needsMore`, call it again after the next event. The streams that it names are
+    /// the attempt's nodes in ascending order.
+    package mutating func next() -> RowMerge.Step? {
+        guard phase == .open else { return nil }
+        let step = merge.next()
+        noteDisorder()
+        return step
+    }
+
+    /// The nodes of consumed batches: each may send one batch more.
+    package mutating func removeCredits() -> [NodeNumber] {
+        merge.removeCredits().compactMap { index in
+            responders[index].isActive ? responders[index].node : nil
+        }
+    }
+}
