@@ -40,8 +40,8 @@ package enum Confinement {
     /// Makes the process the first to be ended when the machine's memory is short.
     ///
     /// - Returns: Why the kernel does not prefer it; nil if it does.
-    package static func beEndedFirst() -> String? {
-        divan_be_ended_first() == 0 ? nil : failure("raise oom_score_adj")
+    package static func raiseOutOfMemoryScore() -> String? {
+        divan_raise_oom_score() == 0 ? nil : failure("raise oom_score_adj")
     }
 
     /// Allows no system calls except those for memory, threads, time and open descriptors, for good.

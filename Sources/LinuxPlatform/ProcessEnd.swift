@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// The last words of a program and its exit status.
+/// The output and the exit status of a program that has no log.
 package enum ProcessEnd {
     /// Writes a line to standard error.
     package static func report(_ line: String) { write(line + "\n", to: STDERR_FILENO) }
@@ -13,7 +13,7 @@ package enum ProcessEnd {
     private static func write(_ text: String, to descriptor: Int32) {
         var text = text
         text.withUTF8 { bytes in
-            // A reader that has gone away misses nothing.
+            // If the reader has closed, there is no better place to report that.
             _ = Glibc.write(descriptor, bytes.baseAddress, bytes.count)
         }
     }

@@ -143,7 +143,7 @@ struct BatchExecution {
         while cells.notes > 0 {
             let line = ByteWriter()
             guard context.append(.note, to: line) else { return }
-            replies.encoder.log(function: function, dropped: cells.takeDropped(), text: line.view)
+            replies.encoder.log(function: function, dropped: cells.drainDropped(), text: line.view)
         }
     }
 

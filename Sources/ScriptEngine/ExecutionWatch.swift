@@ -13,6 +13,7 @@ final class ExecutionWatch {
 
     private let group: JSContextGroupRef
     private let cells: HarnessCells
+    private let isEnabled: Bool
     private var timeoutMilliseconds: UInt32 = 0
     private var seen: UInt32?
     private var ticks = 0
@@ -20,8 +21,9 @@ final class ExecutionWatch {
     /// Whether the last execution was ended.
     private(set) var hasTimedOut = false
 
-    init(group: JSContextGroupRef, cells: HarnessCells) {
+    init(group: JSContextGroupRef, cells: HarnessCells, isEnabled: Bool) {
         self.group = group
+        self.isEnabled = isEnabled
         self.cells = cells
     }
 
@@ -30,7 +32,7 @@ final class ExecutionWatch {
         hasTimedOut = false
         seen = nil
         ticks = 0
-        guard timeoutMilliseconds != self.timeoutMilliseconds else { return }
+        guard isEnabled, timeoutMilliseconds != self.timeoutMilliseconds else { return }
         self.timeoutMilliseconds = timeoutMilliseconds
         arm()
     }

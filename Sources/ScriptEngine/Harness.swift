@@ -89,11 +89,14 @@ enum Harness {
           }
 
           function exceed(code, text) {
+            const failure = new FailureType(text);
+            // The first one counts, also if the author catches it.
             if (reason === 0) {
               reason = code;
               pending = '';
+              describe(failure);
             }
-            throw new FailureType(text);
+            throw failure;
           }
 
           function emit(key, value) {
@@ -179,8 +182,10 @@ enum Harness {
                   user(items[2 * i + 1], meta);
                 }
               } catch (error) {
-                describe(error);
-                if (reason === 0) reason = 1;
+                if (reason === 0) {
+                  describe(error);
+                  reason = 1;
+                }
               }
               isActive = false;
               if (reason !== 0) {

@@ -53,7 +53,7 @@ final class HarnessCells {
     var notes: UInt32 { words[HarnessCells.notes] }
 
     /// Returns and resets the number of dropped log lines.
-    func takeDropped() -> UInt32 {
+    func drainDropped() -> UInt32 {
         defer { words[HarnessCells.dropped] = 0 }
         return words[HarnessCells.dropped]
     }

@@ -31,7 +31,7 @@ package final class ScriptWorker {
         var context: ScriptContext
     }
 
-    /// The definitions and checks after which unused contexts are collected.
+    /// Contexts to create until the unused ones are collected.
     private static let contextsPerCollection = 64
 
     private let group: JSContextGroupRef
@@ -40,16 +40,18 @@ package final class ScriptWorker {
     private let observer: Observer?
     private let scratch = ByteWriter()
     private var functions: [UInt32: Function] = [:]
-    private var freedContexts = 0
+    private var contexts = 0
 
-    package init(observer: Observer? = nil) {
+    /// `hasTimeouts` is false where the results must not depend on a clock: in a simulator, whose
+    /// functions are harmless.
+    package init(observer: Observer? = nil, hasTimeouts: Bool = true) {
         divan_javascript_configure()
         guard let group = JSContextGroupCreate() else {
             preconditionFailure("JavaScriptCore creates a context group")
         }
         self.group = group
         self.observer = observer
-        watch = ExecutionWatch(group: group, cells: cells)
+        watch = ExecutionWatch(group: group, cells: cells, isEnabled: hasTimeouts)
     }
 
     deinit {
@@ -117,11 +119,19 @@ package final class ScriptWorker {
     }
 
     private func create(_ source: ByteView, _ use: ScriptUse) -> ScriptContext.Creation {
-        freedContexts += 1
-        if freedContexts.isMultiple(of: ScriptWorker.contextsPerCollection) {
-            functions.first?.value.context.collectGarbage()
+        let creation = ScriptContext.create(
+            source,
+            use: use,
+            in: group,
+            cells: cells,
+            watch: watch
+        )
+        contexts += 1
+        if contexts >= ScriptWorker.contextsPerCollection, case .ready(let context) = creation {
+            contexts = 0
+            context.collectGarbage()
         }
-        return ScriptContext.create(source, use: use, in: group, cells: cells, watch: watch)
+        return creation
     }
 
     private func execute(

@@ -17,7 +17,7 @@ struct Main {
 
         """
 
-    /// MiB; see `docs/operations.md` when views are described there.
+    /// MiB beside the 50 MiB of the engine itself.
     static let memoryDefault: UInt64 = 256
 
     static func main() {

@@ -12,7 +12,7 @@ enum ScriptProcess {
     static func run(_ socket: InheritedSocket, memoryBytes: UInt64) -> Never {
         let environment = [(name: "TZ", value: "UTC"), (name: "LC_ALL", value: "C")]
         require(Confinement.begin(keeping: socket.descriptor, environment: environment))
-        note(Confinement.beEndedFirst())
+        note(Confinement.raiseOutOfMemoryScore())
         let last = LastMessage()
         let worker = ScriptWorker(observer: last.observer)
         warmUp(worker)

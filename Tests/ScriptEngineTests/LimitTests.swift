@@ -14,6 +14,7 @@ import Wire
         ("for (var i = 0; i < 65537; i++) emit(1, 1)", .emittedTooMuch, 2),
         ("while (true) emit(1, 1)", .emittedTooMuch, 2),
         ("try { emit('x'.repeat(5000), 1) } catch (e) {} emit(1, 1)", .keyTooLong, 2),
+        ("try { emit('x'.repeat(5000), 1) } catch (e) {}", .keyTooLong, 2),
     ])
     func emitAboveALimitSkipsTheDocument(
         statement: String,

@@ -13,6 +13,7 @@ JS_EXPORT void JSContextGroupSetExecutionTimeLimit(
 JS_EXPORT void JSContextGroupClearExecutionTimeLimit(JSContextGroupRef group);
 
 // Sets options of the engine, which it reads once, from the environment, before the first context.
+// The time zone is an option too: results must not depend on the machine.
 static inline void divan_javascript_configure(void) {
   // The limit above interrupts compiled code by polling. Otherwise it patches that code and relies on
   // the signal of an invalid access, which crashes the process.
@@ -21,6 +22,7 @@ static inline void divan_javascript_configure(void) {
   // node starts a process per processor anyway.
   setenv("JSC_useConcurrentGC", "0", 1);
   setenv("JSC_numberOfGCMarkers", "1", 1);
+  setenv("TZ", "UTC", 1);
 }
 
 #endif

@@ -81,7 +81,7 @@ int divan_limit_further_data(uint64_t bytes) {
   return setrlimit(RLIMIT_DATA, &limit);
 }
 
-int divan_be_ended_first(void) {
+int divan_raise_oom_score(void) {
   int file = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) { return -1; }
   int result = write(file, "1000", 4) == 4 ? 0 : -1;

@@ -24,7 +24,7 @@ int divan_limit_files(uint32_t descriptors);
 // Returns 0, or -1 and sets errno.
 int divan_limit_further_data(uint64_t bytes);
 // The kernel ends this process first when memory is short. Returns 0, or -1 and sets errno.
-int divan_be_ended_first(void);
+int divan_raise_oom_score(void);
 
 // Allows only system calls that work on memory, threads of this process, time, and descriptors that
 // are open already; all others fail with EPERM. Applies to all threads. Returns 0, or -1 and sets
