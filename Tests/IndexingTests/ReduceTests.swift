@@ -193,14 +193,14 @@ import Vocabulary
                 return (groups, rows)
             case .group(let prefix, let result):
                 groups.append((prefix, result))
-            case .needs(let tasks):
-                #expect(!tasks.isEmpty && tasks.count <= 200)
-                let results = tasks.map { task in
+            case .needs(let calls):
+                #expect(!calls.isEmpty && calls.count <= 200)
+                let results = calls.map { call in
                     var result: [UInt8] = []
-                    for place in 0..<task.count {
-                        result += task.value(place).bytes + (task.isRereduce ? [] : [0x2c])
+                    for place in 0..<call.count {
+                        result += call.value(place).bytes + (call.isRereduce ? [] : [0x2c])
                     }
-                    if !task.isRereduce { rows += task.count }
+                    if !call.isRereduce { rows += call.count }
                     return result
                 }
                 reduce.supply(results)

@@ -11,7 +11,7 @@ internal import Bytes
 package final class CustomReduce {
     package enum Step {
         /// Calls to compute: `supply` must be called with their results, in the same order.
-        case needs([ReduceTask])
+        case needs([ReduceCall])
         case group(prefix: [UInt8], result: [UInt8])
         case done
     }
@@ -30,9 +30,9 @@ package final class CustomReduce {
     }
 
     /// Calls in one exchange.
-    private static let tasksMax = 64
+    private static let callsMax = 64
     /// Bytes of rows in one exchange.
-    private static let taskBytesMax = 256 << 10
+    private static let callBytesMax = 256 << 10
     /// Partial results in one call.
     private static let piecesMax = 128
 
@@ -41,7 +41,7 @@ package final class CustomReduce {
     private let groups: GroupWalk?
     private let mask: VBucketMask?
     private var open: [ReduceFrame] = []
-    private var tasks: [ReduceTask] = []
+    private var calls: [ReduceCall] = []
     private var supplied: [ReduceTarget] = []
     private var visits: [Visit] = []
     /// The group whose range is being visited.
@@ -93,14 +93,14 @@ package final class CustomReduce {
                     return .group(prefix: frame.prefix, result: result)
                 }
             }
-            let bytes = tasks.reduce(0) { $0 + $1.byteCount }
+            let bytes = calls.reduce(0) { $0 + $1.byteCount }
             let isFull =
-                tasks.count >= Self.tasksMax || bytes >= Self.taskBytesMax
-                || open.count >= Self.tasksMax && current == nil && visits.isEmpty
-            if isFull || isExhausted && !tasks.isEmpty {
-                supplied = tasks.map(\.target)
-                defer { tasks = [] }
-                return .needs(tasks)
+                calls.count >= Self.callsMax || bytes >= Self.callBytesMax
+                || open.count >= Self.callsMax && current == nil && visits.isEmpty
+            if isFull || isExhausted && !calls.isEmpty {
+                supplied = calls.map(\.target)
+                defer { calls = [] }
+                return .needs(calls)
             }
             if isExhausted { return .done }
             try proceed()
@@ -148,9 +148,9 @@ package final class CustomReduce {
                 continue
             }
             let target = ReduceTarget(frame: frame, place: frame.appendPending())
-            var task = ReduceTask(isRereduce: true, for: target)
-            for piece in part { task.append(piece) }
-            tasks.append(task)
+            var call = ReduceCall(isRereduce: true, for: target)
+            for piece in part { call.append(piece) }
+            calls.append(call)
         }
     }
 
@@ -172,10 +172,10 @@ package final class CustomReduce {
 
     private func proceed(_ groups: GroupWalk) throws(IndexError) {
         let unnamed = ReduceFrame(groupPrefix: [])
-        var task = ReduceTask(isRereduce: false, for: ReduceTarget(frame: unnamed, place: 0))
+        var call = ReduceCall(isRereduce: false, for: ReduceTarget(frame: unnamed, place: 0))
         let source = tree.source
         let group = try groups.next { (entry) throws(IndexError) in
-            try task.append(entry, from: source)
+            try call.append(entry, from: source)
         }
         guard let group else {
             isExhausted = true
@@ -186,8 +186,8 @@ package final class CustomReduce {
         if let range = group.range {
             current = (frame, range)
         } else {
-            task.target = ReduceTarget(frame: frame, place: frame.appendPending())
-            tasks.append(task)
+            call.target = ReduceTarget(frame: frame, place: frame.appendPending())
+            calls.append(call)
             frame.isComplete = true
         }
     }
@@ -270,7 +270,7 @@ package final class CustomReduce {
         _ child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
     ) throws(IndexError) {
         let place = frame.pieces.count
-        var task = ReduceTask(
+        var call = ReduceCall(
             isRereduce: false,
             for: ReduceTarget(frame: frame, place: place, child: child)
         )
@@ -279,11 +279,11 @@ package final class CustomReduce {
         while cursor.advance(), let entry = cursor.entry {
             if let high, !entry.key.precedes(high) { break }
             if let mask, !mask.contains(entry.vBucket) { continue }
-            try task.append(entry, from: tree.source)
+            try call.append(entry, from: tree.source)
         }
-        if task.count > 0 {
+        if call.count > 0 {
             _ = frame.appendPending()
-            tasks.append(task)
+            calls.append(call)
         }
     }
 

@@ -1,7 +1,7 @@
 package import Bytes
 
 /// One call of a custom reduction, to be computed by the caller.
-package struct ReduceTask {
+package struct ReduceCall {
     /// A row, or a partial result; for a partial result the key is empty.
     private struct Item {
         let key: Int
@@ -26,12 +26,12 @@ package struct ReduceTask {
     /// Bytes of all keys and values.
     package var byteCount: Int { bytes.count }
 
-    /// The row key at a place; valid as long as the task.
+    /// The row key at a place; valid as long as the call.
     package func key(_ index: Int) -> ByteView {
         bytes.view.slice(items[index].key, items[index].value - items[index].key)
     }
 
-    /// The value, or the partial result, at a place; valid as long as the task.
+    /// The value, or the partial result, at a place; valid as long as the call.
     package func value(_ index: Int) -> ByteView {
         bytes.view.slice(items[index].value, items[index].end - items[index].value)
     }
@@ -68,7 +68,7 @@ package struct ComputedPartial {
     package let result: [UInt8]
 }
 
-/// Where the result of a task belongs: the place in a frame, and the child whose result it is.
+/// Where the result of a call belongs: the place in a frame, and the child whose result it is.
 struct ReduceTarget {
     let frame: ReduceFrame
     let place: Int
