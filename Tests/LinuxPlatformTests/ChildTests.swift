@@ -198,9 +198,10 @@ import Testing
         defer { for leak in leaks { close(leak) } }
         let handler = TestChild()
         // Only external programs write: a redirection would duplicate descriptors of the shell.
+        // The last one shows its own masks: a shell that has just forked blocks signals.
         let script = """
             readlink /proc/$$/fd/*; pwd; tr '\\0' '\\n' </proc/$$/environ
-            grep -E '^Sig(Blk|Ign)' /proc/$$/status
+            grep -E '^Sig(Blk|Ign)' /proc/self/status
             """
         _ = children.shell(script, on: lane, handler)
         #expect(await handler.ends.wait() == [.exited(status: 0)])
