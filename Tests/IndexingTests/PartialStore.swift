@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import Vocabulary
 
 /// The stored results of one reduction in memory.
 final class PartialStore: PartialSource {

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// Reduces a range, or its groups, by a reduction that the caller computes.
 ///

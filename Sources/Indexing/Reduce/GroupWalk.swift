@@ -1,4 +1,5 @@
 package import Bytes
+internal import Vocabulary
 
 /// Enumerates the groups of a range: the rows whose keys have the same first bytes.
 ///

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 extension Tree {
     /// Reduces the numbers of a range, with the stored results of whole children where they are

@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// Computes the stored numeric results of the inner nodes that an edit or a bulk load wrote.
 ///

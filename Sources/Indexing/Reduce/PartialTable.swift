@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// The stored partial results of an inner node's children for one reduction.
 ///

@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// One call of a custom reduction, to be computed by the caller.
 package struct ReduceCall {

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// A child of an inner node, as edits and walks have it in lists.
 struct ChildRef {

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// Entries in the making: what becomes the body of one node, or of several.
 ///

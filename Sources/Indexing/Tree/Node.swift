@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// The bytes of one node, checked once, so that walks read them without checks.
 ///

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// Decides whether bytes are a node: every offset, length and order that walks rely on.
 struct NodeCheck {

@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// One node to store.
 package struct NodeWrite {

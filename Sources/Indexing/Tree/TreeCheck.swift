@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Vocabulary
+package import Vocabulary
 
 /// Verifies the invariants of a whole tree, for tests and for the check of an index's file.
 ///

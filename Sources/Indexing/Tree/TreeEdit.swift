@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// What an edit changed, for one transaction of the index's file.
 package struct EditResult {

@@ -192,24 +192,20 @@ package struct IndexTable: Sendable {
     /// What to do with a vBucket whose state has changed.
     private mutating func advance(_ vBucket: VBucketID) -> [Action] {
         guard let entry = entries[vBucket] else { return [] }
-        switch (entry.isServed, entry.home, entry.feed) {
-        case (_, .leaving, _):
+        switch (entry.isServed, entry.home) {
+        case (_, .leaving):
             guard !entry.isRemoving else { return [] }
             entries[vBucket]?.isRemoving = true
             return [.remove(vBucket)]
-        case (true, .none, .closed):
-            entries[vBucket]?.home = .filling
-            entries[vBucket]?.feed = .opening
-            return [.open(vBucket, .zero)]
-        case (true, .main, .closed), (true, .filling, .closed):
+        case (true, _):
+            guard entry.feed == .closed else { return [] }
+            if entry.home == .none { entries[vBucket]?.home = .filling }
             entries[vBucket]?.feed = .opening
             return [.open(vBucket, entry.position)]
-        case (true, _, _): return []
-        case (false, .none, _):
+        case (false, .none):
             entries[vBucket] = nil
             return entry.feed == .closed ? [] : [.close(vBucket)]
-        case (false, .main, _), (false, .filling, _):
-            return replace(vBucket)
+        case (false, .main), (false, .filling), (false, .side): return replace(vBucket)
         }
     }
 

@@ -1,23 +1,24 @@
 internal import Bytes
-internal import Indexing
-internal import Persistence
-internal import Vocabulary
+package import Indexing
+package import Persistence
+package import Vocabulary
 
 /// The nodes of an index in one snapshot of its file, for walks and edits.
 ///
 /// Keeps the nodes that it has read, so that edits and walks of one snapshot read each node once.
-final class IndexNodes: NodeSource {
+package final class IndexNodes: NodeSource {
     private let reads: IndexReads
     private let bytes = ByteWriter(capacity: 4 << 10)
     private var kept: [IndexNodeID: Node] = [:]
     /// Nodes that are kept at most; a long walk would otherwise keep the whole tree.
     private static let keptMax = 1_024
 
-    init(_ reads: IndexReads) {
+    /// The nodes that `reads` sees.
+    package init(_ reads: IndexReads) {
         self.reads = reads
     }
 
-    func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+    package func node(_ id: IndexNodeID) throws(IndexError) -> Node {
         if let node = kept[id] { return node }
         bytes.removeAll()
         let isFound: Bool
@@ -33,7 +34,7 @@ final class IndexNodes: NodeSource {
         return node
     }
 
-    func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
+    package func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
         bytes.removeAll()
         let isFound: Bool
         do throws(StorageError) {
@@ -45,7 +46,8 @@ final class IndexNodes: NodeSource {
         return bytes.bytes
     }
 
-    func tree(_ root: IndexRoot, _ kind: EntryKind) -> Tree {
+    /// The tree with this root.
+    package func tree(_ root: IndexRoot, _ kind: EntryKind) -> Tree {
         let root = TreeRoot(
             id: root.node,
             height: Int(root.height),

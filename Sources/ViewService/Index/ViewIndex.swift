@@ -1,9 +1,9 @@
 internal import Bytes
-internal import Indexing
+package import Indexing
 internal import JSON
-internal import Persistence
-internal import Seams
-internal import Vocabulary
+package import Persistence
+package import Seams
+package import Vocabulary
 internal import Wire
 
 /// One index of this node: follows the changes of the served vBuckets, maps them, and stores the rows.
@@ -16,14 +16,26 @@ internal import Wire
 /// - Rows, documents' entries and positions are one commit, so that a crash neither loses nor doubles
 ///   a row.
 /// - Of the changes of a vBucket whose feed was closed, none that is not committed is applied.
-final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
+package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
     /// What an index needs of its node.
-    struct Surroundings: Sendable {
+    package struct Surroundings: Sendable {
         let environment: Environment
         let changes: any DocumentChanges
         let scripts: ScriptPool
-        /// Where the index works.
         let lane: any Lane
+
+        /// The surroundings of an index; `lane` is where it works.
+        package init(
+            environment: Environment,
+            changes: any DocumentChanges,
+            scripts: ScriptPool,
+            lane: any Lane
+        ) {
+            self.environment = environment
+            self.changes = changes
+            self.scripts = scripts
+            self.lane = lane
+        }
     }
 
     /// The feed of one vBucket.
@@ -47,7 +59,7 @@ final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
     let name: String
     let bucket: String
     let surroundings: Surroundings
-    let file: IndexFile
+    package let file: IndexFile
     let function: ScriptFunction
     let collation: Collation
     var table: IndexTable
@@ -84,7 +96,7 @@ final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
     ///
     /// - Throws: `StorageError` if the stored positions cannot be read, `CollationError` never: a
     ///   collator that cannot be loaded is reported as an unusable file.
-    init(
+    package init(
         _ name: String,
         ofBucket bucket: String,
         _ file: IndexFile,
@@ -113,7 +125,7 @@ final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
     // MARK: From any thread
 
     /// Sets the vBuckets that this node serves.
-    func serve(_ vBuckets: Set<VBucketID>) {
+    package func serve(_ vBuckets: Set<VBucketID>) {
         surroundings.lane.post { [self] in
             guard !isStopped else { return }
             served = vBuckets
@@ -124,7 +136,7 @@ final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
     }
 
     /// Calls `done` on the index's lane when the index has everything through `vector`.
-    func whenFresh(
+    package func whenFresh(
         _ vector: [VBucketID: Seqno],
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
     ) {
@@ -138,8 +150,13 @@ final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to its lane
         }
     }
 
+    /// Passes the errors of the index's function to `done`, on the index's lane.
+    package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
+        surroundings.lane.post { [self] in done(errors) }
+    }
+
     /// Ends the index; its file is closed.
-    func stop() {
+    package func stop() {
         surroundings.lane.post { [self] in
             isStopped = true
             timer?.cancel()

@@ -1,0 +1,181 @@
+import Bytes
+import Foundation
+import Indexing
+import LinuxPlatform
+import Persistence
+import Seams
+import Synchronization
+import Testing
+import ViewService
+import Vocabulary
+
+/// One index on a real file, with the real script program; changes come from lists in memory.
+@Suite(.serialized) struct ViewIndexTests {
+    private let world = IndexWorld()
+
+    @Test func documentsAreMappedAndRowsFollowTheirChanges() throws {
+        defer { world.stop() }
+        world.changes.put("a", #"{"type":"user","age":3}"#)
+        world.changes.put("b", #"{"type":"user","age":1}"#)
+        world.changes.put("c", #"{"type":"dog","age":2}"#)
+        let index = try world.index(
+            "function (doc) { if (doc.type === 'user') emit(doc.age, doc.type); }"
+        )
+        try world.awaitFresh(index)
+        #expect(try world.rows(index) == [#"1 b "user""#, #"3 a "user""#])
+        world.changes.put("b", #"{"type":"user","age":9}"#)
+        world.changes.put("c", #"{"type":"user","age":2}"#)
+        world.changes.delete("a")
+        try world.awaitFresh(index)
+        #expect(try world.rows(index) == [#"2 c "user""#, #"9 b "user""#])
+        #expect(try world.rowCounts(index) == 2)
+    }
+
+    @Test func reopenedIndexContinuesAtItsPositionAndMapsNothingAgain() throws {
+        defer { world.stop() }
+        for number in 0..<300 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        let source = "function (doc, meta) { emit(doc.n, meta.id); }"
+        let first = try world.index(source)
+        try world.awaitFresh(first)
+        world.close(first)
+        let delivered = world.changes.delivered
+        let second = try world.index(source)
+        world.changes.put("k7", #"{"n":1000}"#)
+        try world.awaitFresh(second)
+        #expect(world.changes.delivered == delivered + 1)
+        let rows = try world.rows(second)
+        #expect(rows.count == 300 && rows.last == #"1000 k7 "k7""#)
+    }
+
+    @Test func documentWhoseFunctionThrowsIsSkippedAndReported() throws {
+        defer { world.stop() }
+        world.changes.put("bad", #"{"n":null}"#)
+        world.changes.put("good", #"{"n":{"x":1}}"#)
+        let index = try world.index("function (doc) {\n  emit(doc.n.x, null);\n}")
+        try world.awaitFresh(index)
+        #expect(try world.rows(index) == ["1 good null"])
+        let errors = try #require(world.errors(index).recent.first)
+        #expect(errors.kind == .threw && errors.id == "bad" && errors.line == 2)
+    }
+
+    @Test func departedVBucketLeavesNoRow() throws {
+        defer { world.stop() }
+        for number in 0..<50 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        let index = try world.index("function (doc) { emit(doc.n, null); }")
+        try world.awaitFresh(index)
+        let kept = VBucketID(0)
+        let expected = world.changes.documents(of: kept)
+        world.serve(index, [kept])
+        try world.await("the other vBuckets' rows are removed") {
+            try world.homes(index) == [kept: .main]
+        }
+        #expect(try world.rows(index).count == expected)
+    }
+}
+
+/// Changes of a few vBuckets in memory: the newest version of each document, by seqno.
+final class MemoryChanges: DocumentChanges {
+    struct Version {
+        let key: [UInt8]
+        let meta: DocumentMeta
+        let value: [UInt8]
+    }
+
+    struct State {
+        var versions: [VBucketID: [Version]] = [:]
+        var highs: [VBucketID: Seqno] = [:]
+        var wakes: [VBucketID: @Sendable () -> Void] = [:]
+        var delivered = 0
+    }
+
+    static let vBuckets = (0..<4).map { VBucketID(UInt16($0)) }
+    fileprivate let state = Guarded(State())
+
+    var delivered: Int { state.withLock { $0.delivered } }
+
+    func put(_ key: String, _ value: String) { change(key, Array(value.utf8), isDeleted: false) }
+
+    func delete(_ key: String) { change(key, [], isDeleted: true) }
+
+    func documents(of vBucket: VBucketID) -> Int {
+        state.withLock { $0.versions[vBucket]?.count { !$0.meta.isDeleted } ?? 0 }
+    }
+
+    private func change(_ key: String, _ value: [UInt8], isDeleted: Bool) {
+        let bytes = Array(key.utf8)
+        let vBucket = VBucketID(ofKey: bytes, count: MemoryChanges.vBuckets.count)
+        let wake = state.withLock { state in
+            let seqno = Seqno((state.highs[vBucket]?.value ?? 0) + 1)
+            let meta = DocumentMeta(
+                seqno: seqno,
+                cas: CAS(seqno.value),
+                datatype: .json,
+                isDeleted: isDeleted
+            )
+            state.highs[vBucket] = seqno
+            var versions = state.versions[vBucket] ?? []
+            versions.removeAll { $0.key == bytes }
+            versions.append(Version(key: bytes, meta: meta, value: value))
+            state.versions[vBucket] = versions
+            return state.wakes[vBucket]
+        }
+        wake?()
+    }
+
+    func openFeed(
+        of vBucket: VBucketID,
+        ofBucket bucket: String,
+        at position: IndexPosition,
+        wake: @escaping @Sendable () -> Void
+    ) -> ChangeFeedOpening {
+        let high = state.withLock { state in
+            state.wakes[vBucket] = wake
+            return state.highs[vBucket] ?? .zero
+        }
+        let feed = MemoryFeed(self, vBucket, position.seqno)
+        return .opened(feed, high: high, uuid: VBucketUUID(5))
+    }
+
+    func highVisible(of vBuckets: [VBucketID], ofBucket bucket: String) -> [VBucketID: Seqno] {
+        state.withLock { state in
+            Dictionary(uniqueKeysWithValues: vBuckets.map { ($0, state.highs[$0] ?? .zero) })
+        }
+    }
+}
+
+/// A feed of one vBucket: each step is a snapshot of everything that is new.
+final class MemoryFeed: ChangeFeed {
+    private let changes: MemoryChanges
+    private let vBucket: VBucketID
+    private var position: Seqno
+
+    init(_ changes: MemoryChanges, _ vBucket: VBucketID, _ position: Seqno) {
+        self.changes = changes
+        self.vBucket = vBucket
+        self.position = position
+    }
+
+    func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
+        let (new, high) = changes.state.withLock { state in
+            let new = (state.versions[vBucket] ?? []).filter { $0.meta.seqno > position }
+            state.delivered += new.count
+            return (new, state.highs[vBucket] ?? .zero)
+        }
+        guard !new.isEmpty else { return .asleep }
+        ChangeRecord.snapshot(start: position, end: high).append(to: output)
+        for version in new.sorted(by: { $0.meta.seqno < $1.meta.seqno }) {
+            version.key.withUnsafeBytes { key in
+                version.value.withUnsafeBytes { value in
+                    ChangeRecord.change(version.meta, key: ByteView(key), value: ByteView(value))
+                        .append(to: output)
+                }
+            }
+        }
+        position = high
+        return .asleep
+    }
+
+    func endIfStalled() {}
+
+    func close() {}
+}
