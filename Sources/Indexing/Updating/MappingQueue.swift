@@ -3,7 +3,7 @@
 /// Several script workers map batches at a time and answer in any order. Changes are committed in the
 /// order of reading, because a later version of a document replaces an earlier one. So an answered
 /// batch waits for the batches before it.
-package struct MappingQueue<Batch: Sendable, Mapped: Sendable>: Sendable {
+package struct MappingQueue<Batch, Mapped> {
     private enum Slot {
         case unanswered(Batch)
         case mapped(Batch, Mapped)

@@ -2,6 +2,7 @@ internal import Bytes
 internal import Indexing
 internal import JSON
 internal import Persistence
+internal import Seams
 internal import Vocabulary
 internal import Wire
 

@@ -47,7 +47,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     /// A batch that is being mapped, with the numbers of the feeds that it was read from.
-    struct Reading: Sendable {
+    struct Reading {
         let batch: ChangeBatch
         let feeds: [VBucketID: UInt64]
     }

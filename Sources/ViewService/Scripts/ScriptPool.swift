@@ -1,6 +1,6 @@
-package import Bytes
+internal import Bytes
 package import Indexing
-package import JSON
+internal import JSON
 package import Seams
 package import Wire
 

@@ -108,8 +108,11 @@ package struct ScriptRow {
 package struct ScriptRows {
     private var reader: ByteReader
 
+    /// What `next` has not consumed.
+    package var bytes: ByteView { reader.rest }
+
     /// Checks that whole rows fill `view`.
-    init?(_ view: ByteView) {
+    package init?(_ view: ByteView) {
         reader = ByteReader(view)
         var rows = self
         while rows.next() != nil {}
@@ -141,8 +144,11 @@ package struct ScriptReduction {
 package struct ScriptReductions {
     private var reader: ByteReader
 
+    /// What `next` has not consumed.
+    package var bytes: ByteView { reader.rest }
+
     /// Checks that whole reductions fill `view`.
-    init?(_ view: ByteView) {
+    package init?(_ view: ByteView) {
         reader = ByteReader(view)
         var reductions = self
         while reductions.next() != nil {}
@@ -195,7 +201,7 @@ package struct ScriptProblems {
     private var reader: ByteReader
 
     /// Checks that whole problems fill `view`.
-    init?(_ view: ByteView) {
+    package init?(_ view: ByteView) {
         reader = ByteReader(view)
         var problems = self
         while problems.next() != nil {}
