@@ -58,15 +58,12 @@ extension ViewTable {
             let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
             return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
         case .rows(let rows):
-            if call.request.method == .head {
-                rows.cancel()
-                return Reply(status: 200, contentType: "application/json", body: .bytes([]))
-            }
+            let lease = RowsLease(rows)
             return Reply(
                 status: 200,
                 contentType: "application/json",
                 body: .stream { isConnected, send in
-                    try await write(rows, while: isConnected, send)
+                    try await write(lease, while: isConnected, send)
                 }
             )
         }
@@ -78,21 +75,32 @@ extension ViewTable {
     /// slow client at most.
     private static let chunkBytes = 64 << 10
 
+    /// Cancels a query's rows when nothing can request them any more, also if the response never
+    /// begins: to a HEAD request, or because the client disconnected.
+    private final class RowsLease: Sendable {
+        let rows: any ViewRows
+
+        init(_ rows: any ViewRows) {
+            self.rows = rows
+        }
+
+        deinit { rows.cancel() }
+    }
+
     /// The client disconnected before the end of the response.
     private struct Disconnected: Error {}
 
     /// Sends the rows, each part once the connection accepts it.
     ///
-    /// - Throws: The error of `rows`, of `send`, or `Disconnected`.
+    /// - Throws: The error of the rows, of `send`, or `Disconnected`.
     /// - Returns: The fields of the trailer.
     private static func write(
-        _ rows: any ViewRows,
+        _ lease: RowsLease,
         while isConnected: () -> Bool,
         _ send: Reply.Send
     ) async throws -> [HeaderField] {
-        defer { rows.cancel() }
         while isConnected() {
-            switch try await rows.next() {
+            switch try await lease.rows.next() {
             case .end(let isPartial):
                 return isPartial ? [("X-View-Partial", "1")] : []
             case .bytes(let bytes) where bytes.count <= chunkBytes:
