@@ -8,6 +8,7 @@ import Seams
 import Testing
 import ViewService
 import Vocabulary
+import Wire
 
 /// Real threads, files and script processes for the indexes of one test.
 final class IndexWorld: Sendable {
@@ -81,11 +82,11 @@ final class IndexWorld: Sendable {
         let vector = changes.highVisible(of: MemoryChanges.vBuckets, ofBucket: "bucket")
         let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
         index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
-        try await ("the index is fresh") { outcome.withLock { $0 } != nil }
+        try waitUntil("the index is fresh") { outcome.withLock { $0 } != nil }
         #expect(outcome.withLock { $0 } == .fresh)
     }
 
-    func await(_ what: String, _ isTrue: () throws -> Bool) throws {
+    func waitUntil(_ what: String, _ isTrue: () throws -> Bool) throws {
         let end = Date().addingTimeInterval(IndexWorld.deadlineSeconds)
         while try !isTrue() {
             try #require(Date() < end, "waited in vain until \(what)")

@@ -66,7 +66,7 @@ import Vocabulary
         let kept = VBucketID(0)
         let expected = world.changes.documents(of: kept)
         world.serve(index, [kept])
-        try world.await("the other vBuckets' rows are removed") {
+        try world.waitUntil("the other vBuckets' rows are removed") {
             try world.homes(index) == [kept: .main]
         }
         #expect(try world.rows(index).count == expected)

@@ -18,6 +18,9 @@ package final class IndexNodes: NodeSource {
         self.reads = reads
     }
 
+    /// The node with the number.
+    ///
+    /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
     package func node(_ id: IndexNodeID) throws(IndexError) -> Node {
         if let node = kept[id] { return node }
         bytes.removeAll()
@@ -34,6 +37,9 @@ package final class IndexNodes: NodeSource {
         return node
     }
 
+    /// The bytes of a value that is too large for a leaf.
+    ///
+    /// - Throws: `IndexError.unreadable` if it is missing or reading failed.
     package func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
         bytes.removeAll()
         let isFound: Bool

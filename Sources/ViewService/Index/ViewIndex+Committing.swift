@@ -28,8 +28,10 @@ extension ViewIndex {
     func commit() {
         let began = now
         var changes = collect()
-        for vBucket in completions { changes.positions[vBucket] = feeds[vBucket]?.read.position }
-        let removal = removals.first
+        for vBucket in pending.completions {
+            changes.positions[vBucket] = sources.feeds[vBucket]?.read.position
+        }
+        let removal = pending.removals.first
         guard !changes.positions.isEmpty || removal != nil else { return forget() }
         let isRemoved: Bool
         do throws(StorageError) {
@@ -38,12 +40,12 @@ extension ViewIndex {
             return handle(error)
         }
         forget()
-        trigger.committed(costNanoseconds: now - began)
-        for (vBucket, position) in changes.positions { table.committed(vBucket, position) }
+        progress.trigger.committed(costNanoseconds: now - began)
+        for (vBucket, position) in changes.positions { progress.table.committed(vBucket, position) }
         var moved = Array(changes.positions.keys)
         if isRemoved, let removal {
-            removals.removeFirst()
-            perform(table.removed(removal))
+            pending.removals.removeFirst()
+            perform(progress.table.removed(removal))
             moved.append(removal)
         }
         endWaits(moved)
@@ -57,9 +59,9 @@ extension ViewIndex {
     }
 
     private func forget() {
-        mapped = []
-        completions = []
-        trigger.discard()
+        pending.mapped = []
+        pending.completions = []
+        progress.trigger.discard()
     }
 
     /// A full disk passes, so that the same changes are committed later; any other error does not.
@@ -75,9 +77,9 @@ extension ViewIndex {
     private func collect() -> Changes {
         var changes = Changes()
         var places: [VBucketID: [[UInt8]: Int]] = [:]
-        for (index, (reading, _)) in mapped.enumerated() {
+        for (index, (reading, _)) in pending.mapped.enumerated() {
             let isCurrent = { (vBucket: VBucketID) -> Bool in
-                reading.feeds[vBucket] == self.feeds[vBucket]?.number
+                reading.feeds[vBucket] == self.sources.feeds[vBucket]?.number
             }
             for change in reading.batch.changes where isCurrent(change.vBucket) {
                 let id = reading.batch.id(of: change).bytes
@@ -123,10 +125,10 @@ extension ViewIndex {
 
     /// Adds the rows of the changed documents.
     private func add(_ changes: Changes, to update: IndexUpdate) throws(IndexError) {
-        let rows = mapped.map { EmittedRows($0.1) }
+        let rows = pending.mapped.map { EmittedRows($0.1) }
         let sortKey = ByteWriter()
         for document in changes.documents {
-            let (reading, _) = mapped[document.reading]
+            let (reading, _) = pending.mapped[document.reading]
             let id = reading.batch.id(of: document.change)
             update.begin(document.change.vBucket, id: id)
             if let item = document.change.item {
@@ -174,7 +176,7 @@ extension ViewIndex {
             row.rows = UInt64(rows)
             row.home = id == removal ? .leaving : row.home
             if let position = changes.positions[id] {
-                row.home = table.homeAfterCommit(of: id, at: position)
+                row.home = progress.table.homeAfterCommit(of: id, at: position)
                 row.uuid = position.uuid
                 row.seqno = position.seqno
                 row.snapshotStart = position.snapshotStart
@@ -186,7 +188,7 @@ extension ViewIndex {
 
     /// Counts an error of a document for the author.
     func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, _ text: String) {
-        errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
+        health.errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
     }
 
     private func checkpointIfLarge() {

@@ -12,8 +12,10 @@ extension ViewIndex {
 
     /// Fills batches until enough are being mapped or there is nothing to read.
     func read() {
-        guard runaway.cause == nil else { return }
-        while queue.count < ViewIndex.batchesMax, !trigger.isDue(now), let request = readBatch() {
+        guard health.runaway.cause == nil else { return }
+        while pending.queue.count < ViewIndex.batchesMax, !progress.trigger.isDue(now),
+            let request = readBatch()
+        {
             submit(request)
         }
     }
@@ -40,13 +42,13 @@ extension ViewIndex {
         var request = Request(function)
         let records = ByteWriter(capacity: 64 << 10)
         while !request.isFull, let vBucket = nextReady() {
-            guard var feed = feeds[vBucket] else { continue }
+            guard var feed = sources.feeds[vBucket] else { continue }
             records.removeAll(keepingAtMost: 1 << 20)
             let credit = max(1, ViewIndex.bytesMax - request.frame.count)
             let progress = feed.feed.step(credit: credit, into: records)
             let isOver = handle(records.view, vBucket, &feed, &request)
             if isOver { continue }
-            feeds[vBucket] = feed
+            sources.feeds[vBucket] = feed
             if progress == .again || progress == .awaitsCredit { setReady(vBucket) }
         }
         return request.batch.isEmpty ? nil : request
@@ -77,11 +79,11 @@ extension ViewIndex {
                 request.batch.add(vBucket, meta.seqno, id: key, item: item)
             case .advanced: break
             case .purged, .ended:
-                feeds.removeValue(forKey: vBucket)?.feed.close()
+                sources.feeds.removeValue(forKey: vBucket)?.feed.close()
                 if case .purged = record {
-                    perform(table.purged(vBucket))
+                    perform(progress.table.purged(vBucket))
                 } else {
-                    perform(table.ended(vBucket))
+                    perform(progress.table.ended(vBucket))
                 }
                 return true
             }
@@ -112,7 +114,7 @@ extension ViewIndex {
     }
 
     private func submit(_ request: Request) {
-        let number = queue.add(Reading(batch: request.batch, feeds: request.feeds))
+        let number = pending.queue.add(Reading(batch: request.batch, feeds: request.feeds))
         guard request.encoder.count > 0 else {
             return receive(number, ScriptResults())
         }
@@ -126,7 +128,7 @@ extension ViewIndex {
         surroundings.scripts.submit(work) { [weak self] results in
             guard let self else { return }
             surroundings.lane.post {
-                guard !self.isStopped else { return }
+                guard !self.health.isStopped else { return }
                 self.receive(number, results)
                 self.advance()
             }
@@ -135,30 +137,30 @@ extension ViewIndex {
 
     /// Handles the rows of a batch: it is committed after the batches before it.
     private func receive(_ number: UInt64, _ results: ScriptResults) {
-        guard queue.answer(number, results) else { return }
-        while let (reading, results) = queue.removeFirst() {
+        guard pending.queue.answer(number, results) else { return }
+        while let (reading, results) = pending.queue.removeFirst() {
             note(results, of: reading.batch)
             let bytes = results.pieces.reduce(0) { $0 + $1.bytes.count }
-            trigger.add(documents: reading.batch.changes.count, bytes: bytes, now: now)
-            mapped.append((reading, results))
+            progress.trigger.add(documents: reading.batch.changes.count, bytes: bytes, now: now)
+            pending.mapped.append((reading, results))
         }
     }
 
     /// Counts the failures of a batch for the author, and stops a function that runs away.
     private func note(_ results: ScriptResults, of batch: ChangeBatch) {
         guard !results.failures.isEmpty else {
-            _ = runaway.record(.ended, now: now)
+            _ = health.runaway.record(.ended, now: now)
             return
         }
         let failures = results.failures.sorted { $0.item < $1.item }
         var next = 0
         for failure in failures {
-            if failure.item > next { _ = runaway.record(.ended, now: now) }
+            if failure.item > next { _ = health.runaway.record(.ended, now: now) }
             next = failure.item + 1
             let change = batch.changes.first { $0.item == UInt32(failure.item) }
             let id = change.map { batch.id(of: $0) } ?? .empty
             record(failure.kind.errorKind, id, line: failure.line, failure.text)
-            if runaway.record(call(failure), now: now), let cause = runaway.cause {
+            if health.runaway.record(call(failure), now: now), let cause = health.runaway.cause {
                 surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
             }
         }

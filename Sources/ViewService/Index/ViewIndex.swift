@@ -62,29 +62,55 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     package let file: IndexFile
     let function: ScriptFunction
     let collation: Collation
-    var table: IndexTable
-    var trigger: CommitTrigger
-    var waiters = FreshnessWaiters()
-    var waiting: [UInt64: @Sendable (FreshnessWaiters.Outcome) -> Void] = [:]
-    var served: Set<VBucketID> = []
-    var feeds: [VBucketID: Feed] = [:]
-    var feedNumbers: UInt64 = 0
+    var progress: Progress
+    var sources = Sources()
     /// vBuckets whose feeds may have records; shared with the threads that wake them.
     let ready = Guarded(ReadyFeeds())
-    var queue = MappingQueue<Reading, ScriptResults>()
-    /// Mapped batches that are not committed.
-    var mapped: [(Reading, ScriptResults)] = []
-    /// vBuckets whose rows are being removed.
-    var removals: [VBucketID] = []
-    /// vBuckets to be stored as complete although no change of them is pending.
-    var completions: Set<VBucketID> = []
-    var timer: LaneTimer?
-    var timerAt: UInt64 = .max
-    var errors = ScriptErrors()
-    var runaway = RunawayRule()
-    /// Why the index cannot be used; a sentence for an operator.
-    var failure: String?
-    var isStopped = false
+    var pending = Pending()
+    var alarm = Alarm()
+    var health = Health()
+
+    /// How far the index is, and the queries that wait for it.
+    struct Progress {
+        var table: IndexTable
+        var trigger = CommitTrigger()
+        var waiters = FreshnessWaiters()
+        /// What to call when a wait ends, by the waiter's number.
+        var waiting: [UInt64: @Sendable (FreshnessWaiters.Outcome) -> Void] = [:]
+        /// The vBuckets that this node serves.
+        var served: Set<VBucketID> = []
+    }
+
+    /// The open feeds.
+    struct Sources {
+        var feeds: [VBucketID: Feed] = [:]
+        var feedNumbers: UInt64 = 0
+    }
+
+    /// What is read and not committed.
+    struct Pending {
+        var queue = MappingQueue<Reading, ScriptResults>()
+        var mapped: [(Reading, ScriptResults)] = []
+        /// vBuckets whose rows are being removed.
+        var removals: [VBucketID] = []
+        /// vBuckets to be stored as complete although no change of them is pending.
+        var completions: Set<VBucketID> = []
+    }
+
+    /// When the index acts next without an event.
+    struct Alarm {
+        var timer: LaneTimer?
+        var timerAt: UInt64 = .max
+    }
+
+    /// What went wrong.
+    struct Health {
+        var errors = ScriptErrors()
+        var runaway = RunawayRule()
+        /// Why the index cannot be used; a sentence for an operator.
+        var failure: String?
+        var isStopped = false
+    }
 
     /// vBuckets that have something to read, and whether a read is posted.
     struct ReadyFeeds {
@@ -108,7 +134,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         self.surroundings = surroundings
         self.file = file
         self.function = function
-        trigger = CommitTrigger()
         do throws(CollationError) {
             collation = try Collation()
         } catch {
@@ -117,7 +142,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let stored = try file.readNewest { (reads) throws(StorageError) in try reads.vBuckets() }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }
-        table = IndexTable(stored: rows)
+        progress = Progress(table: IndexTable(stored: rows))
     }
 
     var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
@@ -127,10 +152,10 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// Sets the vBuckets that this node serves.
     package func serve(_ vBuckets: Set<VBucketID>) {
         surroundings.lane.post { [self] in
-            guard !isStopped else { return }
-            served = vBuckets
-            perform(table.serve(vBuckets))
-            endWaits(Array(waiters.vBuckets.subtracting(vBuckets)))
+            guard !health.isStopped else { return }
+            progress.served = vBuckets
+            perform(progress.table.serve(vBuckets))
+            endWaits(Array(progress.waiters.vBuckets.subtracting(vBuckets)))
             advance()
         }
     }
@@ -141,27 +166,29 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
     ) {
         surroundings.lane.post { [self] in
-            guard !isStopped, failure == nil else {
+            guard !health.isStopped, health.failure == nil else {
                 return done(.moved(vector.keys.min() ?? VBucketID(0)))
             }
-            guard let number = waiters.add(vector, table) else { return done(.fresh) }
-            waiting[number] = done
+            guard let number = progress.waiters.add(vector, progress.table) else {
+                return done(.fresh)
+            }
+            progress.waiting[number] = done
             advance()
         }
     }
 
     /// Passes the errors of the index's function to `done`, on the index's lane.
     package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
-        surroundings.lane.post { [self] in done(errors) }
+        surroundings.lane.post { [self] in done(health.errors) }
     }
 
     /// Ends the index; its file is closed.
     package func stop() {
         surroundings.lane.post { [self] in
-            isStopped = true
-            timer?.cancel()
-            for feed in feeds.values { feed.feed.close() }
-            feeds = [:]
+            health.isStopped = true
+            alarm.timer?.cancel()
+            for feed in sources.feeds.values { feed.feed.close() }
+            sources.feeds = [:]
             try? file.close()
         }
     }
@@ -174,14 +201,14 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             switch action {
             case .open(let vBucket, let position): open(vBucket, position)
             case .close(let vBucket):
-                feeds.removeValue(forKey: vBucket)?.feed.close()
-                completions.remove(vBucket)
-            case .remove(let vBucket): removals.append(vBucket)
-            case .complete(let vBucket): completions.insert(vBucket)
+                sources.feeds.removeValue(forKey: vBucket)?.feed.close()
+                pending.completions.remove(vBucket)
+            case .remove(let vBucket): pending.removals.append(vBucket)
+            case .complete(let vBucket): pending.completions.insert(vBucket)
             case .retry(let vBucket):
                 surroundings.lane.post(after: ViewIndex.retryNanoseconds) { [weak self] in
-                    guard let self, !isStopped else { return }
-                    perform(table.retry(vBucket))
+                    guard let self, !health.isStopped else { return }
+                    perform(progress.table.retry(vBucket))
                     advance()
                 }
             }
@@ -199,12 +226,16 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         case .opened(let feed, let high, let uuid):
             var position = position
             position.uuid = uuid
-            feedNumbers += 1
-            feeds[vBucket] = Feed(feed: feed, read: ReadPosition(position), number: feedNumbers)
-            perform(table.opened(vBucket, .opened(high: high, uuid: uuid)))
+            sources.feedNumbers += 1
+            sources.feeds[vBucket] = Feed(
+                feed: feed,
+                read: ReadPosition(position),
+                number: sources.feedNumbers
+            )
+            perform(progress.table.opened(vBucket, .opened(high: high, uuid: uuid)))
             wake(vBucket)
-        case .rollBack: perform(table.opened(vBucket, .rollBack))
-        case .unavailable: perform(table.opened(vBucket, .unavailable))
+        case .rollBack: perform(progress.table.opened(vBucket, .rollBack))
+        case .unavailable: perform(progress.table.opened(vBucket, .unavailable))
         }
     }
 
@@ -226,45 +257,49 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     /// Reads, commits if that is due, and sets the timer.
     func advance() {
-        guard !isStopped, failure == nil else { return }
+        guard !health.isStopped, health.failure == nil else { return }
         read()
-        trigger.isAwaited = !waiters.isEmpty
+        progress.trigger.isAwaited = !progress.waiters.isEmpty
         if isCommitDue { commit() }
         setTimer()
     }
 
     private var isCommitDue: Bool {
-        !removals.isEmpty || !completions.isEmpty || trigger.isDue(now)
+        !pending.removals.isEmpty || !pending.completions.isEmpty || progress.trigger.isDue(now)
     }
 
     private func setTimer() {
-        guard let due = trigger.dueAt, due < timerAt else { return }
-        timer?.cancel()
-        timerAt = due
+        guard let due = progress.trigger.dueAt, due < alarm.timerAt else { return }
+        alarm.timer?.cancel()
+        alarm.timerAt = due
         let now = now
-        timer = surroundings.lane.post(after: due > now ? due - now : 0) { [weak self] in
+        alarm.timer = surroundings.lane.post(after: due > now ? due - now : 0) { [weak self] in
             guard let self else { return }
-            timerAt = .max
+            alarm.timerAt = .max
             advance()
         }
     }
 
     /// Ends the waits that the change of these vBuckets ends.
     func endWaits(_ vBuckets: [VBucketID]) {
-        guard !waiters.isEmpty, !vBuckets.isEmpty else { return }
-        for (number, outcome) in waiters.changed(vBuckets, table, isServed: served.contains) {
-            waiting.removeValue(forKey: number)?(outcome)
+        guard !progress.waiters.isEmpty, !vBuckets.isEmpty else { return }
+        for (number, outcome) in progress.waiters.changed(
+            vBuckets,
+            progress.table,
+            isServed: progress.served.contains
+        ) {
+            progress.waiting.removeValue(forKey: number)?(outcome)
         }
     }
 
     /// The index is of no use until its file is made anew.
     func fail(_ error: StorageError) {
-        failure = error.description
+        health.failure = error.description
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
-        for feed in feeds.values { feed.feed.close() }
-        feeds = [:]
-        for (_, done) in waiting { done(.moved(VBucketID(0))) }
-        waiting = [:]
+        for feed in sources.feeds.values { feed.feed.close() }
+        sources.feeds = [:]
+        for (_, done) in progress.waiting { done(.moved(VBucketID(0))) }
+        progress.waiting = [:]
     }
 }
 
