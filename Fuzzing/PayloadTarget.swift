@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import TestWorld
 
 /// Payloads of messages between nodes: any bytes decode or are refused, and what is decoded keeps
 /// its value when it is encoded and decoded again.
