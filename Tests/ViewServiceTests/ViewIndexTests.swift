@@ -58,6 +58,28 @@ import Vocabulary
         #expect(errors.kind == .threw && errors.id == "bad" && errors.line == 2)
     }
 
+    /// The vBucket is empty when its feed is opened, and has a change before the feed is read.
+    @Test func changeBeforeTheFirstReadIsNotCountedAsIndexed() throws {
+        defer { world.stop() }
+        for number in 0..<20 {
+            world.changes.whenOpened { $0.put("early\(number)", "{\"n\":\(number)}") }
+        }
+        let index = try world.index("function (doc) { emit(doc.n, null); }")
+        try world.waitUntil("the vBuckets are opened") { world.changes.delivered > 0 }
+        try world.awaitFresh(index)
+        #expect(try world.rows(index).count == 20)
+    }
+
+    @Test func stoppedIndexEndsWaits() throws {
+        defer { world.stop() }
+        let index = try world.index("function (doc) { emit(doc.n, null); }")
+        world.close(index)
+        let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+        index.whenFresh([VBucketID(0): Seqno(9)]) { ended in outcome.withLock { $0 = ended } }
+        try world.waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
+        #expect(outcome.withLock { $0 } == .ended)
+    }
+
     @Test func departedVBucketLeavesNoRow() throws {
         defer { world.stop() }
         for number in 0..<50 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
@@ -86,6 +108,7 @@ final class MemoryChanges: DocumentChanges {
         var highs: [VBucketID: Seqno] = [:]
         var wakes: [VBucketID: @Sendable () -> Void] = [:]
         var delivered = 0
+        var openings: [@Sendable (MemoryChanges) -> Void] = []
     }
 
     static let vBuckets = (0..<4).map { VBucketID(UInt16($0)) }
@@ -96,6 +119,11 @@ final class MemoryChanges: DocumentChanges {
     func put(_ key: String, _ value: String) { change(key, Array(value.utf8), isDeleted: false) }
 
     func delete(_ key: String) { change(key, [], isDeleted: true) }
+
+    /// Runs `body` after the next feed was opened and before it is read.
+    func whenOpened(_ body: @escaping @Sendable (MemoryChanges) -> Void) {
+        state.withLock { $0.openings.append(body) }
+    }
 
     func documents(of vBucket: VBucketID) -> Int {
         state.withLock { $0.versions[vBucket]?.count { !$0.meta.isDeleted } ?? 0 }
@@ -133,6 +161,11 @@ final class MemoryChanges: DocumentChanges {
             return state.highs[vBucket] ?? .zero
         }
         let feed = MemoryFeed(self, vBucket, position.seqno)
+        let openings = state.withLock { state in
+            defer { state.openings = [] }
+            return state.openings
+        }
+        for body in openings { body(self) }
         return .opened(feed, high: high, uuid: VBucketUUID(5))
     }
 

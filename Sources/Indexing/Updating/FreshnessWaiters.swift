@@ -12,6 +12,8 @@ package struct FreshnessWaiters: Sendable {
         case fresh
         /// This node does not serve one of the vBuckets any more.
         case moved(VBucketID)
+        /// The index has stopped or failed.
+        case ended
     }
 
     private struct Waiter {

@@ -28,8 +28,9 @@ extension ViewIndex {
     func commit() {
         let began = now
         var changes = collect()
-        for vBucket in pending.completions {
-            changes.positions[vBucket] = sources.feeds[vBucket]?.read.position
+        // What was read is not committed yet: such a vBucket is complete at its committed position.
+        for vBucket in pending.completions where changes.positions[vBucket] == nil {
+            changes.positions[vBucket] = progress.table.position(of: vBucket)
         }
         let removal = pending.removals.first
         guard !changes.positions.isEmpty || removal != nil else { return forget() }
@@ -67,10 +68,11 @@ extension ViewIndex {
     /// A full disk passes, so that the same changes are committed later; any other error does not.
     private func handle(_ error: StorageError) {
         guard error.code == .full || error.code == .busy else { return fail(error) }
-        surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
-        surroundings.lane.post(after: 10 * ViewIndex.retryNanoseconds) { [weak self] in
-            self?.advance()
-        }
+        surroundings.environment.trace.error(
+            "views",
+            "Index \(name): \(error.description). It retries every second."
+        )
+        alarm.pausedUntil = now + ViewIndex.diskPauseNanoseconds
     }
 
     /// The changes of all mapped batches, without those of feeds that were closed meanwhile.

@@ -55,6 +55,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// Batches in flight: enough that a script process always has a next one.
     static let batchesMax = 4
     static let retryNanoseconds: UInt64 = 100_000_000
+    /// The pause after a commit for which the disk had no room.
+    static let diskPauseNanoseconds: UInt64 = 1_000_000_000
 
     let name: String
     let bucket: String
@@ -101,6 +103,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     struct Alarm {
         var timer: LaneTimer?
         var timerAt: UInt64 = .max
+        /// No commit before this time: the disk was full.
+        var pausedUntil: UInt64 = 0
     }
 
     /// What went wrong.
@@ -167,7 +171,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     ) {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else {
-                return done(.moved(vector.keys.min() ?? VBucketID(0)))
+                return done(.ended)
             }
             guard let number = progress.waiters.add(vector, progress.table) else {
                 return done(.fresh)
@@ -189,7 +193,12 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             alarm.timer?.cancel()
             for feed in sources.feeds.values { feed.feed.close() }
             sources.feeds = [:]
-            try? file.close()
+            endAllWaits()
+            do throws(StorageError) {
+                try file.close()
+            } catch {
+                surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
+            }
         }
     }
 
@@ -265,11 +274,16 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     private var isCommitDue: Bool {
-        !pending.removals.isEmpty || !pending.completions.isEmpty || progress.trigger.isDue(now)
+        guard now >= alarm.pausedUntil else { return false }
+        return !pending.removals.isEmpty || !pending.completions.isEmpty
+            || progress.trigger.isDue(now)
     }
 
     private func setTimer() {
-        guard let due = progress.trigger.dueAt, due < alarm.timerAt else { return }
+        var due = progress.trigger.dueAt ?? .max
+        if !pending.removals.isEmpty || !pending.completions.isEmpty { due = now }
+        due = due == .max ? due : max(due, alarm.pausedUntil)
+        guard due < alarm.timerAt else { return }
         alarm.timer?.cancel()
         alarm.timerAt = due
         let now = now
@@ -298,8 +312,14 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]
-        for (_, done) in progress.waiting { done(.moved(VBucketID(0))) }
+        endAllWaits()
+    }
+
+    private func endAllWaits() {
+        let waiting = progress.waiting
         progress.waiting = [:]
+        progress.waiters = FreshnessWaiters()
+        for (_, done) in waiting { done(.ended) }
     }
 }
 
