@@ -25,7 +25,7 @@ let plan = """
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
-    services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Persistence
+    services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Credentials Persistence
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Orchestration ClusterService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials

@@ -88,7 +88,7 @@ final class ViewFeed: ChangeFeed {
         }
     }
 
-    func endIfStalled() { _ = feed.endIfStalled() }
+    func endIfStalled() -> Bool { feed.endIfStalled() }
 
     func close() { feed.close() }
 }

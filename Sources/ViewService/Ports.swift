@@ -45,7 +45,9 @@ package protocol ChangeFeed: AnyObject {
     /// - Returns: Whether there is more; if not, `wake` is called when there is.
     func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress
     /// Ends a read of the disk that does not progress.
-    func endIfStalled()
+    ///
+    /// - Returns: Whether the feed was ended; the next step appends the record that states it.
+    func endIfStalled() -> Bool
     /// Releases all resources; nothing is appended from now on.
     func close()
 }

@@ -208,7 +208,7 @@ final class MemoryFeed: ChangeFeed {
         return .asleep
     }
 
-    func endIfStalled() {}
+    func endIfStalled() -> Bool { false }
 
     func close() {}
 }

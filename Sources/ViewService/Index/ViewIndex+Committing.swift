@@ -40,6 +40,7 @@ extension ViewIndex {
         } catch {
             return handle(error)
         }
+        countRefused()
         forget()
         progress.trigger.committed(costNanoseconds: now - began)
         for (vBucket, position) in changes.positions { progress.table.committed(vBucket, position) }
@@ -106,7 +107,8 @@ extension ViewIndex {
     ///
     /// - Returns: Whether the last rows of `removal` are removed.
     private func store(_ changes: Changes, _ removal: VBucketID?) throws(StorageError) -> Bool {
-        try file.commit { (transaction) throws(StorageError) in
+        pending.refused = []
+        return try file.commit { (transaction) throws(StorageError) in
             let nodes = IndexNodes(transaction.reads)
             let update = IndexUpdate(nodes.tree(transaction.head.back, .document))
             var isRemoved = false
@@ -129,6 +131,8 @@ extension ViewIndex {
     private func add(_ changes: Changes, to update: IndexUpdate) throws(IndexError) {
         let rows = pending.mapped.map { EmittedRows($0.1) }
         let sortKey = ByteWriter()
+        let collation = surroundings.collations.acquire()
+        defer { surroundings.collations.release(collation) }
         for document in changes.documents {
             let (reading, _) = pending.mapped[document.reading]
             let id = reading.batch.id(of: document.change)
@@ -148,7 +152,7 @@ extension ViewIndex {
                 if problem != nil {
                     // A document has all of its rows or none.
                     update.discardRows()
-                    record(.keyTooLong, id, line: 0, "The encoded key is longer than 16 KiB.")
+                    refuse(id, "The encoded key is longer than 16 KiB.")
                 }
             }
             try update.end()
@@ -188,18 +192,27 @@ extension ViewIndex {
         }
     }
 
-    /// Counts an error of a document for the author.
-    func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, _ text: String) {
-        health.errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
+    /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
+    private func checkpointIfLarge() {
+        guard file.walPages > ViewIndex.walPagesMax, !alarm.isCheckpointing else { return }
+        alarm.isCheckpointing = true
+        let (file, lane) = (file, surroundings.lane)
+        surroundings.checkpoints.post { [weak self] in
+            var failure: StorageError?
+            do throws(StorageError) {
+                _ = try file.checkpoint()
+            } catch {
+                failure = error
+            }
+            let error = failure
+            lane.post { [weak self] in self?.endCheckpoint(error) }
+        }
     }
 
-    private func checkpointIfLarge() {
-        guard file.walPages > ViewIndex.walPagesMax else { return }
-        do throws(StorageError) {
-            _ = try file.checkpoint()
-        } catch {
-            handle(error)
-        }
+    private func endCheckpoint(_ error: StorageError?) {
+        alarm.isCheckpointing = false
+        guard !health.isStopped, health.failure == nil, let error else { return }
+        handle(error)
     }
 }
 

@@ -128,7 +128,8 @@ extension ViewIndex {
         surroundings.scripts.submit(work) { [weak self] results in
             guard let self else { return }
             surroundings.lane.post {
-                guard !self.health.isStopped else { return }
+                // Without an answer nothing may be committed.
+                guard !self.health.isStopped, !results.isStopped else { return }
                 self.receive(number, results)
                 self.advance()
             }
@@ -161,7 +162,7 @@ extension ViewIndex {
             let id = change.map { batch.id(of: $0) } ?? .empty
             record(failure.kind.errorKind, id, line: failure.line, failure.text)
             if health.runaway.record(call(failure), now: now), let cause = health.runaway.cause {
-                surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
+                runAway(cause)
             }
         }
     }
@@ -170,7 +171,7 @@ extension ViewIndex {
         switch failure.kind {
         case .timedOut: .timedOut(nanoseconds: UInt64(function.timeoutMilliseconds) * 1_000_000)
         case .endedProcess, .invalidReply: .endedProcess
-        case .problem: .ended
+        case .problem, .stopped: .ended
         }
     }
 }
@@ -181,7 +182,7 @@ extension ScriptResults.Failure.Kind {
         switch self {
         case .endedProcess: .memory
         case .timedOut: .timedOut
-        case .invalidReply: .invalidReply
+        case .invalidReply, .stopped: .invalidReply
         case .problem(let reason):
             switch reason {
             case .threw, .undefined: .threw

@@ -1,6 +1,5 @@
 internal import Bytes
 package import Indexing
-internal import JSON
 package import Persistence
 package import Seams
 package import Vocabulary
@@ -23,6 +22,11 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let changes: any DocumentChanges
         let scripts: ScriptPool
         let lane: any Lane
+        /// Where the write-ahead log is copied.
+        var checkpoints: any Lane
+        var collations = Collations()
+        /// Called on `lane` when the index has become of no use.
+        var failed: @Sendable (StorageError) -> Void = { _ in }
 
         /// The surroundings of an index; `lane` is where it works.
         package init(
@@ -35,6 +39,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             self.changes = changes
             self.scripts = scripts
             self.lane = lane
+            checkpoints = lane
         }
     }
 
@@ -63,7 +68,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     let surroundings: Surroundings
     package let file: IndexFile
     let function: ScriptFunction
-    let collation: Collation
     var progress: Progress
     var sources = Sources()
     /// vBuckets whose feeds may have records; shared with the threads that wake them.
@@ -71,6 +75,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     var pending = Pending()
     var alarm = Alarm()
     var health = Health()
+    /// The value of `fault`.
+    let reason = Guarded<String?>(nil)
 
     /// How far the index is, and the queries that wait for it.
     struct Progress {
@@ -97,6 +103,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var removals: [VBucketID] = []
         /// vBuckets to be stored as complete although no change of them is pending.
         var completions: Set<VBucketID> = []
+        /// Documents whose rows the commit in progress refuses.
+        var refused: [ScriptErrors.Entry] = []
     }
 
     /// When the index acts next without an event.
@@ -105,6 +113,9 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var timerAt: UInt64 = .max
         /// No commit before this time: the disk was full.
         var pausedUntil: UInt64 = 0
+        /// Whether a timer calls `tick`.
+        var isTicking = false
+        var isCheckpointing = false
     }
 
     /// What went wrong.
@@ -124,8 +135,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     /// An index on an open file.
     ///
-    /// - Throws: `StorageError` if the stored positions cannot be read, `CollationError` never: a
-    ///   collator that cannot be loaded is reported as an unusable file.
+    /// - Throws: `StorageError` if the stored positions cannot be read.
     package init(
         _ name: String,
         ofBucket bucket: String,
@@ -138,11 +148,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         self.surroundings = surroundings
         self.file = file
         self.function = function
-        do throws(CollationError) {
-            collation = try Collation()
-        } catch {
-            throw StorageError(.failed, error.description)
-        }
         let stored = try file.readNewest { (reads) throws(StorageError) in try reads.vBuckets() }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }
@@ -165,6 +170,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     /// Calls `done` on the index's lane when the index has everything through `vector`.
+    ///
+    /// If the wait ends with `ended`, `fault` has the cause, unless the index was stopped.
     package func whenFresh(
         _ vector: [VBucketID: Seqno],
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
@@ -176,14 +183,14 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             guard let number = progress.waiters.add(vector, progress.table) else {
                 return done(.fresh)
             }
+            // The index reads no change any more.
+            guard health.runaway.cause == nil else {
+                progress.waiters.remove(number)
+                return done(.ended)
+            }
             progress.waiting[number] = done
             advance()
         }
-    }
-
-    /// Passes the errors of the index's function to `done`, on the index's lane.
-    package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
-        surroundings.lane.post { [self] in done(health.errors) }
     }
 
     /// Ends the index; its file is closed.
@@ -243,6 +250,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             )
             perform(progress.table.opened(vBucket, .opened(high: high, uuid: uuid)))
             wake(vBucket)
+            startTicking()
         case .rollBack: perform(progress.table.opened(vBucket, .rollBack))
         case .unavailable: perform(progress.table.opened(vBucket, .unavailable))
         }
@@ -304,22 +312,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         ) {
             progress.waiting.removeValue(forKey: number)?(outcome)
         }
-    }
-
-    /// The index is of no use until its file is made anew.
-    func fail(_ error: StorageError) {
-        health.failure = error.description
-        surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
-        for feed in sources.feeds.values { feed.feed.close() }
-        sources.feeds = [:]
-        endAllWaits()
-    }
-
-    private func endAllWaits() {
-        let waiting = progress.waiting
-        progress.waiting = [:]
-        progress.waiters = FreshnessWaiters()
-        for (_, done) in waiting { done(.ended) }
     }
 }
 

@@ -45,7 +45,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     private var jobNumbers: UInt64 = 0
     private let functionNumbers = Guarded<UInt32>(0)
     private var alarm = Alarm()
-    private var isStopped = false
+    /// What to call when all processes have ended; nil while the pool runs.
+    private var stopped: (@Sendable () -> Void)?
 
     private struct Alarm {
         var timer: LaneTimer?
@@ -99,23 +100,31 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         lane.post { for process in self.processes.values { process.forget(function) } }
     }
 
-    /// Kills all processes; works that are not answered yet never are.
-    package func stop() {
+    /// Kills all processes; each item of a work that is not answered yet, or is submitted later, fails.
+    ///
+    /// - Parameter done: Called on the pool's lane when all processes have ended.
+    package func stop(_ done: @escaping @Sendable () -> Void = {}) {
         lane.post { [self] in
-            isStopped = true
+            guard stopped == nil else { return done() }
+            stopped = done
             alarm.timer?.cancel()
+            let pending = jobs.sorted { $0.key < $1.key }
             jobs = [:]
             sent = [:]
+            for (_, job) in pending { job.done(ScriptResults(stoppedBefore: job.work)) }
             for process in processes.values { process.kill() }
+            if processes.isEmpty { done() }
         }
     }
+
+    private var isStopped: Bool { stopped != nil }
 
     // MARK: Work
 
     private var now: UInt64 { environment.time.monotonicNanoseconds() }
 
     private func add(_ work: ScriptWork, _ done: @escaping Done) {
-        guard !isStopped else { return }
+        guard !isStopped else { return done(ScriptResults(stoppedBefore: work)) }
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
         let job = ScriptJob(number: jobNumbers, functionCount: 1, itemCount: work.count)
@@ -260,6 +269,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     func ended(_ id: ScriptWorkerID) {
         if let process = processes.removeValue(forKey: id) {
             for batch in process.batches { sent[batch] = nil }
+            if let stopped, processes.isEmpty { return stopped() }
         }
         handle(.ended(id))
     }
@@ -289,6 +299,14 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 }
 
 extension ScriptResults {
+    /// A failure of each item: the pool has stopped before the work was answered.
+    fileprivate init(stoppedBefore work: ScriptWork) {
+        failures = (0..<work.count).map { item in
+            let text = "The node is stopping."
+            return Failure(item: item, kind: .stopped, line: 0, text: text)
+        }
+    }
+
     mutating func add(_ other: ScriptResults) {
         pieces += other.pieces
         failures += other.failures

@@ -86,6 +86,8 @@ package struct ScriptResults: Sendable {
             case endedProcess
             case timedOut
             case invalidReply
+            /// The pool was stopped: nothing is stated about the function.
+            case stopped
         }
 
         package let item: Int
@@ -98,6 +100,8 @@ package struct ScriptResults: Sendable {
 
     package internal(set) var pieces: [Piece] = []
     package internal(set) var failures: [Failure] = []
+    /// Whether the pool was stopped before the work was answered: the results are of no use.
+    package var isStopped: Bool { failures.first?.kind == .stopped }
     /// What the function logged, for its author: these lines may contain parts of documents, so they
     /// are not written to the node's log.
     package internal(set) var logs: [String] = []

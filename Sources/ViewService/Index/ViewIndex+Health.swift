@@ -1,0 +1,113 @@
+internal import Bytes
+package import Indexing
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// What went wrong, what is reported of it, and the timer that looks for what stands still.
+extension ViewIndex {
+    /// The interval at which feeds that stand still are ended.
+    private static let tickNanoseconds: UInt64 = 1_000_000_000
+
+    /// How far an index is, and what went wrong.
+    package struct Status: Sendable {
+        /// Rows in the file, also those that are being removed.
+        package var rows: UInt64 = 0
+        /// The share of the changes that the index has: 0 to 1.
+        package var progress = 0.0
+        package var errors = ScriptErrors()
+
+        package init() {}
+    }
+
+    /// Why the index gets no further changes, a sentence; nil if it does. From any thread.
+    ///
+    /// The file has failed, or the function was stopped because it runs away.
+    package var fault: String? { reason.withLock { $0 } }
+
+    /// Passes the errors of the index's function to `done`, on the index's lane.
+    package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
+        surroundings.lane.post { [self] in done(health.errors) }
+    }
+
+    /// The status; on the index's lane.
+    var status: Status {
+        var status = Status()
+        status.progress = progress.table.progress
+        status.errors = health.errors
+        // A file that has failed has no rows for queries either.
+        if let head = try? file.head() { status.rows = head.main.rows }
+        return status
+    }
+
+    // MARK: Errors
+
+    /// Counts an error of a document for the author.
+    func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, _ text: String) {
+        health.errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
+    }
+
+    /// Notes a document whose rows cannot be stored; it is counted when the commit has succeeded.
+    func refuse(_ id: ByteView, _ text: String) {
+        pending.refused.append(ScriptErrors.Entry(.keyTooLong, id: id.text, line: 0, text: text))
+    }
+
+    func countRefused() {
+        for entry in pending.refused { health.errors.record(entry) }
+        pending.refused = []
+    }
+
+    /// The function is not called any more, so no wait for a change can succeed.
+    func runAway(_ cause: RunawayRule.Cause) {
+        surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
+        reason.withLock { $0 = cause.description }
+        endAllWaits()
+    }
+
+    /// The index is of no use until its file is opened again or made anew.
+    func fail(_ error: StorageError) {
+        guard health.failure == nil else { return }
+        health.failure = error.description
+        reason.withLock { $0 = error.description }
+        surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
+        for feed in sources.feeds.values { feed.feed.close() }
+        sources.feeds = [:]
+        endAllWaits()
+        surroundings.failed(error)
+    }
+
+    func endAllWaits() {
+        let waiting = progress.waiting
+        progress.waiting = [:]
+        progress.waiters = FreshnessWaiters()
+        for (_, done) in waiting { done(.ended) }
+    }
+
+    // MARK: Time
+
+    /// Calls `tick` regularly as long as feeds are open.
+    func startTicking() {
+        guard !alarm.isTicking else { return }
+        alarm.isTicking = true
+        surroundings.lane.post(after: ViewIndex.tickNanoseconds) { [weak self] in self?.tick() }
+    }
+
+    private func tick() {
+        alarm.isTicking = false
+        guard !health.isStopped, health.failure == nil else { return }
+        for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
+        reportErrors()
+        if !sources.feeds.isEmpty { startTicking() }
+    }
+
+    /// Logs how many errors of each kind there were, once a minute; their texts are for the author.
+    private func reportErrors() {
+        guard let new = health.errors.report(now: now) else { return }
+        let counts = new.sorted { $0.key.rawValue < $1.key.rawValue }
+            .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
+        surroundings.environment.trace.warning(
+            "views",
+            "Index \(name) omits documents whose map function failed: \(counts)"
+        )
+    }
+}

@@ -1,0 +1,171 @@
+internal import Bytes
+package import Indexing
+internal import JSON
+package import Persistence
+package import Seams
+internal import Wire
+
+/// The views of a node: runs the indexes that its buckets need, and answers queries of them.
+///
+/// `follow` gets the buckets with their views; `IndexKeeper` opens, closes and removes indexes
+/// accordingly, one for each map function of a bucket.
+///
+/// - All calls may come from any thread, and none waits for the disk.
+package final class IndexService: Sendable {
+    /// Where the indexes are, and limits of their functions.
+    package struct Settings: Sendable {
+        /// The node's data directory; the indexes are in its directory `indexes`.
+        package let directory: String
+        /// Of the processes that run functions.
+        package var scripts: ScriptScheduleLimits
+        /// Processor time of a call.
+        package var mapTimeoutMilliseconds = ScriptLimits.mapTimeoutMilliseconds
+        package var reduceTimeoutMilliseconds = ScriptLimits.reduceTimeoutMilliseconds
+        package var files = IndexSettings()
+        /// How long the file of an index is kept that no view needs.
+        package var graceNanoseconds: UInt64 = 60_000_000_000
+
+        package init(directory: String, processors: Int) {
+            self.directory = directory
+            scripts = ScriptScheduleLimits(processors: processors)
+        }
+    }
+
+    /// The lanes that all indexes share; each index has one of its own besides.
+    struct Lanes: Sendable {
+        /// Opens, closes and removes files.
+        let files: any Lane
+        let checkpoints: any Lane
+        let scripts: any Lane
+        /// Where waits end.
+        let waits: any Lane
+
+        init(_ factory: any LaneFactory) {
+            files = factory.makeLane("index-files", isPatient: true)
+            checkpoints = factory.makeLane("index-sync", isPatient: true)
+            scripts = factory.makeLane("scripts", isPatient: true)
+            waits = factory.makeLane("index-waits")
+        }
+
+        var all: [any Lane] { [files, checkpoints, scripts, waits] }
+    }
+
+    /// What queries need of the followed buckets.
+    struct Followed: Sendable {
+        var buckets: [String: FollowedBucket] = [:]
+        /// By slot; the buckets share them.
+        var reduceFunctions: [IndexSignature: ScriptFunction] = [:]
+    }
+
+    /// The argument of the newest `follow`; its lock keeps calls in order.
+    struct Newest {
+        var buckets: [ViewBucket]?
+        var isStopped = false
+    }
+
+    /// The version of ICU and its data, by which the keys of all indexes are ordered.
+    package static var collationVersion: String { Collation.version }
+
+    package let scripts: ScriptPool
+    let environment: Environment
+    let changes: any DocumentChanges
+    let settings: Settings
+    let lanes: Lanes
+    let keeper: IndexKeeper
+    let waits: IndexWaits
+    let followed = Guarded(Followed())
+    let newest = Guarded(Newest())
+
+    /// A service without buckets.
+    ///
+    /// - Throws: `StorageError` if the directory cannot be created, or ICU's collation is missing.
+    package init(
+        _ settings: Settings,
+        environment: Environment,
+        changes: any DocumentChanges
+    ) throws(StorageError) {
+        do throws(CollationError) {
+            _ = try Collation()
+        } catch {
+            throw StorageError(.failed, error.description)
+        }
+        let root = settings.directory + "/indexes"
+        _ = try IndexDirectory(path: root, disk: environment.disk)
+        self.settings = settings
+        self.environment = environment
+        self.changes = changes
+        let lanes = Lanes(environment.lanes)
+        self.lanes = lanes
+        scripts = ScriptPool(environment, lane: lanes.scripts, limits: settings.scripts)
+        let waits = IndexWaits(lanes.waits)
+        self.waits = waits
+        let surroundings = RunningIndex.Surroundings(
+            environment: environment,
+            changes: changes,
+            scripts: scripts,
+            checkpoints: lanes.checkpoints,
+            collations: Collations(),
+            files: settings.files,
+            opened: { waits.check() }
+        )
+        keeper = IndexKeeper(root, settings, lane: lanes.files, surroundings)
+    }
+
+    // MARK: Life
+
+    /// Closes all indexes, then ends all script processes, then calls `done` from any lane.
+    ///
+    /// Works that script processes have not answered fail. Afterwards the lanes can be stopped.
+    package func stop(done: @escaping @Sendable () -> Void) {
+        newest.withLock { $0.isStopped = true }
+        waits.stop()
+        keeper.stop { [scripts] in scripts.stop(done) }
+    }
+
+    /// Stops all lanes.
+    ///
+    /// Requires that `stop` has called `done`; must not be called on one of the lanes.
+    package func stopLanes() {
+        for lane in lanes.all { lane.stop() }
+    }
+
+    // MARK: Reports
+
+    /// Passes a report of each index to `done`, sorted by bucket and views, on any lane.
+    package func report(_ done: @escaping @Sendable ([IndexReport]) -> Void) {
+        let running = keeper.running
+        guard !running.isEmpty else { return done([]) }
+        let reports = Guarded<[IndexReport]>([])
+        for index in running {
+            index.report { [self] report in
+                let report = complete(report)
+                let all = reports.withLock { reports in
+                    reports.append(report)
+                    return reports
+                }
+                if all.count == running.count { done(all.sorted(by: IndexReport.precedes)) }
+            }
+        }
+    }
+
+    private func complete(_ report: IndexReport) -> IndexReport {
+        var report = report
+        let bucket = followed.withLock { $0.buckets[report.bucket] }
+        report.bucketName = bucket?.bucket.name ?? ""
+        report.views = bucket?.indexes[report.signature]?.views ?? []
+        return report
+    }
+}
+
+extension IndexReport {
+    static func precedes(_ one: IndexReport, _ other: IndexReport) -> Bool {
+        func key(_ report: IndexReport) -> [String] {
+            let view = report.views.first
+            return [
+                report.bucketName, view?.designDocument ?? "", view?.view ?? "",
+                report.signature.description,
+            ]
+        }
+        return key(one).lexicographicallyPrecedes(key(other))
+    }
+}

@@ -1,0 +1,256 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// An index of the node with its lane: opens the file, and opens it again after an error.
+///
+/// - A file that is damaged or of another identity is set aside and made anew: an index has nothing
+///   that the documents do not have.
+/// - Other errors pass: the file is opened again after a pause.
+/// - All work with the file is on the index's lane.
+final class RunningIndex: Sendable {
+    /// What is the same for all indexes of a service.
+    struct Surroundings: Sendable {
+        let environment: Environment
+        let changes: any DocumentChanges
+        let scripts: ScriptPool
+        let checkpoints: any Lane
+        let collations: Collations
+        let files: IndexSettings
+        /// Called on the index's lane when it has been opened.
+        let opened: @Sendable () -> Void
+    }
+
+    private struct State {
+        /// Nil while the file is not open.
+        var index: ViewIndex?
+        /// Why the file is not open.
+        var fault: String?
+        /// What makes the file useless, until it is set aside.
+        var damage: StorageError?
+        /// Files that were set aside.
+        var asides = 0
+        var pause = RunningIndex.pauseNanoseconds
+        var served: Set<VBucketID> = []
+        /// The number of the call that `served` is from.
+        var number: UInt64 = 0
+        var isStopped = false
+    }
+
+    private static let pauseNanoseconds: UInt64 = 1_000_000_000
+    private static let pauseNanosecondsMax: UInt64 = 60_000_000_000
+    /// Files of one index that are kept for analysis; a disk that damages each one must not be filled.
+    private static let asidesMax = 2
+
+    let name: IndexName
+    /// The bucket and a view, for logs.
+    private let title: String
+    let lane: any Lane
+    let function: ScriptFunction
+    private let directory: String
+    private let surroundings: Surroundings
+    private let state = Guarded(State())
+
+    /// An index that begins to open its file.
+    ///
+    /// - Parameters:
+    ///   - directory: The directory of the bucket's indexes; created if it does not exist.
+    ///   - title: The index in logs.
+    init(
+        _ name: IndexName,
+        _ title: String,
+        in directory: String,
+        _ function: ScriptFunction,
+        _ surroundings: Surroundings
+    ) {
+        self.name = name
+        self.title = title
+        self.directory = directory
+        self.function = function
+        self.surroundings = surroundings
+        lane = surroundings.environment.lanes.makeLane("index-\(name.signature)", isPatient: true)
+        lane.post { [self] in open() }
+    }
+
+    // MARK: From any thread
+
+    /// The index; nil while its file is not open.
+    var index: ViewIndex? { state.withLock { $0.index } }
+
+    /// Why the index gets no further changes; nil if it does.
+    var fault: String? {
+        let (index, fault) = state.withLock { ($0.index, $0.fault) }
+        return index?.fault ?? fault
+    }
+
+    /// Sets the vBuckets that this node serves; a call with a lower number than an earlier one is
+    /// ignored.
+    func serve(_ served: Set<VBucketID>, number: UInt64) {
+        let isChanged = state.withLock { state in
+            guard number > state.number else { return false }
+            state.number = number
+            defer { state.served = served }
+            return state.served != served
+        }
+        guard isChanged else { return }
+        lane.post { [self] in
+            let (index, newest) = state.withLock { ($0.index, $0.served) }
+            index?.serve(newest)
+        }
+    }
+
+    /// Closes the index, then calls `done` on its lane.
+    func stop(done: @escaping @Sendable () -> Void) {
+        lane.post { [self] in
+            let index = state.withLock { state in
+                state.isStopped = true
+                defer { state.index = nil }
+                return state.index
+            }
+            index?.stop()
+            // Behind the closing of the file.
+            lane.post(done)
+        }
+    }
+
+    /// Passes what is reported of the index to `done`, on its lane.
+    func report(_ done: @escaping @Sendable (IndexReport) -> Void) {
+        lane.post { [self] in
+            var report = IndexReport(name)
+            report.fault = fault
+            if let index {
+                report.isOpen = true
+                report.status = index.status
+                report.memoryBytes = index.file.memoryBytes
+                let disk = surroundings.environment.disk
+                for suffix in ["", "-wal"] {
+                    report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
+                }
+            }
+            done(report)
+        }
+    }
+
+    // MARK: Opening
+
+    private func open() {
+        guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
+        do throws(StorageError) {
+            let index = try makeIndex()
+            let served = state.withLock { state in
+                state.index = index
+                state.fault = nil
+                return state.served
+            }
+            index.serve(served)
+            surroundings.opened()
+        } catch {
+            retry(error)
+        }
+    }
+
+    private func makeIndex() throws(StorageError) -> ViewIndex {
+        let directory = try IndexDirectory(path: directory, disk: surroundings.environment.disk)
+        if let damage = state.withLock({ $0.damage }) { try replace(damage, in: directory) }
+        do throws(StorageError) {
+            return try makeIndex(in: directory)
+        } catch {
+            guard error.concernsContent else { throw error }
+            try replace(error, in: directory)
+            return try makeIndex(in: directory)
+        }
+    }
+
+    private func makeIndex(in directory: IndexDirectory) throws(StorageError) -> ViewIndex {
+        let identity = IndexIdentity(
+            signature: name.signature.description,
+            collator: IndexService.collationVersion,
+            bucketUUID: name.bucket,
+            mapSource: function.source
+        )
+        let file = try IndexFile(in: directory, identity: identity, settings: surroundings.files)
+        var own = ViewIndex.Surroundings(
+            environment: surroundings.environment,
+            changes: surroundings.changes,
+            scripts: surroundings.scripts,
+            lane: lane
+        )
+        own.checkpoints = surroundings.checkpoints
+        own.collations = surroundings.collations
+        own.failed = { [weak self] error in self?.failed(error) }
+        do throws(StorageError) {
+            return try ViewIndex(title, ofBucket: name.bucket, file, function, own)
+        } catch {
+            // Its error is the later one, of a file that is set aside.
+            try? file.close()
+            throw error
+        }
+    }
+
+    /// Sets the file aside, so that a new one is made.
+    private func replace(_ error: StorageError, in directory: IndexDirectory) throws(StorageError) {
+        let isKept = state.withLock { $0.asides < RunningIndex.asidesMax }
+        let signature = name.signature.description
+        var path: String?
+        if isKept {
+            let seconds = surroundings.environment.time.wallNanoseconds() / 1_000_000_000
+            path = try directory.setAside(signature, now: seconds)
+        } else {
+            try directory.remove(signature)
+        }
+        state.withLock { state in
+            state.damage = nil
+            if path != nil { state.asides += 1 }
+        }
+        surroundings.environment.trace.error(
+            "views",
+            "Index \(title) cannot use its file: \(error.description). The file was "
+                + (path.map { "renamed to \($0)" } ?? "removed")
+                + ". The index is built anew from the documents, for which stale=false waits."
+        )
+    }
+
+    // MARK: Errors
+
+    /// The open index is of no use any more.
+    private func failed(_ error: StorageError) {
+        let index = state.withLock { state in
+            state.fault = error.description
+            if error.concernsContent { state.damage = error }
+            defer { state.index = nil }
+            return state.index
+        }
+        index?.stop()
+        guard error.concernsContent else { return retry(error) }
+        // Behind the closing of the file.
+        lane.post { [self] in open() }
+    }
+
+    private func retry(_ error: StorageError) {
+        let pause = state.withLock { state -> UInt64? in
+            state.fault = error.description
+            guard !state.isStopped else { return nil }
+            defer { state.pause = min(2 * state.pause, RunningIndex.pauseNanosecondsMax) }
+            return state.pause
+        }
+        guard let pause else { return }
+        surroundings.environment.trace.error(
+            "views",
+            "Index \(title) is not open: \(error.description). Until it is, queries of its views "
+                + "fail. It is opened again in \(pause / 1_000_000_000) s."
+        )
+        lane.post(after: pause) { [weak self] in self?.open() }
+    }
+}
+
+extension StorageError {
+    /// Whether the file is useless, so that another attempt with it fails as well.
+    var concernsContent: Bool {
+        switch code {
+        case .damaged, .foreign, .newer: true
+        case .full, .failed, .denied, .missing, .busy, .gone, .quarantined: false
+        }
+    }
+}
