@@ -9,6 +9,8 @@ import Testing
 import ViewService
 import Vocabulary
 
+private typealias Version = MemoryChanges.Version
+
 /// One index on a real file, with the real script program; changes come from lists in memory.
 @Suite(.serialized) struct ViewIndexTests {
     private let world = IndexWorld()
@@ -106,7 +108,8 @@ final class MemoryChanges: DocumentChanges {
     struct State {
         var versions: [VBucketID: [Version]] = [:]
         var highs: [VBucketID: Seqno] = [:]
-        var wakes: [VBucketID: @Sendable () -> Void] = [:]
+        var wakes: [VBucketID: [@Sendable () -> Void]] = [:]
+        var stalled: Set<VBucketID> = []
         var delivered = 0
         var openings: [@Sendable (MemoryChanges) -> Void] = []
     }
@@ -125,6 +128,9 @@ final class MemoryChanges: DocumentChanges {
         state.withLock { $0.openings.append(body) }
     }
 
+    /// Lets the vBucket's next feed deliver nothing until it is ended.
+    func stall(_ vBucket: VBucketID) { state.withLock { _ = $0.stalled.insert(vBucket) } }
+
     func documents(of vBucket: VBucketID) -> Int {
         state.withLock { $0.versions[vBucket]?.count { !$0.meta.isDeleted } ?? 0 }
     }
@@ -132,7 +138,7 @@ final class MemoryChanges: DocumentChanges {
     private func change(_ key: String, _ value: [UInt8], isDeleted: Bool) {
         let bytes = Array(key.utf8)
         let vBucket = VBucketID(ofKey: bytes, count: MemoryChanges.vBuckets.count)
-        let wake = state.withLock { state in
+        let wakes = state.withLock { state in
             let seqno = Seqno((state.highs[vBucket]?.value ?? 0) + 1)
             let meta = DocumentMeta(
                 seqno: seqno,
@@ -145,9 +151,9 @@ final class MemoryChanges: DocumentChanges {
             versions.removeAll { $0.key == bytes }
             versions.append(Version(key: bytes, meta: meta, value: value))
             state.versions[vBucket] = versions
-            return state.wakes[vBucket]
+            return state.wakes[vBucket] ?? []
         }
-        wake?()
+        for wake in wakes { wake() }
     }
 
     func openFeed(
@@ -157,7 +163,7 @@ final class MemoryChanges: DocumentChanges {
         wake: @escaping @Sendable () -> Void
     ) -> ChangeFeedOpening {
         let high = state.withLock { state in
-            state.wakes[vBucket] = wake
+            state.wakes[vBucket, default: []].append(wake)
             return state.highs[vBucket] ?? .zero
         }
         let feed = MemoryFeed(self, vBucket, position.seqno)
@@ -181,6 +187,7 @@ final class MemoryFeed: ChangeFeed {
     private let changes: MemoryChanges
     private let vBucket: VBucketID
     private var position: Seqno
+    private var isEnded = false
 
     init(_ changes: MemoryChanges, _ vBucket: VBucketID, _ position: Seqno) {
         self.changes = changes
@@ -189,7 +196,12 @@ final class MemoryFeed: ChangeFeed {
     }
 
     func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
+        if isEnded {
+            ChangeRecord.ended.append(to: output)
+            return .over
+        }
         let (new, high) = changes.state.withLock { state in
+            guard !state.stalled.contains(vBucket) else { return ([Version](), Seqno.zero) }
             let new = (state.versions[vBucket] ?? []).filter { $0.meta.seqno > position }
             state.delivered += new.count
             return (new, state.highs[vBucket] ?? .zero)
@@ -208,7 +220,11 @@ final class MemoryFeed: ChangeFeed {
         return .asleep
     }
 
-    func endIfStalled() -> Bool { false }
+    func endIfStalled() -> Bool {
+        let isStalled = changes.state.withLock { $0.stalled.remove(vBucket) != nil }
+        if isStalled { isEnded = true }
+        return isStalled
+    }
 
     func close() {}
 }

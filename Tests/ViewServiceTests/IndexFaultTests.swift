@@ -1,0 +1,173 @@
+import Bytes
+import Foundation
+import Indexing
+import Persistence
+import Seams
+import Testing
+import ViewService
+import Vocabulary
+import Wire
+
+/// What a service does about files and functions that fail.
+@Suite(.serialized) struct IndexFaultTests {
+    private let world = ServiceWorld()
+    private static let byNumber = "function (doc) { emit(doc.n, null); }"
+
+    private func fill(_ count: Int = 40) {
+        for number in 0..<count { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+    }
+
+    @Test func damagedFileIsSetAsideAndTheIndexIsBuiltAnew() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        try world.write(String(repeating: "no index ", count: 1_000), to: world.path(service, view))
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        #expect(try world.reports(service).first?.status.rows == 40)
+        #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
+        #expect(world.trace.count("Index beer/d/a cannot use its file") == 1)
+        try world.stop(service)
+    }
+
+    @Test func fileOfAnotherIndexIsSetAsideAndTheIndexIsBuiltAnew() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let other = world.view("d/b", "function (doc) { emit(1, 1); emit(2, 2); }")
+        let first = try world.service()
+        first.follow([world.bucket([other])])
+        try world.awaitFresh(first, other)
+        try world.stop(first)
+        try FileManager.default.moveItem(
+            atPath: world.path(first, other),
+            toPath: world.path(first, view)
+        )
+        let second = try world.service()
+        second.follow([world.bucket([view])])
+        try world.awaitFresh(second, view)
+        #expect(try world.reports(second).first?.status.rows == 40)
+        #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
+        try world.stop(second)
+    }
+
+    @Test func indexWhoseFileFailsIsOpenedAgain() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        let index = try world.awaitFresh(service, view)
+        // From now on each of its calls throws, as after an error of the disk.
+        try index.file.close()
+        world.changes.put("new", #"{"n":1}"#)
+        let signature = service.signature(of: view)
+        try world.waitUntil("the fault is stated") {
+            service.fault(of: signature, ofBucket: "b1") != nil
+        }
+        #expect(index.fault != nil)
+        #expect(try world.awaitFresh(service, view) !== index)
+        #expect(service.fault(of: signature, ofBucket: "b1") == nil)
+        #expect(try world.reports(service).first?.status.rows == 41)
+        try world.stop(service)
+    }
+
+    @Test func waitForARunawayViewEndsAndTheCauseIsStated() throws {
+        defer { world.stop() }
+        fill(RunawayRule.successionMax)
+        let view = world.view("d/a", "function () { while (true) {} }")
+        let service = try world.service { $0.mapTimeoutMilliseconds = 10 }
+        service.follow([world.bucket([view])])
+        let signature = service.signature(of: view)
+        try world.waitUntil("the index is open") {
+            service.index(signature, ofBucket: "b1") != nil
+        }
+        let index = try #require(service.index(signature, ofBucket: "b1"))
+        let outcomes = Guarded<[FreshnessWaiters.Outcome]>([])
+        // Beyond all changes, so that skipping the documents does not end it.
+        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+            outcomes.withLock { $0.append(ended) }
+        }
+        try world.waitUntil("the wait ends") { !outcomes.withLock { $0.isEmpty } }
+        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+            outcomes.withLock { $0.append(ended) }
+        }
+        try world.waitUntil("the later wait ends") { outcomes.withLock { $0.count } == 2 }
+        #expect(outcomes.withLock { $0 } == [.ended, .ended])
+        #expect(index.fault?.contains("Indexing stopped") == true)
+        #expect(try world.reports(service).first?.fault == index.fault)
+        try world.stop(service)
+    }
+
+    @Test func errorIsCountedWhenItsCommitSucceedsAndNotWithEachAttempt() throws {
+        defer { world.stop() }
+        // An array of characters that collation expands: short enough as text, too long as a key.
+        let key = String(repeating: "\u{fdfa}", count: 1_300)
+        world.changes.put("k", "{\"n\":\"\(key)\"}")
+        fill()
+        // All documents are in one batch, whose rows have 4 MB: there is no smaller commit.
+        let view = world.view("d/a", "function (doc) { emit(doc.n, 'x'.repeat(100000)); }")
+        let limited = try world.service { $0.files.filePagesMax = 32 }
+        limited.follow([world.bucket([view])])
+        try world.waitUntil("two commits fail") { world.trace.count("retries every second") > 1 }
+        #expect(try world.reports(limited).first?.status.errors.counts == [:])
+        try world.stop(limited)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        #expect(try world.reports(service).first?.status.errors.counts == [.keyTooLong: 1])
+        try world.stop(service)
+    }
+
+    @Test func feedThatStandsStillIsEndedAndOpenedAgain() throws {
+        defer { world.stop() }
+        fill()
+        for vBucket in MemoryChanges.vBuckets { world.changes.stall(vBucket) }
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        #expect(try world.reports(service).first?.status.rows == 40)
+        try world.stop(service)
+    }
+
+    @Test func stopAnswersEachWorkWithAFailureOfEachItem() throws {
+        defer { world.stop() }
+        let lane = world.environment.lanes.makeLane("scripts")
+        let pool = ScriptPool(
+            world.environment,
+            lane: lane,
+            limits: ScriptScheduleLimits(processors: 2)
+        )
+        let function = pool.function(
+            "function () { while (true) {} }",
+            .map,
+            timeoutMilliseconds: 10_000
+        )
+        let frame = ByteWriter()
+        var encoder = ScriptBatchEncoder(.map, functions: [function.number], batch: 0, to: frame)
+        for _ in 0..<3 {
+            let text = Array("{}".utf8)
+            text.withUnsafeBytes { bytes in
+                encoder.append(stamp: 1, first: ByteView(bytes), second: ByteView(bytes))
+            }
+        }
+        encoder.finish()
+        let work = ScriptWork(.map, function, count: 3, frame: frame.bytes)
+        let results = Guarded<[ScriptResults]>([])
+        let isStopped = Guarded(false)
+        let add: ScriptPool.Done = { result in results.withLock { $0.append(result) } }
+        pool.submit(work, done: add)
+        pool.stop { isStopped.withLock { $0 = true } }
+        pool.submit(work, done: add)
+        try world.waitUntil("the pool has stopped") {
+            isStopped.withLock { $0 } && results.withLock { $0.count } == 2
+        }
+        for result in results.withLock({ $0 }) {
+            #expect(result.isStopped)
+            #expect(result.failures.map(\.item) == [0, 1, 2])
+        }
+        lane.stop()
+    }
+}

@@ -1,0 +1,233 @@
+import Bytes
+import Foundation
+import Indexing
+import Persistence
+import Testing
+import ViewService
+import Vocabulary
+import Wire
+
+/// Which indexes a service runs, and what becomes of their files.
+@Suite(.serialized) struct IndexServiceTests {
+    private let world = ServiceWorld()
+    private static let byNumber = "function (doc) { emit(doc.n, null); }"
+    private static let byID = "function (doc, meta) { emit(meta.id, null); }"
+
+    private func fill(_ count: Int = 40) {
+        for number in 0..<count { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+    }
+
+    // MARK: Identity
+
+    @Test func viewsWithEqualMapsShareAnIndexAcrossDesignDocuments() throws {
+        defer { world.stop() }
+        fill()
+        let one = world.view("d/one", IndexServiceTests.byNumber)
+        let two = world.view("e/two", IndexServiceTests.byNumber, .count)
+        let three = world.view("e/three", IndexServiceTests.byID)
+        let service = try world.service()
+        service.follow([world.bucket([one, two, three])])
+        try world.awaitFresh(service, one)
+        try world.awaitFresh(service, three)
+        let reports = try world.reports(service)
+        #expect(reports.count == 2)
+        let shared = try #require(reports.first { $0.signature == service.signature(of: two) })
+        #expect(shared.views.map(\.view) == ["one", "two"])
+        #expect(shared.status.rows == 40 && shared.status.progress == 1 && shared.isOpen)
+        #expect(shared.diskBytes > 0 && shared.memoryBytes > 0 && shared.fault == nil)
+        #expect(service.definition("two", in: "e", ofBucket: "b1") == two)
+        #expect(service.definition("two", in: "d", ofBucket: "b1") == nil)
+        try world.stop(service)
+    }
+
+    @Test func signatureDependsOnEverythingThatDeterminesRowsAndOnNothingElse() {
+        defer { world.stop() }
+        let map = IndexServiceTests.byNumber
+        let one = world.view("d/a", map)
+        let other = ViewDefinition(
+            designDocument: "d",
+            view: "a",
+            map: map,
+            indexesTombstones: true
+        )
+        #expect(
+            IndexSigning.signature(of: one)
+                == IndexSigning.signature(of: world.view("e/b", map, .sum))
+        )
+        #expect(IndexSigning.signature(of: one) != IndexSigning.signature(of: other))
+        #expect(
+            IndexSigning.signature(of: one)
+                != IndexSigning.signature(of: world.view("d/a", map + " "))
+        )
+    }
+
+    @Test func sumAndStatsShareASlotAndOtherReductionsHaveTheirOwn() {
+        defer { world.stop() }
+        func slot(_ reduce: ViewDefinition.Reduce?) -> IndexSignature? {
+            IndexSigning.slotSignature(of: world.view("d/a", IndexServiceTests.byNumber, reduce))
+        }
+        #expect(slot(nil) == nil)
+        #expect(slot(.sum) == slot(.stats))
+        let others = [
+            slot(.sum), slot(.count), slot(.custom("f")), slot(.custom("g")),
+            slot(.custom("_count")),
+        ]
+        #expect(Set(others).count == others.count)
+    }
+
+    @Test func equalReduceFunctionsOfBucketsAreOneFunctionUntilNoViewHasThem() throws {
+        defer { world.stop() }
+        let source = "function (keys, values) { return values.length; }"
+        let view = world.view("d/a", IndexServiceTests.byNumber, .custom(source))
+        let service = try world.service()
+        let slot = try #require(service.slotSignature(of: view))
+        let plain = world.bucket([world.view("d/a", IndexServiceTests.byNumber)], uuid: "b3")
+        service.follow([world.bucket([view]), world.bucket([view], uuid: "b2"), plain])
+        let function = try #require(service.reduceFunction(slot, ofBucket: "b1"))
+        #expect(function.source == source && function.use == .reduce)
+        #expect(service.reduceFunction(slot, ofBucket: "b2") == function)
+        #expect(service.reduceFunction(slot, ofBucket: "b3") == nil)
+        service.follow([world.bucket([view])])
+        #expect(service.reduceFunction(slot, ofBucket: "b1") == function)
+        service.follow([])
+        #expect(service.reduceFunction(slot, ofBucket: "b1") == nil)
+        try world.stop(service)
+    }
+
+    // MARK: Life
+
+    @Test func restartContinuesFromTheFileAndMapsNothingAgain() throws {
+        defer { world.stop() }
+        fill(200)
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let first = try world.service()
+        first.follow([world.bucket([view])])
+        try world.awaitFresh(first, view)
+        try world.stop(first)
+        let delivered = world.changes.delivered
+        let second = try world.service()
+        second.follow([world.bucket([view])])
+        world.changes.put("k7", #"{"n":1000}"#)
+        try world.awaitFresh(second, view)
+        #expect(world.changes.delivered == delivered + 1)
+        #expect(try world.reports(second).first?.status.rows == 200)
+        try world.stop(second)
+    }
+
+    @Test func indexOfARemovedViewEndsAndItsFileIsRemovedAfterTheGrace() throws {
+        defer { world.stop() }
+        fill()
+        let kept = world.view("d/kept", IndexServiceTests.byNumber)
+        let removed = world.view("d/removed", IndexServiceTests.byID)
+        let service = try world.service { $0.graceNanoseconds = 50_000_000 }
+        service.follow([world.bucket([kept, removed])])
+        let index = try world.awaitFresh(service, removed)
+        try world.awaitFresh(service, kept)
+        service.follow([world.bucket([kept])])
+        #expect(service.definition("removed", in: "d", ofBucket: "b1") == nil)
+        try world.waitUntil("the file is removed") {
+            !FileManager.default.fileExists(atPath: world.path(service, removed))
+        }
+        #expect(service.index(service.signature(of: removed), ofBucket: "b1") == nil)
+        #expect(throws: (any Error).self) { try index.file.head() }
+        #expect(FileManager.default.fileExists(atPath: world.path(service, kept)))
+        try world.awaitFresh(service, kept)
+        try world.stop(service)
+    }
+
+    @Test func viewThatReturnsWithinTheGraceMapsNothingAgain() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        let delivered = world.changes.delivered
+        service.follow([world.bucket([])])
+        // The old index may still be closing: the file must not be open twice.
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        service.follow([world.bucket([])])
+        try world.waitUntil("the index is closed") { try world.reports(service).isEmpty }
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        #expect(world.changes.delivered == delivered)
+        try world.stop(service)
+    }
+
+    @Test func filesThatNoViewNeedsAreRemovedAtTheStart() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let service = try world.service()
+        let unknown = world.path(service, world.view("d/b", "function () {}"))
+        try world.write("an index", to: unknown)
+        try world.write("an index", to: "\(world.directory)/indexes/gone/x.sqlite")
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        try world.waitUntil("the files are removed") {
+            !FileManager.default.fileExists(atPath: unknown) && world.files("gone") == nil
+        }
+        try world.stop(service)
+    }
+
+    @Test func directoryOfABucketIsRemovedWhenTheBucketIsGoneOrFlushed() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        service.follow([world.bucket([view], uuid: "b2")])
+        try world.waitUntil("the directory is removed") { world.files() == nil }
+        try world.awaitFresh(service, view, uuid: "b2")
+        service.follow([])
+        try world.waitUntil("the directory is removed") { world.files("b2") == nil }
+        #expect(service.bucket("b2") == nil)
+        try world.stop(service)
+    }
+
+    @Test func changeOfTheServedVBucketsIsFollowed() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        let index = try world.awaitFresh(service, view)
+        let kept = VBucketID(0)
+        service.follow([world.bucket([view], served: [kept], revision: 2)])
+        let expected = UInt64(world.changes.documents(of: kept))
+        try world.waitUntil("the other vBuckets' rows are removed") {
+            try world.reports(service).first?.status.rows == expected
+        }
+        service.follow([world.bucket([view], revision: 3)])
+        #expect(try world.awaitFresh(service, view) === index)
+        #expect(try world.reports(service).first?.status.rows == 40)
+        try world.stop(service)
+    }
+
+    // MARK: Revisions
+
+    @Test func waitForARevisionEndsWhenItIsFollowedOrTheTimeIsOver() throws {
+        defer { world.stop() }
+        let service = try world.service()
+        let answers = Guarded<[String: Bool]>([:])
+        func wait(_ name: String, _ revision: UInt64, _ seconds: UInt64) {
+            service.whenRevision(revision, ofBucket: "b1", nanoseconds: seconds * 1_000_000_000) {
+                isFollowed in answers.withLock { $0[name] = isFollowed }
+            }
+        }
+        service.follow([world.bucket([], revision: 4)])
+        wait("present", 4, 60)
+        wait("next", 5, 60)
+        wait("never", 9, 0)
+        try world.waitUntil("two waits end") { answers.withLock { $0.count } == 2 }
+        #expect(answers.withLock { $0 } == ["present": true, "never": false])
+        service.follow([world.bucket([], revision: 6)])
+        try world.waitUntil("the wait ends") { answers.withLock { $0["next"] } != nil }
+        #expect(answers.withLock { $0["next"] } == true)
+        wait("stopped", 9, 60)
+        try world.stop(service)
+        #expect(answers.withLock { $0["stopped"] } == false)
+    }
+}

@@ -1,0 +1,142 @@
+import Bytes
+import Foundation
+import Indexing
+import LinuxPlatform
+import Seams
+import Testing
+import ViewService
+import Vocabulary
+
+/// Real threads, files and script processes for the index services of one test.
+final class ServiceWorld: Sendable {
+    let changes = MemoryChanges()
+    let trace = MemoryTrace()
+    let directory: String
+    private let linux: LinuxEnvironment
+
+    /// Only tells a hang from an answer.
+    private static let deadlineSeconds = 60.0
+
+    init() {
+        linux = LinuxEnvironment.make(reactors: 1, trace: trace)
+        directory =
+            FileManager.default.temporaryDirectory
+            .appending(path: "divan-indexes-\(UUID().uuidString)").path
+    }
+
+    var environment: Environment { linux.environment }
+
+    func stop() {
+        linux.stop()
+        // The system clears what a test leaves behind.
+        try? FileManager.default.removeItem(atPath: directory)
+    }
+
+    /// A service on the files that the service before has left.
+    func service(_ change: (inout IndexService.Settings) -> Void = { _ in }) throws -> IndexService
+    {
+        var settings = IndexService.Settings(directory: directory, processors: 2)
+        change(&settings)
+        return try IndexService(settings, environment: linux.environment, changes: changes)
+    }
+
+    func stop(_ service: IndexService) throws {
+        let isStopped = Guarded(false)
+        service.stop { isStopped.withLock { $0 = true } }
+        try waitUntil("the service has stopped") { isStopped.withLock { $0 } }
+        service.stopLanes()
+    }
+
+    func bucket(
+        _ views: [ViewDefinition],
+        uuid: String = "b1",
+        served: [VBucketID] = MemoryChanges.vBuckets,
+        revision: UInt64 = 1
+    ) -> ViewBucket {
+        ViewBucket(
+            uuid: uuid,
+            name: "beer",
+            views: views,
+            served: Set(served),
+            mapRevision: revision
+        )
+    }
+
+    func view(_ name: String, _ map: String, _ reduce: ViewDefinition.Reduce? = nil)
+        -> ViewDefinition
+    {
+        let parts = name.split(separator: "/").map(String.init)
+        return ViewDefinition(designDocument: parts[0], view: parts[1], map: map, reduce: reduce)
+    }
+
+    /// Waits until the view's index is open and has every change that was made before this call.
+    @discardableResult
+    func awaitFresh(
+        _ service: IndexService,
+        _ definition: ViewDefinition,
+        uuid: String = "b1",
+        served: [VBucketID] = MemoryChanges.vBuckets
+    ) throws -> ViewIndex {
+        let signature = service.signature(of: definition)
+        let opened = Guarded<ViewIndex?>(nil)
+        service.whenOpen(signature, ofBucket: uuid, nanoseconds: 60_000_000_000) { index in
+            opened.withLock { $0 = index }
+        }
+        try waitUntil("the index is open") { opened.withLock { $0 } != nil }
+        let index = try #require(opened.withLock { $0 })
+        let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+        index.whenFresh(changes.highVisible(of: served, ofBucket: uuid)) { ended in
+            outcome.withLock { $0 = ended }
+        }
+        try waitUntil("the index is fresh") { outcome.withLock { $0 } != nil }
+        #expect(outcome.withLock { $0 } == .fresh)
+        return index
+    }
+
+    func reports(_ service: IndexService) throws -> [IndexReport] {
+        let found = Guarded<[IndexReport]?>(nil)
+        service.report { reports in found.withLock { $0 = reports } }
+        try waitUntil("the indexes report") { found.withLock { $0 } != nil }
+        return found.withLock { $0 } ?? []
+    }
+
+    func waitUntil(_ what: String, _ isTrue: () throws -> Bool) throws {
+        let end = Date().addingTimeInterval(ServiceWorld.deadlineSeconds)
+        while try !isTrue() {
+            try #require(Date() < end, "waited in vain until \(what)")
+            Thread.sleep(forTimeInterval: 0.005)
+        }
+    }
+
+    // MARK: Files
+
+    /// The names of a bucket's files; nil if it has no directory.
+    func files(_ uuid: String = "b1") -> [String]? {
+        try? FileManager.default.contentsOfDirectory(atPath: "\(directory)/indexes/\(uuid)")
+    }
+
+    func path(_ service: IndexService, _ definition: ViewDefinition) -> String {
+        "\(directory)/indexes/b1/\(service.signature(of: definition)).sqlite"
+    }
+
+    func write(_ text: String, to path: String) throws {
+        let folder = (path as NSString).deletingLastPathComponent
+        try FileManager.default.createDirectory(
+            atPath: folder,
+            withIntermediateDirectories: true
+        )
+        try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+    }
+}
+
+/// Keeps what was logged.
+final class MemoryTrace: Trace {
+    let threshold = Severity.info
+    private let messages = Guarded<[String]>([])
+
+    func log(_ severity: Severity, _ module: String, _ message: String) {
+        messages.withLock { $0.append(message) }
+    }
+
+    func count(_ part: String) -> Int { messages.withLock { $0.count { $0.contains(part) } } }
+}
