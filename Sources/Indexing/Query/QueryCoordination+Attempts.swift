@@ -69,8 +69,14 @@ extension QueryCoordination {
                 record(index, .timedOut)
             case .unreachable(let why): record(index, .lost(why))
             case .started(let start), .ended(let start):
-                guard start.builtPercent < 100 else { continue }
-                failures.append(responders[index].failure(.building(percent: start.builtPercent)))
+                guard !start.missing.isEmpty else { continue }
+                failures.append(
+                    QueryFailure(
+                        node: responders[index].node,
+                        vBuckets: start.missing,
+                        cause: .building(percent: start.builtPercent)
+                    )
+                )
             case .failed, .disordered: continue
             }
         }

@@ -128,6 +128,9 @@ package struct QueryCoordination: Sendable {
             guard responders[index].state == .asked else {
                 return fail(index, .invalid("It started twice."), now)
             }
+            guard Set(start.missing).isSubset(of: responders[index].vBuckets) else {
+                return fail(index, .invalid("It named vBuckets that were not requested."), now)
+            }
             responders[index].state = .started(start)
         case .rows(let batch): return feed(index, batch, isGrouped: false, now)
         case .groups(let batch): return feed(index, batch, isGrouped: true, now)

@@ -25,7 +25,7 @@ package struct QueryFailure: Equatable, Sendable {
         case moved
         /// The index does not exist there yet.
         case notBuilt
-        /// The index is being built: what it has is in the answer.
+        /// The index is being built: the answer has the rows of the node's other vBuckets.
         case building(percent: Int)
         /// The node's own error.
         case failed(String)
@@ -42,7 +42,8 @@ package struct QueryFailure: Equatable, Sendable {
         case .timedOut: "The node did not answer in time. Rows of \(names) are missing."
         case .moved: "Rows of \(names) are missing: they moved to another node. Retry the query."
         case .notBuilt: "The index is not built yet. Rows of \(names) are missing."
-        case .building(let percent): "The index is being built: \(percent) %"
+        case .building(let percent):
+            "The index is being built: \(percent) %. Rows of \(names) are missing."
         case .failed(let why): why
         case .invalid(let why):
             "The node sent an invalid reply: \(why) Rows of \(names) are missing."

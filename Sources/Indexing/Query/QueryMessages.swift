@@ -57,8 +57,7 @@ extension QueryRequest {
         let writer = RecordWriter(output)
         writer.text(bucket)
         writer.number(mapRevision)
-        writer.number(vBuckets.count)
-        for vBucket in vBuckets { writer.number(vBucket.number) }
+        writer.vBuckets(vBuckets)
         writer.record(index.append)
         writer.record(scan.append)
         writer.byte(freshness.rawValue)
@@ -70,13 +69,7 @@ extension QueryRequest {
         var reader = RecordReader(bytes)
         bucket = try reader.text("bucket")
         mapRevision = try reader.number("map revision", UInt64.self)
-        vBuckets = []
-        for _ in 0..<(try reader.count("vBuckets")) {
-            let number = try reader.number("vBucket", UInt16.self)
-            let isInOrder = vBuckets.last.map { $0.number < number } ?? true
-            guard isInOrder, number < Limits.vBucketsDefault else { throw .invalid("vBucket") }
-            vBuckets.append(VBucketID(number))
-        }
+        vBuckets = try reader.vBuckets("vBuckets")
         var record = try reader.record("index")
         index = try IndexSelection(&record)
         record = try reader.record("scan")
@@ -109,7 +102,27 @@ extension QueryRequest.IndexSelection {
     }
 }
 
+extension RecordWriter {
+    /// Appends vBuckets, which are in ascending order.
+    func vBuckets(_ vBuckets: [VBucketID]) {
+        number(vBuckets.count)
+        for vBucket in vBuckets { number(vBucket.number) }
+    }
+}
+
 extension RecordReader {
+    /// vBuckets in ascending order.
+    mutating func vBuckets(_ field: String) throws(QueryMessageError) -> [VBucketID] {
+        var vBuckets: [VBucketID] = []
+        for _ in 0..<(try count(field)) {
+            let number = try number("vBucket", UInt16.self)
+            let isInOrder = vBuckets.last.map { $0.number < number } ?? true
+            guard isInOrder, number < Limits.vBucketsDefault else { throw .invalid("vBucket") }
+            vBuckets.append(VBucketID(number))
+        }
+        return vBuckets
+    }
+
     /// A signature, or nil for none.
     mutating func signature(_ field: String) throws(QueryMessageError) -> IndexSignature? {
         let bytes = try bytes(field)

@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// A message from a responder to the coordinator of a query.
 ///
@@ -25,10 +26,14 @@ package struct QueryStart: Equatable, Sendable {
     package var indexRows: UInt64
     /// How much of the index is built, in percent.
     package var builtPercent: Int
+    /// The asked vBuckets whose rows the index does not have completely yet, in ascending order; none
+    /// of their rows is in the answer.
+    package var missing: [VBucketID]
 
-    package init(indexRows: UInt64, builtPercent: Int = 100) {
+    package init(indexRows: UInt64, builtPercent: Int = 100, missing: [VBucketID] = []) {
         self.indexRows = indexRows
         self.builtPercent = builtPercent
+        self.missing = missing
     }
 }
 
@@ -53,6 +58,7 @@ extension QueryReply {
             writer.byte(Kind.start)
             writer.number(start.indexRows)
             writer.number(start.builtPercent)
+            writer.vBuckets(start.missing)
         case .rows(let batch):
             writer.byte(Kind.rows)
             batch.append(to: output)
@@ -81,7 +87,8 @@ extension QueryReply {
             let rows = try reader.number("rows of the index", UInt64.self)
             let percent = try reader.number("progress", Int.self)
             guard percent <= 100 else { throw .invalid("progress") }
-            self = .start(QueryStart(indexRows: rows, builtPercent: percent))
+            let missing = try reader.vBuckets("missing vBuckets")
+            self = .start(QueryStart(indexRows: rows, builtPercent: percent, missing: missing))
         case Kind.rows: self = .rows(try RowBatch(bytes.dropFirst(1)))
         case Kind.groups: self = .groups(try RowBatch(bytes.dropFirst(1)))
         case Kind.end: self = .end

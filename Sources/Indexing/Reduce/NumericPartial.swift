@@ -37,6 +37,11 @@ package struct NumericPartial: Equatable, Sendable {
 
     package init() {}
 
+    /// Of that many rows whose values are not read: enough for `_count`.
+    package init(count: UInt64) {
+        self.count = count
+    }
+
     /// Adds the value of the next row.
     package mutating func add(_ value: ByteView) {
         count += 1

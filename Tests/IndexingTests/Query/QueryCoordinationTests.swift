@@ -212,12 +212,38 @@ import Vocabulary
     }
 
     @Test func indexThatIsBeingBuiltIsNamedAndCounts() {
+        var coordination = Self.coordination([1, 1, 1])
+        _ = coordination.begin(now: 0)
+        let start = QueryStart(indexRows: 3, builtPercent: 43, missing: [VBucketID(1)])
+        #expect(Self.reply(.start(start), 1, &coordination) == [.open(totalRows: 3)])
+        #expect(coordination.failures == [Self.failure(1, [1], .building(percent: 43))])
+        #expect(
+            coordination.failures.map(\.reason)
+                == ["The index is being built: 43 %. Rows of vBucket 1 are missing."]
+        )
+    }
+
+    /// The index is also being built for vBuckets that this query does not read.
+    @Test func indexThatHasAllRequestedVBucketsIsNotNamed() {
         var coordination = Self.coordination([1])
         _ = coordination.begin(now: 0)
         let start = QueryReply.start(QueryStart(indexRows: 3, builtPercent: 43))
         #expect(Self.reply(start, 1, &coordination) == [.open(totalRows: 3)])
-        #expect(coordination.failures == [Self.failure(1, [0], .building(percent: 43))])
-        #expect(coordination.failures.map(\.reason) == ["The index is being built: 43 %"])
+        #expect(coordination.failures.isEmpty)
+    }
+
+    @Test func missingVBucketThatWasNotRequestedIsAViolation() {
+        var coordination = Self.coordination([1, 2])
+        _ = coordination.begin(now: 0)
+        let start = QueryStart(indexRows: 3, builtPercent: 43, missing: [VBucketID(1)])
+        #expect(
+            Self.reply(.start(start), 1, &coordination) == [
+                .cancel(node: NodeNumber(1), attempt: 1)
+            ]
+        )
+        Self.reply(Self.started, 2, &coordination)
+        let cause = QueryFailure.Cause.invalid("It named vBuckets that were not requested.")
+        #expect(coordination.failures == [Self.failure(1, [0], cause)])
     }
 
     // MARK: Failures

@@ -48,7 +48,14 @@ import Vocabulary
             TestRow(keyNumber: 300, vBucket: 0, key: [], value: []),
         ]
         return [
-            .start(QueryStart(indexRows: .max, builtPercent: 43)), .rows(try RowBatch.of(rows)),
+            .start(QueryStart(indexRows: .max, builtPercent: 43)),
+            .start(
+                QueryStart(
+                    indexRows: 7,
+                    builtPercent: 99,
+                    missing: [0, 200, 1_023].map { VBucketID($0) }
+                )
+            ), .rows(try RowBatch.of(rows)),
             .groups(try RowBatch.of([TestRow(key: [], value: [0x31])])), .rows(try RowBatch.of([])),
             .end, .failed("Builtin _sum function requires map values to be numbers"),
             .moved(1 << 63), .notReady(try signature(9)),
