@@ -20,6 +20,9 @@ extension ViewIndex {
         package init() {}
     }
 
+    /// For clients; the log has the error.
+    private static let unusable = "The index cannot be used. The log of its node states the error."
+
     /// Why the index gets no further changes, a sentence; nil if it does. From any thread.
     ///
     /// The file has failed, or the function was stopped because it runs away.
@@ -68,7 +71,7 @@ extension ViewIndex {
     func fail(_ error: StorageError) {
         guard health.failure == nil else { return }
         health.failure = error.description
-        reason.withLock { $0 = error.description }
+        reason.withLock { $0 = ViewIndex.unusable }
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]

@@ -1,0 +1,58 @@
+internal import Bytes
+internal import Indexing
+
+/// Reduces ranges, or their groups, by a function of the author.
+final class CustomScan: QueryScan {
+    private let input: ScanInput
+    private let settings: GroupWalk.Settings?
+    /// The ranges to read, the next one last.
+    private var ranges: [(keyNumber: Int, range: KeyRange)]
+    private var current: (keyNumber: Int, reduce: CustomReduce)?
+    private var left: Int
+
+    init(_ input: ScanInput) {
+        self.input = input
+        settings = input.groups
+        ranges = input.ranges.reversed()
+        left = input.plan.rowsMax ?? .max
+    }
+
+    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+        while !batch.isFull {
+            guard left > 0, let (keyNumber, reduce) = current ?? begin() else { return .done }
+            switch try reduce.next() {
+            case .needs(let calls): return .calls(calls)
+            case .group(let prefix, let result):
+                let key = ByteWriter()
+                try input.appendKey(ofGroup: prefix, to: key)
+                result.withUnsafeBytes { value in
+                    input.append(keyNumber, key.view, ByteView(value), to: &batch)
+                }
+                left -= 1
+            case .done: current = nil
+            }
+        }
+        return .paused
+    }
+
+    func supply(_ results: [[UInt8]]) { current?.reduce.supply(results) }
+
+    func removeComputed() -> [ComputedPartial] {
+        guard let reduce = current?.reduce, !reduce.computed.isEmpty else { return [] }
+        defer { reduce.computed = [] }
+        return reduce.computed
+    }
+
+    /// Begins the next range; nil after the last.
+    private func begin() -> (keyNumber: Int, reduce: CustomReduce)? {
+        guard let (keyNumber, range) = ranges.popLast() else { return nil }
+        let reduce =
+            if let settings {
+                CustomReduce(input.tree, range, settings, partials: input.source)
+            } else {
+                CustomReduce(input.tree, range, mask: input.mask, partials: input.source)
+            }
+        current = (keyNumber, reduce)
+        return current
+    }
+}

@@ -1,0 +1,137 @@
+internal import Bytes
+internal import Indexing
+
+/// Reduces ranges, or their groups, by a built-in reduction.
+///
+/// A range without stored results, or with a mask, is read row by row in several turns.
+final class GroupScan: QueryScan {
+    /// A group or a range of which some rows are reduced.
+    private struct Fold {
+        let prefix: [UInt8]
+        let walk: RangeWalk
+        var total = NumericPartial()
+    }
+
+    private let input: ScanInput
+    private let reduction: BuiltinReduction
+    private let settings: GroupWalk.Settings?
+    /// The ranges to read, the next one last.
+    private var ranges: [(keyNumber: Int, range: KeyRange)]
+    private var keyNumber = 0
+    private var groups: GroupWalk?
+    private var fold: Fold?
+    private var left: Int
+    /// Rows that this turn may still read.
+    private var turnRows = 0
+    private let key = ByteWriter()
+    private let value = ByteWriter()
+
+    init(_ input: ScanInput, _ reduction: BuiltinReduction) {
+        self.input = input
+        self.reduction = reduction
+        settings = input.groups
+        ranges = input.ranges.reversed()
+        left = input.plan.rowsMax ?? .max
+    }
+
+    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+        turnRows = ScanInput.turnRowsMax
+        while turnRows > 0, !batch.isFull {
+            guard left > 0 else { return .done }
+            let reduced: (prefix: [UInt8], partial: NumericPartial)?
+            if fold != nil {
+                reduced = try proceed()
+            } else if let groups {
+                reduced = try next(groups)
+            } else if let next = ranges.popLast() {
+                keyNumber = next.keyNumber
+                if let settings {
+                    groups = GroupWalk(input.tree, next.range, settings)
+                    continue
+                }
+                reduced = try reduce(next.range, prefix: [])
+            } else {
+                return .done
+            }
+            guard let reduced, reduced.partial.count > 0 else { continue }
+            guard try append(reduced.prefix, reduced.partial, to: &batch) else {
+                return .failed(reduction.valueError)
+            }
+            left -= 1
+        }
+        return .paused
+    }
+
+    /// Appends a partial result; false if it has a value that the reduction does not accept.
+    private func append(
+        _ prefix: [UInt8],
+        _ partial: NumericPartial,
+        to batch: inout RowBatchWriter
+    ) throws(IndexError) -> Bool {
+        value.removeAll(keepingAtMost: RowBatch.bytesTarget)
+        guard partial.appendResult(of: reduction, to: value) else { return false }
+        value.removeAll()
+        partial.encode(to: value)
+        key.removeAll()
+        try input.appendKey(ofGroup: prefix, to: key)
+        input.append(keyNumber, key.view, value.view, to: &batch)
+        return true
+    }
+
+    /// The next group; nil if it has to be read first, or after the last.
+    private func next(
+        _ groups: GroupWalk
+    ) throws(IndexError) -> (prefix: [UInt8], partial: NumericPartial)? {
+        var total = NumericPartial()
+        let group = try groups.next { (entry) throws(IndexError) in try add(entry, to: &total) }
+        guard let group else {
+            self.groups = nil
+            return nil
+        }
+        turnRows -= 1
+        guard let range = group.range else { return (group.prefix, total) }
+        return try reduce(range, prefix: group.prefix)
+    }
+
+    /// Reduces a range at once if that reads a few nodes only; otherwise begins to read its rows.
+    private func reduce(
+        _ range: KeyRange,
+        prefix: [UInt8]
+    ) throws(IndexError) -> (prefix: [UInt8], partial: NumericPartial)? {
+        if input.mask == nil {
+            if reduction == .count {
+                return (prefix, NumericPartial(count: try input.tree.count(range)))
+            }
+            if input.source.hasPartials {
+                return (prefix, try input.tree.reduceNumbers(range, partials: input.source))
+            }
+        }
+        fold = Fold(prefix: prefix, walk: RangeWalk(input.tree, range))
+        return nil
+    }
+
+    /// Reads more rows of the fold; its result after the last.
+    private func proceed() throws(IndexError) -> (prefix: [UInt8], partial: NumericPartial)? {
+        guard var fold else { return nil }
+        while turnRows > 0 {
+            turnRows -= 1
+            guard let entry = try fold.walk.next() else {
+                self.fold = nil
+                return (fold.prefix, fold.total)
+            }
+            guard input.mask?.contains(entry.vBucket) ?? true else { continue }
+            try add(entry, to: &fold.total)
+        }
+        self.fold = fold
+        return nil
+    }
+
+    private func add(
+        _ entry: IndexEntry,
+        to total: inout NumericPartial
+    ) throws(IndexError) {
+        turnRows -= 1
+        guard reduction != .count else { return total.merge(NumericPartial(count: 1)) }
+        try input.source.withValue(of: entry) { total.add($0) }
+    }
+}

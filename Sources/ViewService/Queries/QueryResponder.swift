@@ -1,0 +1,100 @@
+internal import Bytes
+package import Indexing
+package import Seams
+
+/// Answers queries of other nodes, or of this one, from the indexes of this node.
+///
+/// Each query is a `QueryResponse`, which belongs to one of the responder's lanes and has a turn there
+/// for each batch.
+package final class QueryResponder: Sendable {
+    /// What the responses need of their node.
+    package struct Surroundings: Sendable {
+        let environment: Environment
+        let changes: any DocumentChanges
+        let scripts: ScriptPool
+        let buckets: any ServedBuckets
+        let partials: (any StoredPartials)?
+
+        /// The surroundings of responses; without `partials`, reductions read all rows.
+        package init(
+            environment: Environment,
+            changes: any DocumentChanges,
+            scripts: ScriptPool,
+            buckets: any ServedBuckets,
+            partials: (any StoredPartials)? = nil
+        ) {
+            self.environment = environment
+            self.changes = changes
+            self.scripts = scripts
+            self.buckets = buckets
+            self.partials = partials
+        }
+    }
+
+    private struct State {
+        var responses: [UInt64: QueryResponse] = [:]
+        var numbers: UInt64 = 0
+        var isStopped = false
+    }
+
+    private let surroundings: Surroundings
+    /// Not empty; their owner stops them after the responder.
+    private let lanes: [any Lane]
+    private let state = Guarded(State())
+
+    /// A responder without queries that works on `lanes`, of which there is at least one.
+    package init(_ surroundings: Surroundings, lanes: [any Lane]) {
+        precondition(!lanes.isEmpty, "a responder has a lane")
+        self.surroundings = surroundings
+        self.lanes = lanes
+    }
+
+    /// The queries that are being answered.
+    package var queryCount: Int { state.withLock { $0.responses.count } }
+
+    /// Answers a query; from any thread.
+    ///
+    /// - Parameters:
+    ///   - request: The query.
+    ///   - reply: Called on one lane, in order, any time after this call. The last reply is neither a
+    ///     start nor a batch; after `cancel` there may be none.
+    package func respond(
+        to request: QueryRequest,
+        _ reply: @escaping @Sendable (QueryReply) -> Void
+    ) -> any QueryCall {
+        let number = state.withLock { state in
+            state.numbers += 1
+            return state.numbers
+        }
+        let response = QueryResponse(
+            request,
+            surroundings,
+            lanes[Int(number % UInt64(lanes.count))],
+            reply
+        ) { [weak self] in
+            self?.state.withLock { _ = $0.responses.removeValue(forKey: number) }
+        }
+        let isStopped = state.withLock { state in
+            if !state.isStopped { state.responses[number] = response }
+            return state.isStopped
+        }
+        if isStopped { response.stop() } else { response.begin() }
+        return response
+    }
+
+    /// The served vBuckets, the map's revision or the indexes have changed; from any thread.
+    package func bucketsChanged() {
+        for response in state.withLock({ Array($0.responses.values) }) { response.bucketsChanged() }
+    }
+
+    /// Ends all queries with a failure, and refuses later ones; from any thread.
+    ///
+    /// Call it before the script pool is stopped, which leaves calls unanswered.
+    package func stop() {
+        let responses = state.withLock { state in
+            state.isStopped = true
+            return Array(state.responses.values)
+        }
+        for response in responses { response.stop() }
+    }
+}

@@ -1,0 +1,68 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Vocabulary
+
+/// The rows of the answer: one batch or one exchange with script processes in a turn.
+extension QueryResponse {
+    /// Reads until a batch is full, while there is credit for it.
+    func turn() {
+        guard let snapshot, course.credit > 0 else { return }
+        let step: ScanStep
+        do throws(StorageError) {
+            step = try snapshot.step()
+        } catch {
+            return finish(error)
+        }
+        switch step {
+        case .paused:
+            if snapshot.isBatchFull { sendBatch(of: snapshot) }
+            // Without credit, the next credit continues.
+            if course.credit > 0 { postTurn() }
+        case .calls(let calls): reduce(calls, snapshot)
+        case .failed(let reason): finish(.failed(reason))
+        case .done:
+            sendBatch(of: snapshot)
+            finish(.end)
+        }
+    }
+
+    private func sendBatch(of snapshot: QuerySnapshot) {
+        guard let batch = snapshot.removeBatch() else { return }
+        course.credit -= 1
+        send(snapshot.reduction == nil ? .rows(batch) : .groups(batch))
+    }
+
+    /// Has calls of the reduce function computed.
+    private func reduce(_ calls: [ReduceCall], _ snapshot: QuerySnapshot) {
+        guard case .custom(let function) = snapshot.reduction else {
+            preconditionFailure("only a function of an author is called")
+        }
+        let works: [ReduceWork]
+        switch ReduceWork.make(calls, function) {
+        case .success(let made): works = made
+        case .failure(let error): return finish(.failed(error.reason))
+        }
+        let wait = wait(.reducing)
+        let exchange = ReduceExchange(calls: calls.count, works: works.count)
+        for work in works {
+            surroundings.scripts.submit(work.work) { [weak self] results in
+                guard let outcome = exchange.add(results, of: work) else { return }
+                self?.post { response in
+                    guard response.isWaiting(wait) else { return }
+                    response.receive(outcome)
+                }
+            }
+        }
+    }
+
+    private func receive(_ outcome: Result<[[UInt8]], ReduceFailure>) {
+        switch outcome {
+        case .failure(let failure): finish(.failed(failure.reason))
+        case .success(let results):
+            snapshot?.supply(results)
+            enter(.scanning)
+            turn()
+        }
+    }
+}

@@ -1,0 +1,165 @@
+internal import Bytes
+internal import Indexing
+internal import JSON
+internal import Persistence
+internal import Vocabulary
+
+/// What happens before the first row: the map, freshness, and a snapshot of the index.
+extension QueryResponse {
+    /// How long a query waits for the map that it was planned with, and for a new index to exist.
+    static let mapWaitNanoseconds: UInt64 = 500_000_000
+    /// How long a query that accepts an old index waits for its first build, so that clients do not
+    /// see the build of a small bucket.
+    static let buildWaitNanoseconds: UInt64 = 1_000_000_000
+    /// How often a query tries to get a reader while all are in use.
+    static let readerRetryNanoseconds: UInt64 = 10_000_000
+    /// How long a query waits for a reader at most; then the coordinator may use the other nodes' rows.
+    static let readerWaitNanoseconds: UInt64 = 10_000_000_000
+
+    // MARK: Admission
+
+    /// Begins with the index, waits for what is missing, or refuses.
+    func admit() {
+        let version = Collation.version
+        guard request.index.collation == version else {
+            return finish(
+                .failed(
+                    "The node orders keys by collation \(version), and the query by"
+                        + " \(request.index.collation). Install the same version of ICU on all nodes."
+                )
+            )
+        }
+        let buckets = surroundings.buckets
+        let state = buckets.state(ofBucket: request.bucket)
+        let index = buckets.index(request.index.choice.wanted, ofBucket: request.bucket)
+        let isBehind = (state?.revision ?? 0) < request.mapRevision
+        // If the view's previous index can answer, the coordinator asks for that at once.
+        let choice = request.index.choice
+        let waitsForIndex = index == nil && (choice.previous == nil || choice.usesPrevious)
+        let waits = isBehind || state == nil || waitsForIndex
+        if waits, now < course.admittedUntil {
+            if course.timer == nil {
+                wait(.admitting, until: course.admittedUntil) { response in
+                    response.course.admittedUntil = 0
+                    response.admit()
+                }
+            }
+            return
+        }
+        guard let index else { return finish(.notReady(choice.wanted)) }
+        guard let state, !isBehind else { return finish(.moved(state?.revision ?? 0)) }
+        guard state.vBuckets.isSuperset(of: request.vBuckets) else {
+            return finish(.moved(state.revision))
+        }
+        if let refusal = index.fault { return finish(.failed(refusal)) }
+        self.index = index
+        request.freshness == .current ? refresh(index) : open(index)
+    }
+
+    private func finishMoved() {
+        let state = surroundings.buckets.state(ofBucket: request.bucket)
+        finish(.moved(state?.revision ?? 0))
+    }
+
+    // MARK: Freshness
+
+    /// Waits until the index has every change that is visible now.
+    private func refresh(_ index: ViewIndex) {
+        let vector = surroundings.changes.highVisible(
+            of: request.vBuckets,
+            ofBucket: request.bucket
+        )
+        guard request.vBuckets.allSatisfy({ vector[$0] != nil }) else { return finishMoved() }
+        awaitIndex(index, vector, until: course.startsUntil) { response in
+            response.finish(
+                .failed(
+                    index.fault ?? "The index of the node was not up to date in time. Retry the"
+                        + " query, or use stale=update_after."
+                )
+            )
+        }
+    }
+
+    /// Waits a short time until all requested vBuckets are complete, then reads what there is.
+    private func awaitBuild(_ index: ViewIndex) {
+        course.hasWaitedForBuild = true
+        let vector = Dictionary(uniqueKeysWithValues: request.vBuckets.map { ($0, Seqno.zero) })
+        let until = min(course.startsUntil, now + QueryResponse.buildWaitNanoseconds)
+        awaitIndex(index, vector, until: until) { $0.open(index) }
+    }
+
+    private func awaitIndex(
+        _ index: ViewIndex,
+        _ vector: [VBucketID: Seqno],
+        until time: UInt64,
+        _ late: @escaping @Sendable (QueryResponse) -> Void
+    ) {
+        let wait = wait(.refreshing, until: time, late)
+        index.whenFresh(vector) { [weak self] outcome in
+            self?.post { response in
+                guard response.isWaiting(wait) else { return }
+                switch outcome {
+                case .fresh: response.open(index)
+                case .moved: response.finishMoved()
+                case .ended:
+                    let gone = StorageError(.gone, "the index was stopped")
+                    guard let refusal = index.fault else { return response.finish(gone) }
+                    response.finish(.failed(refusal))
+                }
+            }
+        }
+    }
+
+    // MARK: Snapshot
+
+    /// Opens a snapshot, and starts with the rows of the vBuckets that it has.
+    func open(_ index: ViewIndex) {
+        enter(.opening)
+        open(index, until: min(course.startsUntil, now + QueryResponse.readerWaitNanoseconds))
+    }
+
+    private func open(_ index: ViewIndex, until time: UInt64) {
+        do throws(StorageError) {
+            guard let reader = try index.file.acquireReader() else {
+                guard now < time else {
+                    return finish(
+                        .failed("Too many queries read the index at a time. Retry the query later.")
+                    )
+                }
+                let retry = min(time, now + QueryResponse.readerRetryNanoseconds)
+                wait(.opening, until: retry) { $0.open(index, until: time) }
+                return
+            }
+            guard let snapshot = try QuerySnapshot(reader, of: index, request, surroundings) else {
+                return finish(.notReady(request.index.choice.wanted))
+            }
+            self.snapshot = snapshot
+            start(snapshot, of: index)
+        } catch {
+            finish(error)
+        }
+    }
+
+    private func start(_ snapshot: QuerySnapshot, of index: ViewIndex) {
+        let (rows, missing) = (snapshot.rows, snapshot.missing)
+        guard !missing.isEmpty else { return start(QueryStart(indexRows: rows)) }
+        // A vBucket that has left is another node's to answer; it is not being built.
+        let state = surroundings.buckets.state(ofBucket: request.bucket)
+        let isServed = state?.vBuckets.isSuperset(of: missing) ?? false
+        guard isServed, course.hasWaitedForBuild || request.freshness == .current else {
+            closeSnapshot()
+            return isServed ? awaitBuild(index) : finishMoved()
+        }
+        // Until its lane answers, the index may have been completed: the snapshot was not.
+        let wait = wait(.opening)
+        index.builtPercent { [weak self] percent in
+            self?.post { response in
+                guard response.isWaiting(wait) else { return }
+                let percent = min(percent, 99)
+                response.start(
+                    QueryStart(indexRows: rows, builtPercent: percent, missing: missing)
+                )
+            }
+        }
+    }
+}

@@ -1,0 +1,203 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Seams
+internal import Vocabulary
+
+/// The answer of this node to one query.
+///
+/// It waits for the cluster map and for the index, states what it has, and sends batches as the
+/// coordinator's credit allows. Each step is a turn on its lane; the snapshot stays open between
+/// turns, so that all batches are of one commit of the index.
+///
+/// - Everything but `addCredit` and `cancel` runs on its lane.
+/// - The reader of the index's file is released when the last reply is sent or the query is cancelled.
+/// - Rows are only those of requested vBuckets which the snapshot has completely; the others are named
+///   in the start.
+final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belongs to its lane
+    /// The course of the answer.
+    enum Phase: Equatable {
+        /// Waits for the map or for the index to exist. Next: `refreshing`, `opening`.
+        case admitting
+        /// Waits for changes to be indexed. Next: `opening`.
+        case refreshing
+        /// Waits for a reader of the file, or for what the start states. Next: `scanning`,
+        /// `refreshing`.
+        case opening
+        /// Reads rows while there is credit. Next: `reducing`.
+        case scanning
+        /// Waits for the reduce function. Next: `scanning`.
+        case reducing
+        /// The last reply is sent, or there will be none. Final.
+        case over
+    }
+
+    /// What changes during the answer.
+    struct Course {
+        var phase = Phase.admitting
+        /// Counts the waits, so that the end of an earlier one has no effect.
+        var waits: UInt64 = 0
+        var timer: LaneTimer?
+        /// When the answer must have started.
+        var startsUntil: UInt64 = 0
+        /// The end of the wait for the map.
+        var admittedUntil: UInt64 = 0
+        /// Whether the answer has waited for the first build of the index.
+        var hasWaitedForBuild = false
+        var credit = RowMerge.creditMax
+    }
+
+    let request: QueryRequest
+    let surroundings: QueryResponder.Surroundings
+    private let lane: any Lane
+    private let reply: @Sendable (QueryReply) -> Void
+    private let done: @Sendable () -> Void
+    /// Set from any thread.
+    private let isCancelled = Guarded(false)
+    var course = Course()
+    var index: ViewIndex?
+    var snapshot: QuerySnapshot?
+
+    /// An answer that has not begun; `done` is called once when it is over.
+    init(
+        _ request: QueryRequest,
+        _ surroundings: QueryResponder.Surroundings,
+        _ lane: any Lane,
+        _ reply: @escaping @Sendable (QueryReply) -> Void,
+        done: @escaping @Sendable () -> Void
+    ) {
+        self.request = request
+        self.surroundings = surroundings
+        self.lane = lane
+        self.reply = reply
+        self.done = done
+    }
+
+    var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
+
+    // MARK: From any thread
+
+    /// Begins to answer.
+    func begin() {
+        post { response in
+            let now = response.now
+            let (span, isLong) = response.request.startMillisecondsMax
+                .multipliedReportingOverflow(by: 1_000_000)
+            response.course.startsUntil = isLong ? .max : now &+ min(span, .max - now)
+            response.course.admittedUntil = min(
+                response.course.startsUntil,
+                now + QueryResponse.mapWaitNanoseconds
+            )
+            response.admit()
+        }
+    }
+
+    func addCredit() {
+        post { response in
+            response.course.credit += 1
+            if response.course.credit == 1, response.course.phase == .scanning { response.turn() }
+        }
+    }
+
+    func cancel() {
+        isCancelled.withLock { $0 = true }
+        post { $0.finish() }
+    }
+
+    /// What admits queries has changed.
+    func bucketsChanged() {
+        post { response in
+            if response.course.phase == .admitting { response.admit() }
+        }
+    }
+
+    /// Ends the answer with a failure.
+    func stop() {
+        post { $0.finish(.failed("The node is being stopped. Retry the query.")) }
+    }
+
+    /// Runs a step on the lane, unless the answer is over then.
+    func post(_ step: @escaping @Sendable (QueryResponse) -> Void) {
+        lane.post { [self] in
+            if course.phase != .over { step(self) }
+        }
+    }
+
+    // MARK: Steps
+
+    /// Enters a phase in which the answer waits.
+    ///
+    /// - Returns: The number of the wait, for `isWaiting`.
+    @discardableResult
+    func wait(
+        _ phase: Phase,
+        until time: UInt64 = .max,
+        _ late: @escaping @Sendable (QueryResponse) -> Void = { _ in }
+    ) -> UInt64 {
+        enter(phase)
+        let wait = course.waits
+        guard time < .max else { return wait }
+        let now = now
+        course.timer = lane.post(after: time > now ? time - now : 0) { [weak self] in
+            guard let self, isWaiting(wait) else { return }
+            late(self)
+        }
+        return wait
+    }
+
+    /// Whether the answer is still in this wait.
+    func isWaiting(_ wait: UInt64) -> Bool { course.phase != .over && course.waits == wait }
+
+    /// Enters a phase; what the phase before waited for has no effect any more.
+    func enter(_ phase: Phase) {
+        course.phase = phase
+        course.waits += 1
+        course.timer?.cancel()
+        course.timer = nil
+    }
+
+    func send(_ message: QueryReply) {
+        if !isCancelled.withLock({ $0 }) { reply(message) }
+    }
+
+    /// Starts with the rows of the snapshot.
+    func start(_ start: QueryStart) {
+        send(.start(start))
+        enter(.scanning)
+        postTurn()
+    }
+
+    func postTurn() {
+        post { response in
+            if response.course.phase == .scanning { response.turn() }
+        }
+    }
+
+    func closeSnapshot() {
+        snapshot?.close()
+        snapshot = nil
+    }
+
+    /// Ends the answer; without a reply if it was cancelled.
+    func finish(_ last: QueryReply? = nil) {
+        guard course.phase != .over else { return }
+        enter(.over)
+        closeSnapshot()
+        index = nil
+        if let last { send(last) }
+        done()
+    }
+
+    /// Ends the answer because the index's file cannot be read.
+    func finish(_ error: StorageError) {
+        guard error.code != .gone else {
+            return finish(.failed("The index was replaced during the query. Retry the query."))
+        }
+        let name = index?.name ?? "?"
+        surroundings.environment.trace.error(
+            "views",
+            "Ending a query of index \(name): \(error.description)"
+        )
+        finish(.failed(ViewIndex.unusable))
+    }
+}

@@ -1,0 +1,124 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Vocabulary
+
+/// A reader of an index for one query: one commit, the part of it that the query reads, and how far
+/// the query has come.
+final class QuerySnapshot {
+    /// The rows of the requested vBuckets that the commit has completely.
+    let rows: UInt64
+    /// The other requested vBuckets, in ascending order.
+    let missing: [VBucketID]
+    /// What reduces the rows; nil for a query of rows.
+    let reduction: QueryReduction?
+    private let reader: IndexReader
+    private let index: ViewIndex
+    private let partials: (slot: IndexSignature, stored: any StoredPartials)?
+    private let source = SnapshotSource()
+    private let scan: any QueryScan
+    private var batch = RowBatchWriter()
+    private var isClosed = false
+
+    /// Begins a snapshot, for which `reader` was acquired; nil, with the reader released, if the node
+    /// does not have the query's reduction.
+    ///
+    /// - Throws: `StorageError` if the file cannot be read; the reader is released then.
+    init?(
+        _ reader: IndexReader,
+        of index: ViewIndex,
+        _ request: QueryRequest,
+        _ surroundings: QueryResponder.Surroundings
+    ) throws(StorageError) {
+        self.reader = reader
+        self.index = index
+        let file = index.file
+        let slot = request.index.slot
+        let reduction = slot.flatMap {
+            surroundings.buckets.reduction($0, ofBucket: request.bucket)
+        }
+        guard request.scan.reduction == .none || reduction != nil else {
+            file.release(reader)
+            return nil
+        }
+        self.reduction = request.scan.reduction == .none ? nil : reduction
+        let head: IndexHead
+        let stored: [IndexVBucket]
+        do throws(StorageError) {
+            head = try reader.begin()
+            stored = try reader.use { (reads) throws(StorageError) in try reads.vBuckets() }
+        } catch {
+            file.release(reader)
+            throw error
+        }
+        let requested = Set(request.vBuckets)
+        let complete = stored.filter { requested.contains($0.id) && $0.home == .main }
+        rows = complete.reduce(0) { $0 + $1.rows }
+        missing = requested.subtracting(complete.map(\.id)).sorted()
+        partials = slot.flatMap { slot in surroundings.partials.map { (slot, $0) } }
+        let root = TreeRoot(
+            id: head.main.node,
+            height: Int(head.main.height),
+            version: head.main.version,
+            rows: head.main.rows
+        )
+        let input = ScanInput(
+            plan: request.scan,
+            source: source,
+            tree: Tree(root, of: .row, from: source),
+            // The tree has rows of other vBuckets exactly if it has more rows.
+            mask: head.main.rows == rows ? nil : VBucketMask(complete.map(\.id))
+        )
+        switch self.reduction {
+        case nil: scan = IndexScan(input)
+        case .builtin(let reduction): scan = GroupScan(input, reduction)
+        case .custom: scan = CustomScan(input)
+        }
+    }
+
+    /// Reads for one turn; rows are collected for `removeBatch`.
+    ///
+    /// - Throws: `StorageError` if the file cannot be read.
+    func step() throws(StorageError) -> ScanStep {
+        try reader.use { (reads) throws(StorageError) in
+            var stored: (any PartialSource)?
+            if let partials { stored = try partials.stored.source(partials.slot, in: reads) }
+            do throws(IndexError) {
+                return try source.turn(reads, stored) { () throws(IndexError) in
+                    try scan.step(&batch)
+                }
+            } catch {
+                throw StorageError(error)
+            }
+        }
+    }
+
+    /// Continues with the results of the calls of the last step.
+    func supply(_ results: [[UInt8]]) {
+        scan.supply(results)
+        let computed = scan.removeComputed()
+        guard let partials, !computed.isEmpty else { return }
+        partials.stored.add(computed, to: partials.slot, of: index)
+    }
+
+    var isBatchFull: Bool { batch.isFull }
+
+    /// The collected rows as a batch; nil if there are none.
+    func removeBatch() -> RowBatch? {
+        guard !batch.isEmpty else { return nil }
+        return batch.finish().withUnsafeBytes { bytes in
+            do throws(QueryMessageError) {
+                return try RowBatch(ByteView(bytes))
+            } catch {
+                preconditionFailure("a batch that was just written is a batch")
+            }
+        }
+    }
+
+    /// Ends the snapshot and releases its reader; closing twice does nothing.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        index.file.release(reader)
+    }
+}

@@ -1,0 +1,47 @@
+package import Indexing
+package import Persistence
+package import Vocabulary
+
+/// What a query needs of the service that keeps the indexes. Called from any thread.
+package protocol ServedBuckets: Sendable {
+    /// What this node serves of a bucket; nil if the node does not have the bucket.
+    func state(ofBucket uuid: String) -> ServedVBuckets?
+    /// The index with this signature; nil if the node does not have it.
+    func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex?
+    /// The reduction of a slot; nil if no view of the bucket has it.
+    func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction?
+}
+
+/// The vBuckets of a bucket that a node serves.
+package struct ServedVBuckets: Equatable, Sendable {
+    /// The revision of the cluster map that assigned them.
+    package let revision: UInt64
+    package let vBuckets: Set<VBucketID>
+
+    package init(revision: UInt64, vBuckets: Set<VBucketID>) {
+        self.revision = revision
+        self.vBuckets = vBuckets
+    }
+}
+
+/// What reduces the rows of a view.
+package enum QueryReduction: Equatable, Sendable {
+    case builtin(BuiltinReduction)
+    case custom(ScriptFunction)
+}
+
+/// The stored results of reductions, in the files of indexes.
+package protocol StoredPartials: Sendable {
+    /// The stored results of a slot in the snapshot of `reads`; nil if the slot has none.
+    ///
+    /// Of a built-in reduction, either all results are stored or the slot has none.
+    ///
+    /// - Throws: `StorageError` if the file cannot be read.
+    func source(
+        _ slot: IndexSignature,
+        in reads: IndexReads
+    ) throws(StorageError) -> (any PartialSource)?
+
+    /// Stores results that a query has computed, as long as they match their nodes.
+    func add(_ computed: [ComputedPartial], to slot: IndexSignature, of index: ViewIndex)
+}

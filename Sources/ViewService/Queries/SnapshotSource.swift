@@ -1,0 +1,59 @@
+internal import Bytes
+internal import Indexing
+internal import Persistence
+internal import Vocabulary
+
+/// The nodes and stored results of a query's snapshot, of which a scan has a part in each turn.
+///
+/// A scan lives longer than a turn. Between turns, it must not keep the connection, since the file
+/// may be closed then.
+final class SnapshotSource: NodeSource, PartialSource {
+    private var nodes: IndexNodes?
+    private var stored: (any PartialSource)?
+
+    /// Whether the reduction has stored results.
+    var hasPartials: Bool { stored != nil }
+
+    /// Runs a turn, in which the source reads from `reads`.
+    func turn<Result>(
+        _ reads: IndexReads,
+        _ stored: (any PartialSource)?,
+        _ body: () throws(IndexError) -> Result
+    ) throws(IndexError) -> Result {
+        nodes = IndexNodes(reads)
+        self.stored = stored
+        defer {
+            nodes = nil
+            self.stored = nil
+        }
+        return try body()
+    }
+
+    private var opened: IndexNodes {
+        get throws(IndexError) {
+            guard let nodes else { throw .unreadable("the snapshot is read outside of a turn") }
+            return nodes
+        }
+    }
+
+    func node(_ id: IndexNodeID) throws(IndexError) -> Node { try opened.node(id) }
+
+    func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] { try opened.bigValue(id) }
+
+    func partials(of node: IndexNodeID) throws(IndexError) -> PartialTable? {
+        try stored?.partials(of: node)
+    }
+
+    /// Calls `body` with the value of an entry, whose bytes are valid during the call.
+    func withValue(
+        of entry: IndexEntry,
+        _ body: (ByteView) -> Void
+    ) throws(IndexError) {
+        switch entry.value {
+        case .inline(let view): body(view)
+        case .big(let id, _):
+            let bytes = try bigValue(id)
+            bytes.withUnsafeBytes { body(ByteView($0)) }
+        }
+    }
+}
