@@ -13,11 +13,11 @@ import Wire
 /// Real threads, files and script processes for the indexes of one test.
 final class IndexWorld: Sendable {
     let changes = MemoryChanges()
-    private let linux = LinuxEnvironment.make(reactors: 1, logLevel: .error)
+    let linux = LinuxEnvironment.make(reactors: 1, logLevel: .error)
     private let directory: String
     private let lane: any Lane
     private let scriptLane: any Lane
-    private let scripts: ScriptPool
+    let scripts: ScriptPool
 
     /// Only tells a hang from an answer.
     private static let deadlineSeconds = 60.0

@@ -1,0 +1,198 @@
+import Bytes
+import Foundation
+import Indexing
+import JSON
+import Persistence
+import Seams
+import Testing
+import ViewService
+import Vocabulary
+
+/// What a responder does before the first row.
+@Suite(.serialized) struct QueryStartTests {
+    private let world = QueryWorld()
+    private let source = "function (doc, meta) { emit(doc.n, null); }"
+
+    private func put(_ numbers: Range<Int>) {
+        for number in numbers { world.world.changes.put("k\(number)", "{\"n\":\(number)}") }
+    }
+
+    private func makeIndex() throws -> ViewIndex {
+        let index = try world.index(source)
+        try world.world.awaitFresh(index)
+        return index
+    }
+
+    /// Makes an index that follows only some vBuckets.
+    private func makeIndex(of vBuckets: Set<VBucketID>) throws -> ViewIndex {
+        let index = try world.index(source)
+        world.world.serve(index, vBuckets)
+        try world.world.waitUntil("only these vBuckets are complete") {
+            let homes = try world.world.homes(index)
+            return Set(homes.filter { $0.value == .main }.keys) == vBuckets
+                && homes.count == vBuckets.count
+        }
+        return index
+    }
+
+    // MARK: Refusals
+
+    @Test func otherCollationIsRefusedByName() throws {
+        defer { world.stop() }
+        _ = try makeIndex()
+        let replies = try world.ask("", QueryWorld.Ask(collation: "1.2/3.4"))
+        guard case .failed(let reason)? = replies.all.first else {
+            Issue.record("the query was not refused")
+            return
+        }
+        #expect(reason.contains("1.2/3.4") && reason.contains(Collation.version))
+    }
+
+    @Test func unknownIndexIsNotReady() throws {
+        defer { world.stop() }
+        #expect(try world.ask("").all == [.notReady(KnownBuckets.signature)])
+    }
+
+    /// The design document reaches the nodes of a query one after the other.
+    @Test func indexThatIsMadeSoonIsAwaited() throws {
+        defer { world.stop() }
+        put(0..<5)
+        let replies = try world.begin("stale=false")
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        try world.index(source)
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.rows().count == 5 && replies.last == .end)
+    }
+
+    @Test func unknownReductionIsNotReady() throws {
+        defer { world.stop() }
+        _ = try makeIndex()
+        world.reduce("_count")
+        let request = try world.request("reduce=true")
+        world.buckets.change { $0.reduction = nil }
+        let replies = Replies()
+        replies.begin(world.responder.respond(to: request) { replies.add($0) }, addsCredit: true)
+        try world.awaitEnd(replies)
+        #expect(replies.all == [.notReady(KnownBuckets.signature)])
+    }
+
+    @Test func queryOfANewerMapWaitsForIt() throws {
+        defer { world.stop() }
+        put(0..<5)
+        _ = try makeIndex()
+        let replies = try world.begin("", QueryWorld.Ask(mapRevision: 7))
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        world.buckets.change {
+            $0.served = ServedVBuckets(revision: 7, vBuckets: Set(MemoryChanges.vBuckets))
+        }
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.rows().count == 5 && replies.last == .end)
+    }
+
+    @Test func queryOfAMapThatDoesNotArriveHasMoved() throws {
+        defer { world.stop() }
+        _ = try makeIndex()
+        #expect(try world.ask("", QueryWorld.Ask(mapRevision: 7)).all == [.moved(1)])
+    }
+
+    @Test func vBucketThatIsNotServedHasMoved() throws {
+        defer { world.stop() }
+        _ = try makeIndex()
+        world.buckets.change {
+            $0.served = ServedVBuckets(revision: 9, vBuckets: [VBucketID(0), VBucketID(1)])
+        }
+        #expect(try world.ask("").all == [.moved(9)])
+        let some = try world.ask("", QueryWorld.Ask(vBuckets: [VBucketID(0)]))
+        #expect(some.last == .end)
+    }
+
+    // MARK: Freshness
+
+    @Test func currentQueryHasEveryChangeBeforeIt() throws {
+        defer { world.stop() }
+        put(0..<10)
+        _ = try makeIndex()
+        for round in 1...5 {
+            put(round * 10..<(round + 1) * 10)
+            let replies = try world.ask("stale=false")
+            #expect(replies.start == QueryStart(indexRows: UInt64(round + 1) * 10))
+            #expect(replies.rows().count == (round + 1) * 10)
+        }
+    }
+
+    @Test func currentQueryFailsAtItsDeadline() throws {
+        defer { world.stop() }
+        put(0..<20)
+        _ = try makeIndex(of: [VBucketID(0), VBucketID(1)])
+        let replies = try world.ask("stale=false", QueryWorld.Ask(startMilliseconds: 100))
+        guard case .failed(let reason)? = replies.all.first else {
+            Issue.record("the query was not refused")
+            return
+        }
+        #expect(reason.contains("not up to date in time"))
+    }
+
+    @Test func stoppedIndexEndsTheWaitOfACurrentQuery() throws {
+        defer { world.stop() }
+        put(0..<20)
+        let index = try makeIndex(of: [VBucketID(0), VBucketID(1)])
+        let replies = try world.begin("stale=false")
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        world.world.close(index)
+        try world.awaitEnd(replies)
+        #expect(
+            replies.all == [
+                .failed("The index was replaced during the query. Retry the query.")
+            ]
+        )
+    }
+
+    // MARK: Homes
+
+    @Test func vBucketWithoutItsRowsIsNamedAfterAWait() throws {
+        defer { world.stop() }
+        put(0..<40)
+        let complete = [VBucketID(0), VBucketID(2)]
+        _ = try makeIndex(of: Set(complete))
+        let count = complete.reduce(0) { $0 + world.world.changes.documents(of: $1) }
+        let began = ContinuousClock.now
+        let replies = try world.ask("stale=ok")
+        #expect(ContinuousClock.now - began >= .milliseconds(900))
+        let start = try #require(replies.start)
+        #expect(start.missing == [VBucketID(1), VBucketID(3)])
+        #expect(start.builtPercent < 100 && start.indexRows == UInt64(count))
+        #expect(replies.rows().count == count && replies.last == .end)
+    }
+
+    @Test func buildThatEndsSoonIsAwaited() throws {
+        defer { world.stop() }
+        put(0..<40)
+        let index = try makeIndex(of: [VBucketID(0)])
+        let replies = try world.begin("stale=ok")
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        world.world.serve(index, Set(MemoryChanges.vBuckets))
+        try world.awaitEnd(replies)
+        #expect(replies.start == QueryStart(indexRows: 40))
+        #expect(replies.rows().count == 40)
+    }
+
+    /// The vBucket leaves while the query waits for its rows.
+    @Test func missingVBucketThatLeftHasMoved() throws {
+        defer { world.stop() }
+        put(0..<40)
+        _ = try makeIndex(of: [VBucketID(0)])
+        let replies = try world.begin("stale=ok")
+        try world.awaitLane()
+        world.buckets.change {
+            $0.served = ServedVBuckets(revision: 2, vBuckets: [VBucketID(0)])
+        }
+        try world.awaitEnd(replies)
+        #expect(replies.all == [.moved(2)])
+    }
+}
