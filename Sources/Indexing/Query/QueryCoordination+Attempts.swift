@@ -151,6 +151,15 @@ extension QueryCoordination {
         failures.append(responders[index].failure(cause))
     }
 
+    /// Ends the part of the node that sent a row, because the row cannot be shown.
+    package mutating func reject(_ row: MergedRow, because why: String) -> [Action] {
+        guard phase == .open, responders.indices.contains(row.stream) else { return [] }
+        merge.reject(row.stream)
+        guard responders[row.stream].start != nil else { return [] }
+        record(row.stream, .invalid(why))
+        return [.cancel(node: responders[row.stream].node, attempt: attempt)]
+    }
+
     /// Records the streams that the merge ended.
     mutating func noteDisorder() {
         for index in merge.removeDisordered() {

@@ -207,4 +207,9 @@ package struct QueryCoordination: Sendable {
             responders[index].isActive ? responders[index].node : nil
         }
     }
+
+    /// The node that sent a row of this query.
+    package func node(of row: MergedRow) -> NodeNumber? {
+        responders.indices.contains(row.stream) ? responders[row.stream].node : nil
+    }
 }

@@ -44,7 +44,7 @@ package struct RowMerge: Sendable {
 
     package init(streams count: Int, plan: MergePlan) {
         self.plan = plan
-        streams = (0..<count).map { _ in RowStream() }
+        streams = (0..<count).map { RowStream(number: $0) }
         hungryCount = count
         skip = plan.skip
         limit = plan.limit ?? .max
@@ -85,6 +85,17 @@ package struct RowMerge: Sendable {
     /// The rows that it sent still count, unless the query stops at failures.
     package mutating func fail(_ stream: Int) {
         finish(stream)
+        if plan.failurePolicy == .stopRows { isOver = true }
+    }
+
+    /// Ends a stream because of a row that left: its other rows are dropped.
+    mutating func reject(_ stream: Int) {
+        if streams[stream].isHungry { hungryCount -= 1 }
+        streams[stream].removeRows()
+        streams[stream].isEnded = true
+        let others = heap.filter { $0 != stream }
+        heap = []
+        for other in others { insert(other) }
         if plan.failurePolicy == .stopRows { isOver = true }
     }
 
@@ -200,10 +211,13 @@ package struct RowMerge: Sendable {
 
 /// A row of a responder: its place in a batch, which it keeps in memory.
 package struct MergedRow: Sendable {
+    /// The stream that it came from.
+    let stream: Int
     private let batch: RowBatch
     private let index: Int
 
-    init(batch: RowBatch, index: Int) {
+    init(stream: Int, batch: RowBatch, index: Int) {
+        self.stream = stream
         self.batch = batch
         self.index = index
     }
@@ -235,18 +249,23 @@ package struct MergedRow: Sendable {
 
 /// The batches of one responder that are not consumed yet.
 struct RowStream: Sendable {
+    private let number: Int
     private var batches: [RowBatch] = []
     private var index = 0
     /// The row that was consumed last; keeps its batch in memory.
     private(set) var last: MergedRow?
     var isEnded = false
 
+    init(number: Int) {
+        self.number = number
+    }
+
     var batchCount: Int { batches.count }
     var hasRow: Bool { !batches.isEmpty }
     var isHungry: Bool { batches.isEmpty && !isEnded }
 
     /// - Precondition: `hasRow`.
-    var row: MergedRow { MergedRow(batch: batches[0], index: index) }
+    var row: MergedRow { MergedRow(stream: number, batch: batches[0], index: index) }
 
     mutating func append(_ batch: RowBatch) { batches.append(batch) }
 
