@@ -1,29 +1,74 @@
 package import Indexing
 package import Vocabulary
 
-/// One node's work for a query, as the coordinator steers it.
+/// What the coordinator of a query needs of the cluster: nodes that answer, the map, and documents.
 ///
-/// A responder may send `RowMerge.creditMax` batches at once, then one for each credit.
-package protocol QueryCall: Sendable {
-    /// Allows one more batch.
-    func addCredit()
-    /// Ends the work; no reply follows.
-    func cancel()
-}
-
-/// What a request to a node brings, in order; `lost` ends it.
-package enum QueryNodeEvent: Sendable {
-    case reply(QueryReply)
-    /// The connection to the node ended; the text says why.
-    case lost(String)
-}
-
-/// The nodes of the cluster, as the coordinator of a query reaches them.
+/// This node and the others look the same here. All calls come from the lane of the query.
 package protocol QueryNodes: Sendable {
-    /// Sends a request; its replies are passed to `event`.
+    /// Sends a request to a node.
+    ///
+    /// - Parameters:
+    ///   - request: The node's part of the query.
+    ///   - node: The node, or this one.
+    ///   - event: Called with each reply in order, from any thread, also before this call returns;
+    ///     not after the end of the call.
+    /// - Returns: The call, which lasts until its last reply, a loss or a cancellation.
     func send(
         _ request: QueryRequest,
         to node: NodeNumber,
         _ event: @escaping @Sendable (QueryNodeEvent) -> Void
     ) -> any QueryCall
+}
+
+/// One node's work for a query, as the coordinator steers it.
+///
+/// A responder sends up to `RowMerge.creditMax` batches at once, then one more for each credit.
+package protocol QueryCall: Sendable {
+    /// The responder may send one more batch.
+    func addCredit()
+    /// Ends the call; the responder releases its snapshot.
+    func cancel()
+}
+
+/// What a request to a node brings.
+package enum QueryNodeEvent: Sendable {
+    case reply(QueryReply)
+    /// The connection was lost, or a reply could not be read; the text says why. Ends the call.
+    case lost(String)
+}
+
+/// The nodes that serve the vBuckets of a bucket, as this node has them.
+package protocol ServingMaps: Sendable {
+    /// The newest map; nil if this node does not have the bucket.
+    func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap?
+    /// Calls `changed` with each newer map, from any thread, until the observation is cancelled.
+    func observe(
+        bucket uuid: String,
+        _ changed: @escaping @Sendable (QueryCoordination.ServingMap) -> Void
+    ) -> any Observation
+    /// The node's view port as `host:port`.
+    func name(of node: NodeNumber) -> String
+}
+
+/// Lasts until it is cancelled.
+package protocol Observation: Sendable {
+    /// Ends the observation; a call that has begun may still arrive.
+    func cancel()
+}
+
+/// The documents of the cluster's buckets, on whichever node they are.
+package protocol IncludedDocuments: Sendable {
+    /// The newest version of a document; nil if there is none.
+    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument?
+}
+
+/// A document as `include_docs` shows it; both are JSON texts.
+package struct IncludedDocument: Hashable, Sendable {
+    package let meta: [UInt8]
+    package let json: [UInt8]
+
+    package init(meta: [UInt8], json: [UInt8]) {
+        self.meta = meta
+        self.json = json
+    }
 }

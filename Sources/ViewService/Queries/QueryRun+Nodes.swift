@@ -1,0 +1,143 @@
+internal import Indexing
+internal import Seams
+internal import Vocabulary
+
+/// The nodes of a query: carries out the actions of the coordination, and passes events to it.
+extension QueryRun {
+    /// What the run holds elsewhere until it ends.
+    struct Links {
+        /// By node and attempt.
+        var calls: [CallID: any QueryCall] = [:]
+        var observation: (any Observation)?
+        var timers: [LaneTimer] = []
+        /// The requests of the newest attempt.
+        var dispatches: [QueryCoordination.Dispatch] = []
+        var names: [NodeNumber: String] = [:]
+        /// Reads documents.
+        var reading: Task<Void, Never>?
+
+        /// Neither the map nor the time matters to an open query.
+        mutating func endOpening() {
+            for timer in timers { timer.cancel() }
+            timers = []
+            observation?.cancel()
+            observation = nil
+        }
+
+        mutating func end() {
+            endOpening()
+            for call in calls.values { call.cancel() }
+            calls = [:]
+            reading?.cancel()
+            reading = nil
+        }
+    }
+
+    struct CallID: Hashable {
+        let node: NodeNumber
+        let attempt: Int
+    }
+
+    // MARK: Actions
+
+    func perform(_ actions: [QueryCoordination.Action]) {
+        for action in actions {
+            switch action {
+            case .send(let dispatch): send(dispatch)
+            case .cancel(let node, let attempt):
+                links.calls.removeValue(forKey: CallID(node: node, attempt: attempt))?.cancel()
+            case .open(let totalRows): open(totalRows: totalRows)
+            case .wake(let time): wake(at: time)
+            }
+        }
+    }
+
+    private func send(_ dispatch: QueryCoordination.Dispatch) {
+        let id = CallID(node: dispatch.node, attempt: dispatch.attempt)
+        if links.dispatches.first?.attempt != dispatch.attempt { links.dispatches = [] }
+        links.dispatches.append(dispatch)
+        let now = now
+        var index = query.index
+        index.choice.usesPrevious = dispatch.usesPreviousIndex
+        var request = QueryRequest(
+            bucket: query.bucket.uuid,
+            index: index,
+            scan: query.plan.scan,
+            freshness: query.plan.freshness
+        )
+        request.mapRevision = dispatch.mapRevision
+        request.vBuckets = dispatch.vBuckets
+        request.startMillisecondsMax = deadline > now ? deadline - now : 0
+        let lane = surroundings.lane
+        links.calls[id] = surroundings.ports.nodes.send(request, to: id.node) { [weak self] event in
+            lane.post { [weak self] in self?.handle(event, of: id) }
+        }
+    }
+
+    private func wake(at time: UInt64) {
+        guard stage == .opening else { return }
+        let now = now
+        let milliseconds = time > now ? time - now : 0
+        let timer = surroundings.lane.post(after: milliseconds * 1_000_000) { [weak self] in
+            guard let self, stage == .opening else { return }
+            perform(coordination.advance(now: self.now))
+        }
+        links.timers.append(timer)
+    }
+
+    // MARK: Events
+
+    /// Follows the map; one that became newer since the run was made is adopted at once.
+    func observeMap() {
+        let (maps, bucket, lane) = (surroundings.ports.maps, query.bucket.uuid, surroundings.lane)
+        links.observation = maps.observe(bucket: bucket) { [weak self] map in
+            lane.post { [weak self] in self?.adopt(map) }
+        }
+        if let map = maps.servingMap(ofBucket: bucket) { adopt(map) }
+    }
+
+    private func adopt(_ map: QueryCoordination.ServingMap) {
+        guard stage == .opening else { return }
+        perform(coordination.adopt(map, now: now))
+    }
+
+    private func handle(_ event: QueryNodeEvent, of id: CallID) {
+        guard stage == .opening || stage == .rows else { return }
+        let (node, attempt, now) = (id.node, id.attempt, now)
+        switch event {
+        case .reply(let reply):
+            if reply.endsCall { links.calls[id] = nil }
+            perform(coordination.handle(reply, from: node, attempt: attempt, now: now))
+        case .lost(let why):
+            links.calls[id] = nil
+            perform(coordination.lose(node, attempt: attempt, because: why, now: now))
+        }
+        proceed()
+    }
+
+    /// Requests a batch for each one that was consumed.
+    func addCredits() {
+        let attempt = coordination.attempt
+        for node in coordination.removeCredits() {
+            links.calls[CallID(node: node, attempt: attempt)]?.addCredit()
+        }
+    }
+
+    /// The node's view port as `host:port`.
+    func name(of node: NodeNumber) -> String {
+        if let name = links.names[node] { return name }
+        let name = surroundings.ports.maps.name(of: node)
+        links.names[node] = name
+        return name
+    }
+}
+
+extension QueryReply {
+    /// Whether the responder sends nothing after it.
+    fileprivate var endsCall: Bool {
+        switch self {
+        case .start, .rows, .groups: false
+        case .end, .failed, .moved, .notReady: true
+        }
+    }
+}

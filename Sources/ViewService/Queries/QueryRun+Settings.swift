@@ -1,0 +1,114 @@
+package import Indexing
+package import Seams
+
+/// What a query run is made of.
+extension QueryRun {
+    /// A checked query and the view that it reads.
+    package struct Query: Sendable {
+        package let bucket: Bucket
+        package let plan: QueryPlan
+        package let index: QueryRequest.IndexSelection
+        package let reduction: Reduction
+
+        /// A query of a view.
+        ///
+        /// - Parameters:
+        ///   - bucket: The bucket.
+        ///   - plan: What nodes do.
+        ///   - index: The view's index. If it has a previous one, that may answer.
+        ///   - reduction: The view's, if the plan has groups.
+        package init(
+            _ plan: QueryPlan,
+            of bucket: Bucket,
+            index: QueryRequest.IndexSelection,
+            reduction: Reduction
+        ) {
+            if plan.merge.isGrouped, case .none = reduction {
+                preconditionFailure("a query with groups is of a view with a reduction")
+            }
+            self.bucket = bucket
+            self.plan = plan
+            self.index = index
+            self.reduction = reduction
+        }
+    }
+
+    package struct Bucket: Hashable, Sendable {
+        package let uuid: String
+        package let name: String
+
+        package init(uuid: String, name: String) {
+            self.uuid = uuid
+            self.name = name
+        }
+    }
+
+    /// How the partial values of a group become its value.
+    package enum Reduction: Sendable {
+        /// There are none: the query reads rows.
+        case none
+        case builtin(BuiltinReduction)
+        /// By another reduction of the values (rereduce).
+        case custom(ScriptFunction)
+    }
+
+    /// What a run needs of its node.
+    package struct Surroundings: Sendable {
+        let environment: Environment
+        let lane: any Lane
+        let scripts: ScriptPool
+        let ports: Ports
+        let slots: QuerySlots
+
+        /// The surroundings of all runs of a node; the owner of `lane` cancels them before it stops
+        /// the lane.
+        package init(
+            environment: Environment,
+            lane: any Lane,
+            scripts: ScriptPool,
+            ports: Ports,
+            slots: QuerySlots = QuerySlots()
+        ) {
+            self.environment = environment
+            self.lane = lane
+            self.scripts = scripts
+            self.ports = ports
+            self.slots = slots
+        }
+    }
+
+    /// The cluster, as a run reaches it.
+    package struct Ports: Sendable {
+        let nodes: any QueryNodes
+        let maps: any ServingMaps
+        let documents: any IncludedDocuments
+
+        package init(
+            nodes: any QueryNodes,
+            maps: any ServingMaps,
+            documents: any IncludedDocuments
+        ) {
+            self.nodes = nodes
+            self.maps = maps
+            self.documents = documents
+        }
+    }
+
+    /// The result of `begin`.
+    package enum Beginning: Sendable {
+        /// All nodes have started, failed or not answered in time.
+        case open(QueryRun)
+        /// The node coordinates as many queries as it may: the client retries.
+        case busy
+        /// This node does not have the bucket.
+        case unknownBucket
+    }
+
+    /// A part of the answer.
+    package enum Part: Equatable, Sendable {
+        /// The next bytes of the JSON text.
+        case bytes([UInt8])
+        /// The answer is complete; `isPartial` if rows are missing, as its `errors` state.
+        case end(isPartial: Bool)
+    }
+}

@@ -1,0 +1,188 @@
+internal import Bytes
+internal import Indexing
+internal import Seams
+
+/// One view query on the node that its client asked: sends it to the nodes, and writes the answer.
+///
+/// `QueryCoordination` decides which node is asked for which vBuckets and what the answer lacks; the
+/// run carries that out, reduces the groups of several nodes, reads included documents, and writes
+/// JSON with `ViewReply`.
+///
+/// - Everything but `begin`, `next` and `cancel` runs on the lane of the surroundings.
+/// - Rows are read only while the client waits for a part: what a slow client does not read stays
+///   with the responders.
+/// - The owner calls `cancel` in any case, also after the end of the answer.
+package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to its lane
+    /// The bytes of a part: what the client's connection accepts beyond its own buffer.
+    static let partBytes = 64 << 10
+    /// If more rows must arrive first, fewer bytes wait for them: the next event is often the last.
+    static let partBytesMin = 4 << 10
+
+    enum Stage: Equatable {
+        /// Waits until the coordination is open. Next: `rows` or `cancelled`.
+        case opening
+        /// Writes rows. Next: `written` or `cancelled`.
+        case rows
+        /// The whole text is written, not all of it is delivered. Next: `over` or `cancelled`.
+        case written
+        /// All is delivered. Next: `cancelled`.
+        case over
+        /// Final.
+        case cancelled
+    }
+
+    /// The callers that wait for this run.
+    struct Waiters {
+        var opening: UnsafeContinuation<Void, Never>?
+        var next: UnsafeContinuation<Result<Part, CancellationError>, Never>?
+    }
+
+    let query: Query
+    let surroundings: Surroundings
+    /// In milliseconds: when the query opens with what it has.
+    let deadline: UInt64
+    private let slot: QuerySlots.Slot
+    var coordination: QueryCoordination
+    var stage = Stage.opening
+    var links = Links()
+    var answer = Answer()
+    private var waiters = Waiters()
+
+    private init(
+        _ query: Query,
+        _ surroundings: Surroundings,
+        map: QueryCoordination.ServingMap,
+        slot: QuerySlots.Slot
+    ) {
+        self.query = query
+        self.surroundings = surroundings
+        self.slot = slot
+        let now = QueryRun.milliseconds(surroundings)
+        deadline = now + UInt64(min(max(query.plan.timeoutMilliseconds, 0), Int(Int32.max)))
+        let terms = QueryCoordination.Terms(
+            deadline: deadline,
+            merge: query.plan.merge,
+            allowsPreviousIndex: query.index.choice.previous != nil
+        )
+        coordination = QueryCoordination(terms, map: map)
+    }
+
+    // MARK: From any thread
+
+    /// Sends a query to the nodes, and returns when its first bytes may be sent.
+    ///
+    /// If the calling task is cancelled, so is the run, and `next` throws.
+    package static func begin(_ query: Query, _ surroundings: Surroundings) async -> Beginning {
+        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
+            return .unknownBucket
+        }
+        guard let slot = surroundings.slots.tryAcquire() else { return .busy }
+        let run = QueryRun(query, surroundings, map: map, slot: slot)
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { waiter in
+                surroundings.lane.post { run.start(waiter) }
+            }
+        } onCancel: {
+            run.cancel()
+        }
+        return .open(run)
+    }
+
+    /// Waits for the next part; one caller at a time.
+    ///
+    /// If the calling task is cancelled, so is the run.
+    ///
+    /// - Throws: `CancellationError` if the run was cancelled.
+    package func next() async throws(CancellationError) -> Part {
+        let part = await withTaskCancellationHandler {
+            await withUnsafeContinuation { waiter in
+                surroundings.lane.post { self.serve(waiter) }
+            }
+        } onCancel: {
+            cancel()
+        }
+        return try part.get()
+    }
+
+    /// Ends all work for the query; idempotent.
+    package func cancel() {
+        surroundings.lane.post { self.close() }
+    }
+
+    // MARK: On the lane
+
+    static func milliseconds(_ surroundings: Surroundings) -> UInt64 {
+        surroundings.environment.time.monotonicNanoseconds() / 1_000_000
+    }
+
+    var now: UInt64 { QueryRun.milliseconds(surroundings) }
+
+    private func start(_ waiter: UnsafeContinuation<Void, Never>) {
+        guard stage == .opening else { return waiter.resume() }
+        waiters.opening = waiter
+        observeMap()
+        perform(coordination.begin(now: now))
+    }
+
+    private func serve(_ waiter: UnsafeContinuation<Result<Part, CancellationError>, Never>) {
+        if stage == .cancelled { return waiter.resume(returning: .failure(CancellationError())) }
+        precondition(waiters.next == nil, "one caller at a time waits for a part")
+        waiters.next = waiter
+        proceed()
+    }
+
+    /// Writes the beginning of the answer.
+    func open(totalRows: UInt64) {
+        guard stage == .opening else { return }
+        stage = .rows
+        links.endOpening()
+        start(answerOf: totalRows)
+        waiters.opening?.resume()
+        waiters.opening = nil
+    }
+
+    /// Delivers a part if a caller waits for one and there is enough.
+    func proceed() {
+        guard waiters.next != nil else { return }
+        if stage == .rows { writeRows() }
+        let isDue = stage == .written || stage == .over
+        if answer.output.count >= (isDue ? 1 : QueryRun.partBytesMin) {
+            let bytes = answer.output.bytes
+            answer.output.removeAll(keepingAtMost: 2 * QueryRun.partBytes)
+            deliver(.bytes(bytes))
+        } else if isDue {
+            stage = .over
+            deliver(.end(isPartial: answer.isPartial))
+        }
+    }
+
+    private func deliver(_ part: Part) {
+        let waiter = waiters.next
+        waiters.next = nil
+        waiter?.resume(returning: .success(part))
+    }
+
+    /// Completes the text, and ends the work of the nodes.
+    func finish() {
+        stage = .written
+        end(with: coordination.failures)
+        release()
+    }
+
+    private func close() {
+        guard stage != .cancelled else { return }
+        stage = .cancelled
+        release()
+        answer = Answer()
+        waiters.opening?.resume()
+        waiters.next?.resume(returning: .failure(CancellationError()))
+        waiters = Waiters()
+    }
+
+    /// Releases what the query holds elsewhere.
+    private func release() {
+        perform(coordination.close())
+        links.end()
+        slot.release()
+    }
+}
