@@ -65,10 +65,10 @@ package protocol IncludedDocuments: Sendable {
 /// A document as `include_docs` shows it; both are JSON texts.
 package struct IncludedDocument: Hashable, Sendable {
     package let meta: [UInt8]
-    package let json: [UInt8]
+    package let body: [UInt8]
 
-    package init(meta: [UInt8], json: [UInt8]) {
+    package init(meta: [UInt8], body: [UInt8]) {
         self.meta = meta
-        self.json = json
+        self.body = body
     }
 }

@@ -45,7 +45,7 @@ extension QueryRun {
         guard stage == .rows else { return }
         var gathered = answer.gathered
         for (place, id) in ids.enumerated() { gathered[place].document = id.flatMap { found[$0] } }
-        let bytes = found.values.reduce(0) { $0 + $1.json.count + $1.meta.count }
+        let bytes = found.values.reduce(0) { $0 + $1.body.count + $1.meta.count }
         let average = max(bytes / max(found.count, 1), 1)
         answer.documentsMax = min(
             max(QueryRun.documentBytesMax / average, 1),

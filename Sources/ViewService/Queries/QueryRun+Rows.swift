@@ -188,7 +188,7 @@ extension QueryRun {
             return answer.reply.appendRow(view, document: .missing, origin: origin)
         }
         return document.meta.withUnsafeBytes { meta in
-            document.json.withUnsafeBytes { json in
+            document.body.withUnsafeBytes { json in
                 answer.reply.appendRow(
                     view,
                     document: .found(meta: ByteView(meta), json: ByteView(json)),

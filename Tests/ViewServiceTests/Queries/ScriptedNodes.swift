@@ -218,7 +218,7 @@ final class ScriptedDocuments: IncludedDocuments {
         return state.withLock { state in
             state.reading -= 1
             return state.texts[id].map { text in
-                IncludedDocument(meta: Array("{\"id\":\"\(id)\"}".utf8), json: Array(text.utf8))
+                IncludedDocument(meta: Array("{\"id\":\"\(id)\"}".utf8), body: Array(text.utf8))
             }
         }
     }
