@@ -34,7 +34,7 @@ extension QueryRun {
         let isWritten = first.withRow { row in
             answer.reply.appendReduction(group: row.key, value: answer.scratch.view)
         }
-        if !isWritten { reject(first) }
+        if !isWritten { for row in rows { reject(row) } }
     }
 
     // MARK: Custom

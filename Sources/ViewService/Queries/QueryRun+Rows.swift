@@ -169,7 +169,8 @@ extension QueryRun {
                 answer.reply.appendReduction(group: view.key, value: ByteView($0))
             }
         }
-        if !isWritten { reject(row) }
+        // All nodes of a group sent its key.
+        if !isWritten { for row in gathered.rows { reject(row) } }
     }
 
     private func write(
