@@ -16,7 +16,9 @@ extension QueryRun {
     /// Reads the documents of the gathered rows, each once.
     func fetchDocuments() {
         let ids = answer.gathered.map { QueryRun.documentID(of: $0) }
-        let wanted = Array(Set(ids.compactMap { $0 }))
+        // In the order of rows, so that a seed of the simulator determines the order of reads.
+        var seen: Set<[UInt8]> = []
+        let wanted = ids.compactMap { $0 }.filter { seen.insert($0).inserted }
         answer.isFetching = true
         let (documents, bucket) = (surroundings.ports.documents, query.bucket.name)
         links.reading = LaneExecutor(surroundings.lane).spawn { [self] in

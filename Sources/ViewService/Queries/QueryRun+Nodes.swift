@@ -26,16 +26,20 @@ extension QueryRun {
 
         mutating func end() {
             endOpening()
-            for call in calls.values { call.cancel() }
+            for (_, call) in calls.sorted(by: { $0.key < $1.key }) { call.cancel() }
             calls = [:]
             reading?.cancel()
             reading = nil
         }
     }
 
-    struct CallID: Hashable {
+    struct CallID: Hashable, Comparable {
         let node: NodeNumber
         let attempt: Int
+
+        static func < (one: CallID, other: CallID) -> Bool {
+            one.attempt == other.attempt ? one.node < other.node : one.attempt < other.attempt
+        }
     }
 
     // MARK: Actions

@@ -13,8 +13,8 @@ extension QueryRun {
         /// A query of a view.
         ///
         /// - Parameters:
-        ///   - bucket: The bucket.
         ///   - plan: What nodes do.
+        ///   - bucket: The bucket.
         ///   - index: The view's index. If it has a previous one, that may answer.
         ///   - reduction: The view's, if the plan has groups.
         package init(
