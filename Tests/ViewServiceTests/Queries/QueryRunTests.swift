@@ -10,8 +10,8 @@ import Vocabulary
     static let url = "http://h2:8092/_view_merge/?stale=update_after"
 
     /// Node 1 has the rows of vBucket 0, node 2 those of vBucket 1.
-    static func twoNodes() throws -> QueryWorld {
-        let world = QueryWorld([1, 2])
+    static func twoNodes() throws -> RunWorld {
+        let world = RunWorld([1, 2])
         let one = try [RunRow("1", "a"), RunRow("3", "c", value: "{\"x\":1}"), RunRow("5", "e")]
         let two = try ["2", "4"].map { try RunRow($0, "n\($0)", vBucket: 1) }
         world.nodes.follow { _, node in ScriptedNodes.rows(node == 1 ? one : two) }
@@ -40,7 +40,7 @@ import Vocabulary
     }
 
     @Test func queryBeginsWhenTheLastNodeHasStarted() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         world.nodes.follow { _, node in node == 1 ? ScriptedNodes.rows([]) : [] }
         let hasBegun = Guarded(false)
@@ -53,13 +53,13 @@ import Vocabulary
         #expect(!hasBegun.withLock { $0 })
         world.nodes.calls[1].add(ScriptedNodes.rows([]))
         let run = try await begun
-        let answer = try await QueryWorld.read(run)
+        let answer = try await RunWorld.read(run)
         #expect(answer.rows.isEmpty && answer.json?["total_rows"] == .integer(0))
         run.cancel()
     }
 
     @Test func nodesGetCreditOnlyForRowsThatTheClientRequested() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let value = "\"" + String(repeating: "v", count: 1_000) + "\""
         let rows = try (0..<2).map { node in
@@ -76,7 +76,7 @@ import Vocabulary
         #expect(QueryRun.Part.bytes(first) != .end(isPartial: false) && first.count < 70_000)
         // 64 rows are four batches of a node, which may send two batches more.
         #expect(world.nodes.calls.allSatisfy { $0.credits <= 4 && $0.restCount > 30 })
-        let rest = try await QueryWorld.read(run)
+        let rest = try await RunWorld.read(run)
         #expect(rest.parts.allSatisfy { $0.count < 70_000 })
         let text = String(decoding: first, as: UTF8.self) + rest.text
         let keys = JSONValue.parse(text)?["rows"]?.array?.compactMap { $0["key"]?.int }
@@ -110,7 +110,7 @@ import Vocabulary
         let node = answer.json?["debug_info"]?["main"]?["h2:8092"]
         #expect(node?["attempt"] == .integer(1) && node?["map_revision"] == .integer(1))
         #expect(node?["partitions"] == .integer(1))
-        #expect(node?["signature"]?.string == "\(try QueryWorld.signature(1))")
+        #expect(node?["signature"]?.string == "\(try RunWorld.signature(1))")
         #expect(answer.rows.map { $0["partition"]?.int } == [0, 1, 0, 1, 0])
         let names = ["h1:8092", "h2:8092", "h1:8092", "h2:8092", "h1:8092"]
         #expect(answer.rows.map { $0["node"]?.string } == names)
@@ -153,7 +153,7 @@ import Vocabulary
     }
 
     @Test func vBucketWithoutNodeIsNamedAsLocal() async throws {
-        let world = QueryWorld([0, 0])
+        let world = RunWorld([0, 0])
         defer { world.stop() }
         let answer = try await world.answer()
         #expect(answer.errors == [["local", "No node serves vBuckets 0-1."]])
@@ -196,7 +196,7 @@ import Vocabulary
     @Test func unfinishedIndexIsReplacedByThePreviousOneOnAllNodes() async throws {
         let world = try Self.twoNodes()
         defer { world.stop() }
-        let signature = try QueryWorld.signature(1)
+        let signature = try RunWorld.signature(1)
         let rows = try ScriptedNodes.rows([RunRow("1", "a")])
         world.nodes.follow { request, node in
             if request.index.choice.usesPrevious {
@@ -206,7 +206,7 @@ import Vocabulary
         }
         var query = ViewQuery()
         query.isDebug = true
-        let previous = try QueryWorld.signature(9)
+        let previous = try RunWorld.signature(9)
         let answer = try await world.answer(query, previous: previous)
         #expect(answer.ids == ["a"] && !answer.isPartial)
         let main = answer.json?["debug_info"]?["main"]
@@ -228,7 +228,7 @@ import Vocabulary
         // No row is consumed before the first request for a part, so the third batch is too much.
         try await world.waitUntil("the node is cancelled") { world.nodes.calls[1].isCancelled }
         world.nodes.calls[0].add([.reply(.end)])
-        let answer = try await QueryWorld.read(run)
+        let answer = try await RunWorld.read(run)
         run.cancel()
         let reason = "It sent more rows than requested."
         #expect(answer.errors.count == 1 && answer.errors[0][1].contains(reason))
@@ -286,7 +286,7 @@ import Vocabulary
     }
 
     @Test func queriesBeyondTheSlotsAndUnknownBucketsDoNotBegin() async throws {
-        let world = QueryWorld([1], slots: 1)
+        let world = RunWorld([1], slots: 1)
         defer { world.stop() }
         world.nodes.follow { _, _ in ScriptedNodes.rows([]) }
         let first = try await world.run()
@@ -294,7 +294,7 @@ import Vocabulary
             Issue.record("a query began without a slot")
             return
         }
-        _ = try await QueryWorld.read(first)
+        _ = try await RunWorld.read(first)
         // The end of the answer frees the slot, before `cancel`.
         _ = try await world.answer()
         first.cancel()
@@ -303,7 +303,7 @@ import Vocabulary
     // MARK: Included documents
 
     @Test func documentsOfTheAnswerAreReadTogetherAndOnce() async throws {
-        let world = QueryWorld([1])
+        let world = RunWorld([1])
         defer { world.stop() }
         let rows = try (0..<100).map { try RunRow("\($0)", "d\($0 / 2)", value: "{\"_id\":\"x\"}") }
         world.nodes.follow { _, _ in ScriptedNodes.rows(rows, of: 50) }
@@ -328,7 +328,7 @@ import Vocabulary
     }
 
     @Test func cancelledRunDoesNotWaitForDocuments() async throws {
-        let world = QueryWorld([1])
+        let world = RunWorld([1])
         defer { world.stop() }
         let rows = try ScriptedNodes.rows([RunRow("1", "a")])
         world.nodes.follow { _, _ in rows }

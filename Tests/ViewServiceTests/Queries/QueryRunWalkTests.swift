@@ -236,7 +236,7 @@ import Vocabulary
             var random = try World(seed: seed)
             let (query, reduction) = random.query()
             let world = random
-            let stage = QueryWorld(world.actives)
+            let stage = RunWorld(world.actives)
             defer { stage.stop() }
             stage.nodes.follow { request, _ in
                 (try? Self.answer(request, world)) ?? [.lost("the rows of the test are wrong")]

@@ -158,7 +158,7 @@ final class ScriptedMaps: ServingMaps {
     }
 
     func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap? {
-        uuid == QueryWorld.bucket.uuid ? state.withLock { $0.map } : nil
+        uuid == RunWorld.bucket.uuid ? state.withLock { $0.map } : nil
     }
 
     func observe(

@@ -7,7 +7,7 @@ import Vocabulary
 import Wire
 
 /// Groups whose partial values come from several nodes; custom reductions by the real script program.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct QueryReductionTests {
+@Suite(.serialized, .timeLimit(.minutes(2))) struct RunReductionTests {
     static func groups(
         _ groups: [(String?, [String])],
         of size: Int = 2
@@ -42,7 +42,7 @@ import Wire
     func partialValuesOfAllNodesAreOneNumber(reduction: BuiltinReduction, value: String)
         async throws
     {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let one = try Self.groups([(nil, ["1", "2"])])
         let two = try Self.groups([(nil, ["3", "5.5"])])
@@ -55,7 +55,7 @@ import Wire
     }
 
     @Test func reductionOfNoRowsHasNoRow() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let empty = try Self.groups([(nil, [])])
         world.nodes.follow { _, node in
@@ -68,7 +68,7 @@ import Wire
     }
 
     @Test func valueThatIsNoNumberIsAnErrorOfItsGroupOnly() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let one = try Self.groups([("1", ["1"]), ("2", ["\"x\""]), ("3", ["3"])])
         let two = try Self.groups([("1", ["1"]), ("2", ["2"]), ("4", ["true"])])
@@ -85,7 +85,7 @@ import Wire
     }
 
     @Test func malformedPartialValueEndsThePartOfItsNode() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let one = try Self.groups([("1", ["1"]), ("3", ["3"])])
         let bad = try [RunRow(group: "2", partial: [0xff]), RunRow(group: "3", partial: [])]
@@ -99,12 +99,12 @@ import Wire
 
     // MARK: Custom
 
-    private func function(_ world: QueryWorld, _ source: String) -> QueryRun.Reduction {
+    private func function(_ world: RunWorld, _ source: String) -> QueryRun.Reduction {
         .custom(world.scripts.function(source, .reduce, timeoutMilliseconds: 5_000))
     }
 
     @Test func groupsOfSeveralNodesAreReducedAgainInOrder() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         // More groups than one exchange has; every third one is of a single node.
         let one = try Self.customGroups((0..<700).map { ("\($0)", "[\($0)]") })
@@ -125,7 +125,7 @@ import Wire
     }
 
     @Test func rowsEndBeforeAGroupThatCannotBeReduced() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let groups = try Self.customGroups((0..<6).map { ("\($0)", "\($0)") })
         world.nodes.follow { _, _ in groups }
@@ -139,7 +139,7 @@ import Wire
     }
 
     @Test func invalidFunctionIsAnError() async throws {
-        let world = QueryWorld([1, 2])
+        let world = RunWorld([1, 2])
         defer { world.stop() }
         let groups = try Self.customGroups([("1", "1")])
         world.nodes.follow { _, _ in groups }
@@ -148,7 +148,7 @@ import Wire
     }
 
     @Test func groupOfOneNodeNeedsNoFunction() async throws {
-        let world = QueryWorld([1])
+        let world = RunWorld([1])
         defer { world.stop() }
         let groups = try Self.customGroups([("1", "{\"n\":1}"), ("2", "2")])
         world.nodes.follow { _, _ in groups }

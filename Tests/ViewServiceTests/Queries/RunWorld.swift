@@ -9,7 +9,7 @@ import ViewService
 import Vocabulary
 
 /// Real lanes and script processes for query runs; nodes, maps and documents are scripted.
-final class QueryWorld: Sendable {
+final class RunWorld: Sendable {
     let nodes = ScriptedNodes()
     let maps: ScriptedMaps
     let documents = ScriptedDocuments()
@@ -50,11 +50,11 @@ final class QueryWorld: Sendable {
         _ reduction: QueryRun.Reduction = .none,
         previous: IndexSignature? = nil
     ) async throws -> QueryRun.Beginning {
-        let choice = IndexChoice(current: try QueryWorld.signature(1), previous: previous)
+        let choice = IndexChoice(current: try RunWorld.signature(1), previous: previous)
         let index = QueryRequest.IndexSelection(choice: choice, collation: Collation.version)
         let run = QueryRun.Query(
             QueryPlan(query),
-            of: QueryWorld.bucket,
+            of: RunWorld.bucket,
             index: index,
             reduction: reduction
         )
@@ -89,7 +89,7 @@ final class QueryWorld: Sendable {
     ) async throws -> Answer {
         let run = try await run(query, reduction, previous: previous)
         defer { run.cancel() }
-        return try await QueryWorld.read(run)
+        return try await RunWorld.read(run)
     }
 
     static func read(_ run: QueryRun) async throws -> Answer {
