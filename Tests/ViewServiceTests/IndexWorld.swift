@@ -155,7 +155,7 @@ final class IndexWorld: Sendable {
         }
     }
 
-    private func read<Result>(
+    func read<Result>(
         _ index: ViewIndex,
         _ body: (IndexReads, IndexNodes, IndexHead) throws(StorageError) -> Result
     ) throws -> Result {

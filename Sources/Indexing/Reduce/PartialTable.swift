@@ -19,6 +19,9 @@ package struct PartialTable {
     package private(set) var entries: [Entry] = []
     private let bytes: ByteWriter
 
+    /// Bytes of the table in memory, without its list of entries.
+    package var byteCount: Int { bytes.count }
+
     /// A table without results.
     package init() { bytes = ByteWriter(capacity: 16) }
 
@@ -69,6 +72,9 @@ package struct PartialTable {
 package final class PartialTableWriter {
     private let output = ByteWriter(capacity: 8 << 10)
     private var count: UInt16 = 0
+
+    /// Bytes that were appended.
+    var byteCount: Int { output.count }
 
     package init() {
         removeAll()

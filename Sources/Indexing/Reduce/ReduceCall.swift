@@ -62,7 +62,7 @@ package struct ReduceCall {
 }
 
 /// A result that a custom walk computed, for the table of its parent; valid for this version.
-package struct ComputedPartial {
+package struct ComputedPartial: Sendable {
     package let parent: IndexNodeID
     package let child: IndexNodeID
     package let version: UInt32

@@ -22,6 +22,14 @@ package final class IndexNodes: NodeSource {
     ///
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
     package func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+        guard let node = try nodeIfPresent(id) else { throw .damaged(id, "the node is missing") }
+        return node
+    }
+
+    /// The node with the number; nil if there is none.
+    ///
+    /// - Throws: `IndexError.damaged` if it is invalid, `unreadable` if reading failed.
+    func nodeIfPresent(_ id: IndexNodeID) throws(IndexError) -> Node? {
         if let node = kept[id] { return node }
         bytes.removeAll()
         let isFound: Bool
@@ -30,7 +38,7 @@ package final class IndexNodes: NodeSource {
         } catch {
             throw .unreadable(error.description)
         }
-        guard isFound else { throw .damaged(id, "the node is missing") }
+        guard isFound else { return nil }
         let node = try Node(id, body: bytes.view, format: .standard)
         if kept.count >= IndexNodes.keptMax { kept.removeAll(keepingCapacity: true) }
         kept[id] = node
@@ -65,23 +73,37 @@ package final class IndexNodes: NodeSource {
 }
 
 extension IndexTransaction {
-    /// Applies the changes of rows and documents to both trees.
+    /// Applies the changes of rows and documents to both trees, and the change of rows to the tables
+    /// of the numeric slots.
     ///
     /// - Throws: `StorageError`: `.damaged` if a node is invalid, or a disk error.
-    func apply(_ update: IndexUpdate, _ nodes: IndexNodes) throws(StorageError) {
-        head.main = try apply(update.rows, head.main, .row, nodes)
-        head.back = try apply(update.documents, head.back, .document, nodes)
+    /// - Returns: The slots in which results are missing now.
+    func apply(
+        _ update: IndexUpdate,
+        _ nodes: IndexNodes,
+        numericSlots: [IndexSlotID]
+    ) throws(StorageError) -> [IndexSlotID] {
+        let edit = try edit(update.rows, head.main, .row, nodes)
+        var incomplete: [IndexSlotID] = []
+        // The tables before the nodes: the update reads both as they were before the edit.
+        for slot in numericSlots {
+            let isComplete = try updateTables(of: slot, edit, update.rows, nodes)
+            if !isComplete { incomplete.append(slot) }
+        }
+        head.main = try write(edit, of: update.rows)
+        let documents = try self.edit(update.documents, head.back, .document, nodes)
+        head.back = try write(documents, of: update.documents)
+        return incomplete
     }
 
-    private func apply(
+    private func edit(
         _ batch: EditBatch,
         _ root: IndexRoot,
         _ kind: EntryKind,
         _ nodes: IndexNodes
-    ) throws(StorageError) -> IndexRoot {
-        let edit: EditResult
+    ) throws(StorageError) -> EditResult {
         do throws(IndexError) {
-            edit = try TreeEdit.apply(
+            return try TreeEdit.apply(
                 batch,
                 to: nodes.tree(root, kind),
                 numbers: TreeNumbers(
@@ -92,6 +114,9 @@ extension IndexTransaction {
         } catch {
             throw StorageError(error)
         }
+    }
+
+    private func write(_ edit: EditResult, of batch: EditBatch) throws(StorageError) -> IndexRoot {
         try edit.writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
         for id in edit.freed { try removeNode(id) }
         for id in edit.bigValuesFreed { try removeValue(id) }
@@ -104,6 +129,39 @@ extension IndexTransaction {
             version: edit.root.version,
             rows: edit.root.rows
         )
+    }
+
+    /// Stores the tables of the inner nodes that an edit wrote; returns whether each child has a
+    /// result. Tables of freed nodes are removed with the nodes.
+    private func updateTables(
+        of slot: IndexSlotID,
+        _ edit: EditResult,
+        _ batch: EditBatch,
+        _ nodes: IndexNodes
+    ) throws(StorageError) -> Bool {
+        guard !edit.writes.isEmpty else { return true }
+        let partials = StoredPartials(reads, slot)
+        let update = NumericSlotUpdate(nodes.tree(head.main, .row), partials: partials)
+        let bigValues = Dictionary(uniqueKeysWithValues: edit.bigValues.map { ($0.id, $0) })
+        var failure: StorageError?
+        do throws(IndexError) {
+            try update.process(
+                edit.writes,
+                bigValues: { bigValues[$0].map { batch.bigValue($0).bytes } },
+                store: { node, table in
+                    guard failure == nil else { return }
+                    do throws(StorageError) {
+                        try writeReduction(slot, node, table)
+                    } catch {
+                        failure = error
+                    }
+                }
+            )
+        } catch {
+            throw StorageError(error)
+        }
+        if let failure { throw failure }
+        return update.isComplete
     }
 }
 

@@ -67,7 +67,7 @@ extension ViewIndex {
     }
 
     /// A full disk passes, so that the same changes are committed later; any other error does not.
-    private func handle(_ error: StorageError) {
+    func handle(_ error: StorageError) {
         guard error.code == .full || error.code == .busy else { return fail(error) }
         surroundings.environment.trace.error(
             "views",
@@ -121,7 +121,9 @@ extension ViewIndex {
             } catch {
                 throw StorageError(error)
             }
-            try transaction.apply(update, nodes)
+            let slots = progress.slots.numeric
+            let incomplete = try transaction.apply(update, nodes, numericSlots: slots)
+            for slot in incomplete { missed(slot) }
             try writeProgress(changes, removal, isRemoved, update.gains, transaction)
             return isRemoved
         }
@@ -193,7 +195,7 @@ extension ViewIndex {
     }
 
     /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
-    private func checkpointIfLarge() {
+    func checkpointIfLarge() {
         guard file.walPages > ViewIndex.walPagesMax, !alarm.isCheckpointing else { return }
         alarm.isCheckpointing = true
         let (file, lane) = (file, surroundings.lane)

@@ -81,6 +81,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// How far the index is, and the queries that wait for it.
     struct Progress {
         var table: IndexTable
+        var slots: IndexSlots
         var trigger = CommitTrigger()
         var waiters = FreshnessWaiters()
         /// What to call when a wait ends, by the waiter's number.
@@ -148,10 +149,15 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         self.surroundings = surroundings
         self.file = file
         self.function = function
-        let stored = try file.readNewest { (reads) throws(StorageError) in try reads.vBuckets() }
+        let (stored, slots) = try file.readNewest { (reads) throws(StorageError) in
+            (try reads.vBuckets(), try reads.slots())
+        }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }
-        progress = Progress(table: IndexTable(stored: rows))
+        progress = Progress(
+            table: IndexTable(stored: rows),
+            slots: IndexSlots(stored: slots)
+        )
     }
 
     var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
