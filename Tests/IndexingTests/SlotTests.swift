@@ -62,8 +62,6 @@ import Vocabulary
         var index = try ReduceTests.NumberIndex(nodeBytes: 256, count: 6_000, &random)
         index.slot.tables = [:]
         let before = index.model.tree
-        let result = try index.model.apply([(ReduceTests.NumberIndex.key(&random), nil)])
-        #expect(result.writes.isEmpty)
         let key = index.model.sortedKeys[3_000]
         let edit = try index.model.apply([(key, nil)])
         let reads = index.model.store.reads

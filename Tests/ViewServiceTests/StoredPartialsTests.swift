@@ -219,7 +219,6 @@ import Vocabulary
         index.store(computed, slot: slot.signature)
         try world.waitUntil("the results are stored") { try check(index, slot)?.missing == 0 }
         #expect(try query(index, slot).isEmpty)
-        put(1_000, &random, rowsMax: 1)
         world.changes.put("d1001", #"{"n":1,"k":5,"v":1}"#)
         try world.awaitFresh(index)
         let again = try query(index, slot)

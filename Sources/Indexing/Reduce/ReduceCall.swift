@@ -67,6 +67,18 @@ package struct ComputedPartial: Sendable {
     package let child: IndexNodeID
     package let version: UInt32
     package let result: [UInt8]
+
+    package init(
+        parent: IndexNodeID,
+        child: IndexNodeID,
+        version: UInt32,
+        result: [UInt8]
+    ) {
+        self.parent = parent
+        self.child = child
+        self.version = version
+        self.result = result
+    }
 }
 
 /// Where the result of a call belongs: the place in a frame, and the child whose result it is.

@@ -108,6 +108,13 @@ package struct IndexSlot: Hashable, Sendable {
     /// The kind of reduce function, opaque to this module.
     package let kind: UInt8
     package let source: String
+
+    package init(id: IndexSlotID, signature: String, kind: UInt8, source: String) {
+        self.id = id
+        self.signature = signature
+        self.kind = kind
+        self.source = source
+    }
 }
 
 /// A document that a view could not index, for operators.

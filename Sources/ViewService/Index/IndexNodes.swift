@@ -73,8 +73,8 @@ package final class IndexNodes: NodeSource {
 }
 
 extension IndexTransaction {
-    /// Applies the changes of rows and documents to both trees, and the change of rows to the tables
-    /// of the numeric slots.
+    /// Applies the changes of rows and documents to both trees, and that of rows to the tables of
+    /// the numeric slots.
     ///
     /// - Throws: `StorageError`: `.damaged` if a node is invalid, or a disk error.
     /// - Returns: The slots in which results are missing now.

@@ -1,5 +1,5 @@
 package import Indexing
-internal import Persistence
+package import Persistence
 internal import Vocabulary
 
 /// A reduction whose partial results an index stores.
@@ -41,10 +41,10 @@ package struct SlotDefinition: Hashable, Sendable {
 ///
 /// - Adding and removing slots touches no row. A slot that is removed keeps its valid results until
 ///   the last step, so that it may be wanted again meanwhile.
-/// - A numeric slot is filled after it was added, after the index was opened, and after an edit that
-///   left results out.
-struct IndexSlots {
-    enum Step {
+/// - A numeric slot is filled after it was added, after the index was opened, and after an edit
+///   that left results out.
+package struct IndexSlots {
+    package enum Step {
         case add(SlotDefinition)
         /// Removes a part of the slot's tables, or the last of them and the slot.
         case remove(IndexSlotID)
@@ -70,10 +70,11 @@ struct IndexSlots {
     /// What a result costs in addition to its bytes.
     private static let resultBytes = 48
 
-    init(stored: [IndexSlot]) { self.stored = stored }
+    /// The slots of a file that was opened.
+    package init(stored: [IndexSlot]) { self.stored = stored }
 
     /// The slots whose tables a commit of rows updates.
-    var numeric: [IndexSlotID] {
+    package var numeric: [IndexSlotID] {
         stored.filter { $0.kind == SlotDefinition.Kind.numeric.rawValue && isWanted($0) }.map(\.id)
     }
 
@@ -88,9 +89,11 @@ struct IndexSlots {
     // MARK: Events
 
     /// Sets the slots that the index's views need.
-    mutating func want(_ slots: [SlotDefinition]) {
+    package mutating func want(_ slots: [SlotDefinition]) {
         let before = wanted
         wanted = Set(slots)
+        for slot in stored where !isWanted(slot) { computed[slot.id] = nil }
+        if computed.isEmpty { computedBytes = 0 }
         for definition in slots where definition.kind == .numeric {
             // Tables of a slot that was not wanted were not updated.
             guard let slot = slot(definition.signature), before?.contains(definition) != true
@@ -100,7 +103,7 @@ struct IndexSlots {
     }
 
     /// Keeps results that a query computed, until they are stored.
-    mutating func add(_ results: [ComputedPartial], _ signature: IndexSignature) {
+    package mutating func add(_ results: [ComputedPartial], _ signature: IndexSignature) {
         guard let slot = slot(signature), slot.kind == SlotDefinition.Kind.custom.rawValue,
             isWanted(slot)
         else { return }
@@ -113,35 +116,38 @@ struct IndexSlots {
     }
 
     /// An edit left out results of a numeric slot.
-    mutating func missed(_ slot: IndexSlotID) {
+    package mutating func missed(_ slot: IndexSlotID) {
         if fills[slot] == nil { fills[slot] = NumericSlotFill() } else { incomplete.insert(slot) }
     }
 
-    mutating func added(_ slot: IndexSlot) {
+    /// The slot was added to the file.
+    package mutating func added(_ slot: IndexSlot) {
         stored.append(slot)
         if slot.kind == SlotDefinition.Kind.numeric.rawValue { fills[slot.id] = NumericSlotFill() }
     }
 
-    mutating func removed(_ id: IndexSlotID) {
+    /// The slot and the last of its tables were removed.
+    package mutating func removed(_ id: IndexSlotID) {
         stored.removeAll { $0.id == id }
         fills[id] = nil
         incomplete.remove(id)
         computed[id] = nil
     }
 
-    mutating func filled(_ id: IndexSlotID) {
+    /// A fill visited every inner node.
+    package mutating func filled(_ id: IndexSlotID) {
         fills[id] = incomplete.remove(id) == nil ? nil : NumericSlotFill()
     }
 
     /// A step was not committed: what fills hold as completed may not be stored.
-    mutating func stepFailed() {
+    package mutating func stepFailed() {
         for id in fills.keys { fills[id] = NumericSlotFill() }
     }
 
     // MARK: Steps
 
     /// The next step; nil if there is nothing to do.
-    mutating func next() -> Step? {
+    package mutating func next() -> Step? {
         if let definition = wanted?.first(where: { slot($0.signature) == nil }) {
             return .add(definition)
         }
