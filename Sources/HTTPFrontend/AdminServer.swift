@@ -22,8 +22,8 @@ package final class AdminServer: Sendable {
     ///
     /// - Parameters:
     ///   - service: The service that carries out the requests.
-    ///   - designDocuments: The design documents of the buckets; nil if there are none, so that
-    ///     their routes do not exist.
+    ///   - views: The services of the view port; nil if the node serves no views, so that their
+    ///     routes do not exist.
     ///   - host: The address to listen on, in digits or as a name.
     ///   - port: The port; 0 claims any free one.
     ///   - logger: The framework's log.
@@ -32,7 +32,7 @@ package final class AdminServer: Sendable {
     /// - Returns: The server, once it listens.
     package static func start(
         service: AdministrationService,
-        designDocuments: (any DesignDocumentPlane)? = nil,
+        views: ViewServer.Services? = nil,
         host: String,
         port: UInt16,
         logger: Logger
@@ -44,7 +44,7 @@ package final class AdminServer: Sendable {
             name: "admin port",
             option: "--admin-port"
         )
-        let table = AdminTable(designDocuments: designDocuments)
+        let table = AdminTable(views: views)
         let listener = try await HTTPListener.start(
             Router(resources, table),
             settings,

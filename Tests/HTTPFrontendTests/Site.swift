@@ -86,7 +86,9 @@ struct Site: Sendable {
         logger.logLevel = .critical
         server = try await AdminServer.start(
             service: service,
-            designDocuments: designDocuments,
+            views: designDocuments.map { documents in
+                ViewServer.Services(designDocuments: documents, queries: ScriptedQueries())
+            },
             host: "127.0.0.1",
             port: 0,
             logger: logger

@@ -6,8 +6,8 @@ internal import Vocabulary
 struct AdminTable: RouteTable {
     let routes: [Route]
 
-    /// - Parameter designDocuments: The buckets' design documents; nil to omit their routes.
-    init(designDocuments: (any DesignDocumentPlane)?) {
+    /// - Parameter views: The services of the view port; nil to omit the routes of views.
+    init(views: ViewServer.Services?) {
         let known =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
             + Routes.nodeSetup + Routes.buckets
@@ -17,7 +17,7 @@ struct AdminTable: RouteTable {
             + Routes.retries
             + Routes.autoFailover + Routes.groups
             + Routes.absent + Routes.console
-        routes = known + (designDocuments.map(Routes.designDocuments) ?? [])
+        routes = known + (views.map(Routes.views) ?? [])
     }
 
     /// The same as Couchbase's: no caching, no framing.
@@ -95,7 +95,7 @@ struct AdminTable: RouteTable {
     /// First path segments of routes that read or change the replicated cluster state.
     private static let replicatedRoots = [
         "pools", "poolsStreaming", "nodes", "nodeStatuses", "settings", "internalSettings",
-        "controller",
+        "controller", "couchBase",
     ].map { Array($0.utf8) }
 
     /// A change that one node acknowledged must be visible on every other node, also to the next

@@ -5,6 +5,18 @@ internal import Vocabulary
 
 /// Design documents on the admin port: the list for tools and clients, and controllers.
 extension Routes {
+    /// Everything of views that the admin port has.
+    static func views(_ services: ViewServer.Services) -> [Route] {
+        designDocuments(services.designDocuments)
+            + ViewTable.designDocuments(services.designDocuments, under: viewPortPath)
+            + ViewTable.queries(services.queries, under: viewPortPath)
+            + (services.trials.map(trials) ?? [])
+    }
+
+    /// Where the admin port has the routes of the view port: the console can send requests only to
+    /// the port that it was loaded from.
+    private static let viewPortPath = "/couchBase"
+
     static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
         [
             Route(

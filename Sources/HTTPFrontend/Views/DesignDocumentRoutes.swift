@@ -2,9 +2,13 @@ internal import Orchestration
 
 /// Design documents on the view port.
 extension ViewTable {
-    static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
+    static func designDocuments(
+        _ plane: any DesignDocumentPlane,
+        under prefix: String = ""
+    ) -> [Route] {
         documentPaths.flatMap { path in
-            [
+            let path = prefix + path
+            return [
                 Route(.get, path, .bucket("views!read")) { call in
                     await call.withViewBucket { bucket in
                         await read(call, plane, bucket)

@@ -2,9 +2,10 @@ internal import Orchestration
 
 /// View queries on the view port.
 extension ViewTable {
-    static func queries(_ queries: any ViewQueries) -> [Route] {
+    static func queries(_ queries: any ViewQueries, under prefix: String = "") -> [Route] {
         documentPaths.flatMap { path in
-            [RESTRequest.Method.get, .post].flatMap { method in
+            let path = prefix + path
+            return [RESTRequest.Method.get, .post].flatMap { method in
                 [
                     Route(
                         method,

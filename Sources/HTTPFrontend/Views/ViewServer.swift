@@ -9,10 +9,17 @@ package final class ViewServer: Sendable {
     package struct Services: Sendable {
         package let designDocuments: any DesignDocumentPlane
         package let queries: any ViewQueries
+        /// Nil: map functions cannot be tried.
+        package let trials: (any MapTrials)?
 
-        package init(designDocuments: any DesignDocumentPlane, queries: any ViewQueries) {
+        package init(
+            designDocuments: any DesignDocumentPlane,
+            queries: any ViewQueries,
+            trials: (any MapTrials)? = nil
+        ) {
             self.designDocuments = designDocuments
             self.queries = queries
+            self.trials = trials
         }
     }
 

@@ -16,6 +16,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     /// The name of the program beside the server's.
     package static let programName = "divan-script"
+    /// Processor time of one call of a map function, for one document.
+    package static let mapTimeoutMilliseconds: UInt32 = 1_000
     /// How often the memory of busy processes is measured: functions allocate gigabytes a second.
     private static let measureNanoseconds: UInt64 = 20_000_000
 

@@ -11,6 +11,11 @@ export class Refused extends Error {
 
 export class LoggedOut extends Error {}
 
+// A body that is sent as JSON instead of a form.
+class JSONText {
+  constructor(value) { this.text = JSON.stringify(value); }
+}
+
 // In milliseconds. A stopped process still accepts connections, so polling needs a timeout.
 const pollTimeout = 5000;
 
@@ -19,7 +24,10 @@ export async function send(method, path, form, timeout) {
   const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
   const signal = timeout ? AbortSignal.timeout(timeout) : undefined;
   const options = { method, headers, credentials: "same-origin", cache: "no-store", signal };
-  if (form) options.body = new URLSearchParams(form);
+  if (form instanceof JSONText) {
+    headers["Content-Type"] = "application/json";
+    options.body = form.text;
+  } else if (form) options.body = new URLSearchParams(form);
   let response, text;
   try {
     response = await fetch(path, options);
@@ -53,9 +61,13 @@ export const get = path => send("GET", path);
 // A request that is repeated every second and therefore times out.
 export const poll = path => send("GET", path, null, pollTimeout);
 export const post = (path, form = {}) => send("POST", path, form);
+export const put = (path, value) => send("PUT", path, new JSONText(value));
 export const remove = path => send("DELETE", path);
 
 export const bucketPath = name => `/pools/default/buckets/${encodeURIComponent(name)}`;
+// The admin port has the routes of the view port under this path.
+export const designPath = (bucket, name) =>
+  `/couchBase/${encodeURIComponent(bucket)}/_design/${encodeURIComponent(name)}`;
 // A document is addressed by its id, or by the percent-encoded bytes of a key that is not UTF-8.
 // Browsers remove "." and ".." from every path, even if encoded; the request would address the bucket.
 export function documentPath(bucket, { id, encodedId }) {

@@ -6,9 +6,10 @@ import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
 import { buckets } from "/ui/buckets.js";
 import { documents } from "/ui/documents.js";
+import { views } from "/ui/views.js";
 import { log } from "/ui/log.js";
 
-const sections = { overview, nodes, buckets, documents, log };
+const sections = { overview, nodes, buckets, documents, views, log };
 const main = document.getElementById("main");
 const page = { section: null, pool: null };
 

@@ -1,0 +1,94 @@
+internal import Orchestration
+internal import Vocabulary
+
+/// What a map function did with one document.
+package enum MapTrialOutcome: Sendable {
+    /// The function ended.
+    case ended(MapTrialResult)
+    /// The function failed: a sentence with the cause, and the line of the author's text; 0 if it is
+    /// not known.
+    case failed(line: Int, reason: String, log: [String])
+    case documentUnknown
+    /// The document cannot be read, or no function can be run now: a sentence with the cause.
+    case unavailable(String)
+}
+
+/// The rows that a map function emitted for one document, in the order of its calls of `emit`.
+package struct MapTrialResult: Sendable {
+    /// Keys and values are JSON texts.
+    package var rows: [(key: [UInt8], value: [UInt8])]
+    /// What the function logged.
+    package var log: [String]
+
+    package init(rows: [(key: [UInt8], value: [UInt8])], log: [String]) {
+        self.rows = rows
+        self.log = log
+    }
+}
+
+/// Runs a map function for one document, without an index, for its author.
+package protocol MapTrials: Sendable {
+    /// - Parameters:
+    ///   - map: The function's source.
+    ///   - document: The document's key.
+    ///   - bucket: The name of an existing bucket.
+    /// - Returns: What the function did, as the index would see it.
+    func tryMap(
+        _ map: String,
+        onDocument document: [UInt8],
+        inBucket bucket: String
+    ) async -> MapTrialOutcome
+}
+
+/// A map function is tried on the admin port before it is saved: our own addition, for the console.
+extension Routes {
+    static func trials(_ trials: any MapTrials) -> [Route] {
+        [
+            Route(
+                .post,
+                "/pools/default/buckets/*/controller/tryMap",
+                .administrator("cluster.bucket[.].views!write"),
+                needsCluster: true
+            ) { call in
+                guard let bucket = call.bucket?.settings.name else { return .notFound }
+                let form = call.request.form
+                guard let map = form["map"], let id = form["id"], !id.isEmpty else {
+                    return .json(
+                        ["_": "The fields map (the function) and id (a document) are required."],
+                        status: 400
+                    )
+                }
+                let outcome = await trials.tryMap(
+                    map,
+                    onDocument: Array(id.utf8),
+                    inBucket: bucket
+                )
+                return reply(outcome, id)
+            }
+        ]
+    }
+
+    private static func reply(_ outcome: MapTrialOutcome, _ id: String) -> Reply {
+        switch outcome {
+        case .ended(let result):
+            let rows = result.rows.map { row in
+                JSONText.object([
+                    ("id", .string(id)), ("key", .rendered(row.key)),
+                    ("value", .rendered(row.value)),
+                ])
+            }
+            let log = result.log.map(JSONText.string)
+            return .json(.object([("rows", .array(rows)), ("log", .array(log))]))
+        case .failed(let line, let reason, let log):
+            let error = JSONText.object([("line", .number(line)), ("reason", .string(reason))])
+            return .json(
+                .object([
+                    ("rows", []), ("log", .array(log.map(JSONText.string))), ("error", error),
+                ])
+            )
+        case .documentUnknown:
+            return .json(["id": .string("There is no document with this id.")], status: 404)
+        case .unavailable(let reason): return .json(["_": .string(reason)], status: 503)
+        }
+    }
+}

@@ -1,0 +1,48 @@
+package import ClusterService
+internal import Orchestration
+package import ViewService
+internal import Vocabulary
+
+/// Tries map functions in the script processes of this node.
+package struct PoolMapTrials: MapTrials {
+    private let service: AdministrationService
+    private let scripts: ScriptPool
+
+    /// Reads documents by `service`, and runs functions by `scripts`.
+    package init(service: AdministrationService, scripts: ScriptPool) {
+        self.service = service
+        self.scripts = scripts
+    }
+
+    package func tryMap(
+        _ map: String,
+        onDocument document: [UInt8],
+        inBucket bucket: String
+    ) async -> MapTrialOutcome {
+        guard let count = service.state.bucket(named: bucket)?.placements.count else {
+            return .documentUnknown
+        }
+        let copy: DocumentCopy
+        switch await service.perform(.read, on: document, inBucket: bucket) {
+        case .found(let found): copy = found
+        case .noBucket, .refused(.notFound): return .documentUnknown
+        case .failed(let text): return .unavailable(text)
+        case .refused, .written, .unchanged:
+            return .unavailable("The document cannot be read now. Retry in a moment.")
+        }
+        let trial = await scripts.tryMap(
+            map,
+            on: copy,
+            key: document,
+            vBucket: VBucketID(ofKey: document, count: count)
+        )
+        switch trial {
+        case .ended(let rows, let log): return .ended(MapTrialResult(rows: rows, log: log))
+        case .failed(let line, let text, let log):
+            return .failed(line: Int(line), reason: text, log: log)
+        case .omitted:
+            let reason = "Views omit the document, because its id is not UTF-8."
+            return .failed(line: 0, reason: reason, log: [])
+        }
+    }
+}

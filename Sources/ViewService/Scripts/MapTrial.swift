@@ -1,0 +1,74 @@
+internal import Bytes
+internal import Indexing
+package import Vocabulary
+internal import Wire
+
+/// What a map function did with one document that was not indexed.
+package enum MapTrial: Sendable {
+    /// Keys and values of the emitted rows, as JSON texts in the order of emission.
+    case ended(rows: [(key: [UInt8], value: [UInt8])], log: [String])
+    /// The failure's line in the author's text, 0 if it is not known; and its text.
+    case failed(line: UInt32, text: String, log: [String])
+    /// The document's key is not UTF-8, so views omit it.
+    case omitted
+}
+
+extension ScriptPool {
+    /// Runs a map function once, as an index would run it.
+    ///
+    /// - Parameters:
+    ///   - source: The function's source, which need not be valid.
+    ///   - document: A version of a document.
+    ///   - key: Its key.
+    ///   - vBucket: Its vBucket.
+    /// - Returns: What the function did, after one second at most.
+    package func tryMap(
+        _ source: String,
+        on document: DocumentCopy,
+        key: [UInt8],
+        vBucket: VBucketID
+    ) async -> MapTrial {
+        let function = function(
+            source,
+            .map,
+            timeoutMilliseconds: ScriptPool.mapTimeoutMilliseconds
+        )
+        let frame = ByteWriter()
+        let isIndexed = key.withUnsafeBytes { key in
+            document.value.withUnsafeBytes { value in
+                let arguments = MapInput().arguments(
+                    document.meta,
+                    vBucket: vBucket,
+                    key: ByteView(key),
+                    value: ByteView(value)
+                )
+                guard let arguments else { return false }
+                var encoder = ScriptBatchEncoder(
+                    .map,
+                    functions: [function.number],
+                    batch: 0,
+                    to: frame
+                )
+                encoder.append(
+                    stamp: document.meta.cas.value,
+                    first: arguments.meta,
+                    second: arguments.body
+                )
+                encoder.finish()
+                return true
+            }
+        }
+        guard isIndexed else { return .omitted }
+        let work = ScriptWork(.map, function, count: 1, frame: frame.bytes)
+        let results = await withUnsafeContinuation { waiter in
+            submit(work) { waiter.resume(returning: $0) }
+        }
+        forget(function)
+        if let failure = results.failures.first {
+            return .failed(line: failure.line, text: failure.text, log: results.logs)
+        }
+        var rows: [(key: [UInt8], value: [UInt8])] = []
+        results.forEachRow { _, key, value in rows.append((key.bytes, value.bytes)) }
+        return .ended(rows: rows, log: results.logs)
+    }
+}
