@@ -41,10 +41,10 @@ struct Site: Sendable {
     static func with(
         provisioned: Bool = true,
         serving: Bool = true,
-        designDocuments: (any DesignDocumentPlane)? = nil,
+        views: ViewServer.Services? = nil,
         _ body: (Site) async throws -> Void
     ) async throws {
-        let site = try await Site(serving: serving, designDocuments: designDocuments)
+        let site = try await Site(serving: serving, views: views)
         do {
             if provisioned, serving {
                 let reply = try await site.ask(
@@ -64,7 +64,7 @@ struct Site: Sendable {
 
     private init(
         serving: Bool,
-        designDocuments: (any DesignDocumentPlane)?
+        views: ViewServer.Services?
     ) async throws {
         world = LinuxEnvironment.make(reactors: 1, logLevel: .fault)
         plane = MemoryPlane()
@@ -86,9 +86,7 @@ struct Site: Sendable {
         logger.logLevel = .critical
         server = try await AdminServer.start(
             service: service,
-            views: designDocuments.map { documents in
-                ViewServer.Services(designDocuments: documents, queries: ScriptedQueries())
-            },
+            views: views,
             host: "127.0.0.1",
             port: 0,
             logger: logger

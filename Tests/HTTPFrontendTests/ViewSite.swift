@@ -10,6 +10,7 @@ struct ViewSite: Sendable {
     let site: Site
     let documents: MemoryDesignDocuments
     let queries: ScriptedQueries
+    let trials: ScriptedTrials
     let server: ViewServer
 
     /// Runs a test with a new site, which has the bucket `b`.
@@ -20,16 +21,22 @@ struct ViewSite: Sendable {
         _ body: (ViewSite) async throws -> Void
     ) async throws {
         let documents = MemoryDesignDocuments()
-        try await Site.with(designDocuments: documents) { site in
+        let queries = ScriptedQueries()
+        let trials = ScriptedTrials()
+        let services = ViewServer.Services(
+            designDocuments: documents,
+            queries: queries,
+            trials: trials
+        )
+        try await Site.with(views: services) { site in
             try await site.createBucket("b")
-            let queries = ScriptedQueries()
             var settings = ViewServer.Settings(host: "127.0.0.1", port: 0)
             settings.stallTimeout = stallTimeout
             var logger = Logger(label: "test")
             logger.logLevel = .critical
             let server = try await ViewServer.start(
                 beside: site.server,
-                ViewServer.Services(designDocuments: documents, queries: queries),
+                services,
                 settings,
                 logger: logger
             )
@@ -37,6 +44,7 @@ struct ViewSite: Sendable {
                 site: site,
                 documents: documents,
                 queries: queries,
+                trials: trials,
                 server: server
             )
             do {
