@@ -32,9 +32,10 @@ struct AdminClient {
     func require(
         _ method: String,
         _ path: String,
-        form: [(String, String)] = []
+        form: [(String, String)] = [],
+        json: String? = nil
     ) throws -> Reply {
-        let reply = try request(method, path, form: form)
+        let reply = try request(method, path, form: form, json: json)
         guard (200...299).contains(reply.status) else {
             if reply.status == 401 {
                 throw Refusal(
@@ -51,20 +52,20 @@ struct AdminClient {
     func request(
         _ method: String,
         _ path: String,
-        form: [(String, String)] = []
+        form: [(String, String)] = [],
+        json: String? = nil
     ) throws -> Reply {
         let socket = try Socket(port: port, timeoutSeconds: timeoutSeconds)
         let login = Data("\(credentials.user):\(credentials.password)".utf8)
-        let body = form.map { "\(encoded($0.0))=\(encoded($0.1))" }.joined(separator: "&")
+        let fields = form.map { "\(encoded($0.0))=\(encoded($0.1))" }.joined(separator: "&")
+        let body = json ?? fields
         var lines = [
             "\(method) \(path) HTTP/1.1", "Host: 127.0.0.1:\(port)", "Connection: close",
             "Authorization: Basic \(login.base64EncodedString())",
         ]
-        if method == "POST" {
-            lines += [
-                "Content-Type: application/x-www-form-urlencoded",
-                "Content-Length: \(body.utf8.count)",
-            ]
+        if method == "POST" || json != nil {
+            let type = json == nil ? "application/x-www-form-urlencoded" : "application/json"
+            lines += ["Content-Type: \(type)", "Content-Length: \(body.utf8.count)"]
         }
         try socket.send(Array((lines.joined(separator: "\r\n") + "\r\n\r\n" + body).utf8))
         var bytes: [UInt8] = []

@@ -2,7 +2,7 @@ internal import ArgumentParser
 internal import DivanClient
 internal import Foundation
 
-/// `demo`: a cluster, a bucket of real documents, ten seconds of load, and instructions to connect.
+/// `demo`: a cluster, a bucket of real documents, a view of them, ten seconds of load, and instructions to connect.
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
@@ -47,6 +47,17 @@ struct DemoCommand: ParsableCommand {
             )
         }
 
+        print("Indexing them by a view: `orders/by_status` ...")
+        let view = DemoView(
+            bucket: bucket.name,
+            admin: AdminClient(
+                port: outcome.cluster.runningNodes[0].ports.admin,
+                credentials: Credentials()
+            )
+        )
+        try view.create()
+        print(try view.table())
+
         print("\nLoad test by divan-bench, \(Int(seconds)) s; servers and load share this machine.")
         let load = DemoLoad(checkout: checkout, credentials: Credentials())
         let isMeasured = try load.run(
@@ -88,6 +99,8 @@ struct DemoCommand: ParsableCommand {
             "  cluster = Cluster('\(connectionString)', ClusterOptions(login))",
             "  demo = cluster.bucket('demo').default_collection()",
             "  print(demo.get('country::FR').content_as[dict])",
+            "  view = cluster.bucket('demo').view_query('orders', 'by_status', group=True)",
+            "  print([(row.key, row.value) for row in view.rows()])",
         ]
         if isPasswordless {
             lines += [
