@@ -609,7 +609,11 @@ def test_admin_port_lists_design_documents_with_their_controllers(node, views):
     rows = {row["doc"]["meta"]["id"]: row for row in reply.json["rows"]}
     row = rows["_design/things"]
     assert row["doc"]["json"]["views"]["map"]["map"] == BY_NUMBER.source
-    assert node.admin.post(row["controllers"]["compact"]).status == 200
+    assert row["controllers"].keys() == {"compact", "setUpdateMinChanges"}
+    cancel = row["controllers"]["compact"].replace("compactView", "cancelViewCompaction")
+    assert node.admin.post(cancel).status == 200
+    unknown = row["controllers"]["compact"].replace("things/controller", "unknown/controller")
+    assert node.admin.post(unknown).status == 404
 
 
 def test_view_port_is_announced_to_clients(node):
