@@ -74,23 +74,35 @@ final class ServiceWorld: Sendable {
     func awaitFresh(
         _ service: IndexService,
         _ definition: ViewDefinition,
-        uuid: String = "b1",
-        served: [VBucketID] = MemoryChanges.vBuckets
+        uuid: String = "b1"
     ) throws -> ViewIndex {
+        let vector = changes.highVisible(of: MemoryChanges.vBuckets, ofBucket: uuid)
+        while true {
+            let index = try awaitOpen(service, definition, uuid)
+            let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+            index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
+            try waitUntil("the index is fresh") { outcome.withLock { $0 } != nil }
+            // An index that was replaced meanwhile ends the wait.
+            let isReplaced =
+                service.index(service.signature(of: definition), ofBucket: uuid) !== index
+            if outcome.withLock({ $0 }) == .ended, isReplaced { continue }
+            #expect(outcome.withLock { $0 } == .fresh)
+            return index
+        }
+    }
+
+    private func awaitOpen(
+        _ service: IndexService,
+        _ definition: ViewDefinition,
+        _ uuid: String
+    ) throws -> ViewIndex {
+        let opened = Guarded<ViewIndex??>(nil)
         let signature = service.signature(of: definition)
-        let opened = Guarded<ViewIndex?>(nil)
         service.whenOpen(signature, ofBucket: uuid, nanoseconds: 60_000_000_000) { index in
-            opened.withLock { $0 = index }
+            opened.withLock { $0 = .some(index) }
         }
         try waitUntil("the index is open") { opened.withLock { $0 } != nil }
-        let index = try #require(opened.withLock { $0 })
-        let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
-        index.whenFresh(changes.highVisible(of: served, ofBucket: uuid)) { ended in
-            outcome.withLock { $0 = ended }
-        }
-        try waitUntil("the index is fresh") { outcome.withLock { $0 } != nil }
-        #expect(outcome.withLock { $0 } == .fresh)
-        return index
+        return try #require(opened.withLock { $0 } ?? nil)
     }
 
     func reports(_ service: IndexService) throws -> [IndexReport] {

@@ -6,16 +6,11 @@ internal import JSON
 /// A collation may be used by one thread at a time. There are as many as indexes that commit at the
 /// same time, not as many as indexes.
 final class Collations: Sendable {
-    /// A collation on its way from thread to thread: only one of them has it.
-    private struct Idle: @unchecked Sendable {  // tidy:allow the lock hands it over
-        var collations: [Collation] = []
-    }
-
-    private let idle = Guarded(Idle())
+    private let idle = Guarded<[Collation]>([])
 
     /// A collation that no other caller has; `release` returns it.
     func acquire() -> Collation {
-        if let collation = idle.withLock({ $0.collations.popLast() }) { return collation }
+        if let collation = idle.withLock({ $0.popLast() }) { return collation }
         do throws(CollationError) {
             return try Collation()
         } catch {
@@ -25,5 +20,5 @@ final class Collations: Sendable {
         }
     }
 
-    func release(_ collation: Collation) { idle.withLock { $0.collations.append(collation) } }
+    func release(_ collation: Collation) { idle.withLock { $0.append(collation) } }
 }

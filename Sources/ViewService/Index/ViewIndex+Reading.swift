@@ -150,7 +150,10 @@ extension ViewIndex {
     /// Counts the failures of a batch for the author, and stops a function that runs away.
     private func note(_ results: ScriptResults, of batch: ChangeBatch) {
         guard !results.failures.isEmpty else {
-            _ = health.runaway.record(.ended, now: now)
+            // A batch without calls states nothing about the function.
+            if batch.changes.contains(where: { $0.item != nil }) {
+                _ = health.runaway.record(.ended, now: now)
+            }
             return
         }
         let failures = results.failures.sorted { $0.item < $1.item }

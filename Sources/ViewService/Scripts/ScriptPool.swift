@@ -108,15 +108,22 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     package func stop(_ done: @escaping @Sendable () -> Void = {}) {
         lane.post { [self] in
             guard stopped == nil else { return done() }
-            stopped = done
+            // A process has no reference to the pool that would keep it until then.
+            stopped = { withExtendedLifetime(self) { done() } }
             alarm.timer?.cancel()
             let pending = jobs.sorted { $0.key < $1.key }
             jobs = [:]
             sent = [:]
             for (_, job) in pending { job.done(ScriptResults(stoppedBefore: job.work)) }
             for process in processes.values { process.kill() }
-            if processes.isEmpty { done() }
+            finishStop()
         }
+    }
+
+    private func finishStop() {
+        guard let stopped, processes.isEmpty else { return }
+        self.stopped = {}
+        stopped()
     }
 
     private var isStopped: Bool { stopped != nil }
@@ -271,7 +278,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     func ended(_ id: ScriptWorkerID) {
         if let process = processes.removeValue(forKey: id) {
             for batch in process.batches { sent[batch] = nil }
-            if let stopped, processes.isEmpty { return stopped() }
+            finishStop()
         }
         handle(.ended(id))
     }
