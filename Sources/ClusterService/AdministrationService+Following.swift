@@ -12,6 +12,7 @@ extension AdministrationService: StateFollower {
         _ effects: [ClusterEffect]
     ) -> DataPlaneError? {
         core.withLock { $0.state = now }
+        defer { notifyStateObserver() }
         guard core.withLock({ $0.isFollowing }) else {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
             // This change may remove the voter configuration that validated our lease (one- or
@@ -38,6 +39,7 @@ extension AdministrationService: StateFollower {
     /// Carries out the difference between two states, after a snapshot was received.
     func stateReplaced(from before: ClusterState, by now: ClusterState) {
         core.withLock { $0.state = now }
+        defer { notifyStateObserver() }
         guard core.withLock({ $0.isFollowing }) else { return }
         updateUsers(before, now)
         for bucket in before.buckets

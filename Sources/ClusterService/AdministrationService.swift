@@ -81,6 +81,8 @@ package final class AdministrationService: Sendable {
         var address: (host: String, ports: NodePorts)?
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
+        /// Called after every change of the state; nil if nothing of the node depends on it.
+        var stateObserver: (@Sendable () -> Void)?
     }
 
     package let settings: Settings
@@ -150,6 +152,17 @@ package final class AdministrationService: Sendable {
 
     /// The applied state.
     package var state: ClusterState { core.withLock { $0.state } }
+
+    /// Calls `observer` after every change of `state` from now on, on the control lane.
+    ///
+    /// A change was carried out on the data plane before, if this node follows changes at all. The
+    /// observer is called once for each entry of the log, so it has to be cheap; it replaces the one
+    /// before.
+    package func observeState(_ observer: @escaping @Sendable () -> Void) {
+        core.withLock { $0.stateObserver = observer }
+    }
+
+    func notifyStateObserver() { core.withLock { $0.stateObserver }?() }
 
     /// The revision of the state, without a copy of it; nil before provisioning.
     package var stateAge: ClusterState.Age? {

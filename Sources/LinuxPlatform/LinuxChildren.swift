@@ -25,6 +25,11 @@ package final class LinuxChildren: ChildProcesses {
         self.trace = trace
     }
 
+    package func obstacle(to name: String) -> ChildError? {
+        let path = directory + "/" + name
+        return access(path, X_OK) == 0 ? nil : SystemError.child(errno, path)
+    }
+
     package func start(
         _ program: ChildProgram,
         on lane: any Lane,

@@ -6,6 +6,11 @@ package import Bytes
 /// lines on its standard error. It inherits no other open file, no memory and no environment, and
 /// it ends when the node ends.
 package protocol ChildProcesses: Sendable {
+    /// Why a program cannot be started: it is missing, or this user may not run it.
+    ///
+    /// - Parameter name: The program's name, as in `ChildProgram`.
+    /// - Returns: Nil if there is no such reason.
+    func obstacle(to name: String) -> ChildError?
     /// Starts a program, without waiting for it.
     ///
     /// - Parameters:
@@ -122,16 +127,21 @@ package struct ChildError: Error, Hashable, Sendable, CustomStringConvertible {
 package struct NoChildren: ChildProcesses {
     package init() {}
 
+    package func obstacle(to name: String) -> ChildError? {
+        ChildError(
+            code: .missing,
+            description: "cannot start \(name): this environment has no child processes"
+        )
+    }
+
     package func start(
         _ program: ChildProgram,
         on lane: any Lane,
         _ handler: any ChildHandler
     ) -> any ChildProcess {
-        let error = ChildError(
-            code: .missing,
-            description: "cannot start \(program.name): this environment has no child processes"
-        )
-        lane.post { handler.ended(.notStarted(error)) }
+        if let error = obstacle(to: program.name) {
+            lane.post { handler.ended(.notStarted(error)) }
+        }
         return AbsentChild()
     }
 

@@ -13,6 +13,8 @@ package final class Node: Sendable {
     package let settings: NodeSettings
     package let data: DocumentService
     package let cluster: AdministrationService
+    /// Nil if the node has no port for views.
+    package let views: NodeViews?
 
     /// Claims the data directory and reads the cluster's state.
     ///
@@ -50,6 +52,12 @@ package final class Node: Sendable {
                 data.servePlainClients(isServing)
             }
         }
+        var indexes: IndexOpening?
+        if settings.viewsPort != nil {
+            let opening = IndexOpening(in: settings.directory, environment, data)
+            administration.scripts = ViewSourceCheck(opening, environment.children)
+            indexes = opening
+        }
         do throws(ClusterError) {
             cluster = try AdministrationService(
                 settings: administration,
@@ -61,6 +69,7 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
+        views = indexes.map { [cluster] in NodeViews($0, cluster, environment) }
     }
 
     /// Names of files and directories of which every data directory of Divan has at least one.
@@ -110,6 +119,7 @@ package final class Node: Sendable {
         let links = PeerLinks(cluster.transport)
         data.use(links)
         links.serve(data)
+        views?.start()
         cluster.openBuckets()
         data.startHousekeeping()
         do throws(NetworkError) {
@@ -139,6 +149,12 @@ package final class Node: Sendable {
         settings.adminPort != 0 ? settings.adminPort : remembered?.admin ?? 0
     }
 
+    /// The configured port for views; if that is 0, the port of the previous run, or 0 at the first
+    /// run. Nil if the node has no views.
+    package var viewsPort: UInt16? {
+        settings.viewsPort.map { $0 != 0 ? $0 : remembered?.views ?? 0 }
+    }
+
     private var peerPort: UInt16 {
         settings.peerPort != 0 ? settings.peerPort : remembered?.peer ?? 0
     }
@@ -148,17 +164,20 @@ package final class Node: Sendable {
 
     /// Publishes this node's addresses in the cluster.
     ///
+    /// - Parameters:
+    ///   - addresses: The result of `serve`.
+    ///   - adminPort: The port of the admin interface.
+    ///   - viewsPort: The port for views; nil if there is none.
     /// - Throws: `NodeError` if the cluster service cannot be started.
-    package func announce(_ addresses: Addresses, adminPort: UInt16) async throws(NodeError) {
+    package func announce(
+        _ addresses: Addresses,
+        adminPort: UInt16,
+        viewsPort: UInt16? = nil
+    ) async throws(NodeError) {
+        var ports = NodePorts(admin: adminPort, data: addresses.kv.port, peer: addresses.peer)
+        ports.views = viewsPort ?? 0
         do throws(ClusterError) {
-            try await cluster.start(
-                host: settings.host,
-                ports: NodePorts(
-                    admin: adminPort,
-                    data: addresses.kv.port,
-                    peer: addresses.peer
-                )
-            )
+            try await cluster.start(host: settings.host, ports: ports)
         } catch {
             throw NodeError(error.description)
         }
@@ -169,10 +188,16 @@ package final class Node: Sendable {
     /// Pending requests are still served, because no lane is stopped yet.
     package func beginStop() { cluster.beginStop() }
 
+    /// Ends view queries, indexes and script processes.
+    ///
+    /// Call it after the port for views is closed, and before the environment ends its children.
+    package func stopViews() async { await views?.stop() }
+
     /// Ends administration, persists everything and closes the files.
     ///
     /// Call it after all clients are disconnected.
     package func stop() async {
+        await stopViews()
         cluster.stop()
         await withUnsafeContinuation { waiter in
             data.stop { waiter.resume() }

@@ -11,6 +11,9 @@ package struct NodeSettings: Sendable {
     package var kvPort: UInt16 = 11_210
     /// The port of the admin interface; 0 as for `kvPort`.
     package var adminPort: UInt16 = 8_091
+    /// The port of design documents and view queries, 0 as for `kvPort`; nil for a node without
+    /// views.
+    package var viewsPort: UInt16? = 8_092
     /// The port of the other nodes' connections; 0 as for `kvPort`.
     package var peerPort: UInt16 = 0
     /// The port of plain memcached clients, without passwords; nil for none.

@@ -14,8 +14,8 @@ struct DivanServer: AsyncParsableCommand {
         commandName: "divan-server",
         abstract: "A node of Divan, a distributed document store with Couchbase's protocols.",
         discussion: """
-            Clients connect to the KV port, administrators to the admin port with a browser or \
-            REST. A new node accepts any credentials until it is provisioned (POST /clusterInit, \
+            Clients connect to the KV port, and to the port for views to query these; administrators \
+            connect to the admin port with a browser or REST. A new node accepts any credentials until it is provisioned (POST /clusterInit, \
             or the console). Prints one line of JSON when it serves; the log is on standard error.
             """,
         version: Release.version
@@ -49,20 +49,55 @@ struct DivanServer: AsyncParsableCommand {
             probe: AdminClient()
         )
         let addresses = try node.serve()
+        let logger = FrameworkLog.logger(world.environment.trace)
         let admin = try await AdminServer.start(
             service: node.cluster,
+            designDocuments: node.views.map { _ in ClusterDesignDocuments(node.cluster) },
             host: options.bind,
             port: node.adminPort,
-            logger: FrameworkLog.logger(world.environment.trace)
+            logger: logger
         )
-        try await node.announce(addresses, adminPort: admin.port)
-        Ready.write(addresses, adminPort: admin.port, startedNanoseconds: started)
+        let views = try await startViews(of: node, beside: admin, logger)
+        try await node.announce(addresses, adminPort: admin.port, viewsPort: views?.port)
+        let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
+        Ready.write(addresses, ports, startedNanoseconds: started)
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
         world.environment.trace.info("server", "stopping: persisting all changes")
         node.beginStop()
+        await views?.stop()
         await admin.stop()
+        await node.stopViews()
         world.stop()
         await node.stop()
+    }
+
+    /// Serves the port for views.
+    ///
+    /// - Throws: `HTTPListenerError` if the port cannot be claimed.
+    /// - Returns: Nil for a node without views.
+    private func startViews(
+        of node: Node,
+        beside admin: AdminServer,
+        _ logger: Logger
+    ) async throws -> ViewServer? {
+        guard let views = node.views, let port = node.viewsPort else { return nil }
+        let queries = IndexQueries(
+            node.cluster,
+            IndexQueries.Node(
+                indexes: { views.indexes },
+                surroundings: { views.surroundings },
+                obstacle: { views.obstacle }
+            )
+        )
+        return try await ViewServer.start(
+            beside: admin,
+            ViewServer.Services(
+                designDocuments: ClusterDesignDocuments(node.cluster),
+                queries: queries
+            ),
+            ViewServer.Settings(host: options.bind, port: port),
+            logger: logger
+        )
     }
 }

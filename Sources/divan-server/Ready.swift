@@ -4,10 +4,17 @@ import Server
 
 /// The line on standard output by which the parent process learns that the node serves.
 enum Ready {
+    /// The ports that the facades have claimed; `views` is nil for a node without views.
+    struct HTTPPorts {
+        let admin: UInt16
+        let views: UInt16?
+    }
+
     private struct Line: Encodable {
         var event = "ready"
         let kv: UInt16
         let admin: UInt16
+        let views: UInt16?
         let memcached: UInt16?
         let ms: UInt64
 
@@ -15,26 +22,33 @@ enum Ready {
             case event
             case kv
             case admin
+            case views
             case memcached
             case ms
         }
 
-        /// Encodes a missing memcached listener as null, so that every line has the same fields.
+        /// Encodes a missing listener as null, so that every line has the same fields.
         func encode(to encoder: any Encoder) throws {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(event, forKey: .event)
             try container.encode(kv, forKey: .kv)
             try container.encode(admin, forKey: .admin)
+            try container.encode(views, forKey: .views)
             try container.encode(memcached, forKey: .memcached)
             try container.encode(ms, forKey: .ms)
         }
     }
 
-    static func write(_ addresses: Node.Addresses, adminPort: UInt16, startedNanoseconds: UInt64) {
+    static func write(
+        _ addresses: Node.Addresses,
+        _ ports: HTTPPorts,
+        startedNanoseconds: UInt64
+    ) {
         let now = ProcessStart.nowNanoseconds
         let line = Line(
             kv: addresses.kv.port,
-            admin: adminPort,
+            admin: ports.admin,
+            views: ports.views,
             memcached: addresses.memcached?.port,
             ms: (now - min(startedNanoseconds, now)) / 1_000_000
         )

@@ -18,7 +18,7 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Port of the admin interface and the console; 0 as above.")
     var adminPort: UInt16 = 8_091
 
-    @Option(help: "Port for views; accepted, but not used yet.")
+    @Option(help: "Port for design documents and view queries; 0 as above.")
     var viewsPort: UInt16 = 8_092
 
     @Option(help: "Port for the other nodes of the cluster; 0 as above.")
@@ -108,6 +108,7 @@ struct ServerOptions: ParsableArguments {
         settings.host = bind
         settings.kvPort = kvPort
         settings.adminPort = adminPort
+        settings.viewsPort = viewsPort
         settings.peerPort = peerPort
         settings.memcachedPort = memcachedPort
         settings.memcachedBucket = memcachedBucket

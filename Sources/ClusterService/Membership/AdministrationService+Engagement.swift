@@ -121,6 +121,7 @@ extension AdministrationService {
         }
         connect()
         publishAll()
+        notifyStateObserver()
         wakeWatchers()
         // A wait for the current state ended with the previous member: start another one.
         if !core.withLock({ $0.isFollowing }) { executor.spawn { await self.followWhenCurrent() } }

@@ -55,6 +55,9 @@ struct SimulatedChildren: ChildProcesses {
     let process: SimulatedProcess
     nonisolated(unsafe) let simulator: ProgramSimulator  // tidy:allow one thread, checked on entry
 
+    /// Nil: a program that the simulator does not have fails when it is started.
+    func obstacle(to name: String) -> ChildError? { nil }
+
     func start(
         _ program: ChildProgram,
         on lane: any Lane,

@@ -84,6 +84,8 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         settings.kvPort = SimulatedNode.dataPort
         settings.adminPort = SimulatedNode.adminPort
         settings.peerPort = SimulatedNode.peerPort
+        // No module of the simulator has the HTTP port of views, and scripts cannot run here.
+        settings.viewsPort = nil
         settings.memoryQuota = 512 << 20
         settings.featureLevel = level
         do throws(NodeError) {

@@ -37,22 +37,48 @@ package final class MapInput {
         metaText.removeAll()
         var json = JSONWriter(metaText)
         json.object { json in
-            json.member("id", id)
-            json.member("rev", MapInput.revision(document))
-            json.member("flags", document.flags)
-            json.member("expiration", document.expiry)
-            json.member("type", isJSON ? "json" : "base64")
+            MapInput.write(id, document, to: &json)
             json.member("vb", "\(vBucket.number)")
             json.member("seq", "\(document.seqno.value)")
             json.member("cas", "\(document.cas.value)")
             json.object("xattrs") { _ in }
         }
-        guard !isJSON else { return Arguments(meta: metaText.view, body: value) }
+        return Arguments(meta: metaText.view, body: body(value, isJSON: isJSON))
+    }
+
+    /// A document as a query's answer includes it (`include_docs`): `meta` without the members that
+    /// only a map function reads.
+    ///
+    /// - Returns: Nil if the key is not UTF-8: no row can name the document.
+    package func included(
+        _ document: DocumentMeta,
+        key: ByteView,
+        value: ByteView
+    ) -> Arguments? {
+        guard let id = String(validating: key.buffer, as: UTF8.self) else { return nil }
+        metaText.removeAll()
+        var json = JSONWriter(metaText)
+        json.object { json in MapInput.write(id, document, to: &json) }
+        let isJSON = document.datatype.contains(.json)
+        return Arguments(meta: metaText.view, body: body(value, isJSON: isJSON))
+    }
+
+    private static func write(_ id: String, _ document: DocumentMeta, to json: inout JSONWriter) {
+        json.member("id", id)
+        json.member("rev", MapInput.revision(document))
+        json.member("flags", document.flags)
+        json.member("expiration", document.expiry)
+        json.member("type", document.datatype.contains(.json) ? "json" : "base64")
+    }
+
+    /// The value, or a string with its base64 form.
+    private func body(_ value: ByteView, isJSON: Bool) -> ByteView {
+        guard !isJSON else { return value }
         bodyText.removeAll()
         bodyText.append(UInt8(ascii: "\""))
         bodyText.append(Base64.encode(value))
         bodyText.append(UInt8(ascii: "\""))
-        return Arguments(meta: metaText.view, body: bodyText.view)
+        return bodyText.view
     }
 
     /// The revision's text: number, "-", then 32 hexadecimal digits of CAS, expiry and flags.

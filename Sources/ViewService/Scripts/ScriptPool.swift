@@ -40,6 +40,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     let lane: any Lane
     private let memoryMegabytes: Int
     private let json = JSONValidator()
+    /// By number: why a source is not a function. Forgotten with the function.
+    private var complaints: [UInt32: (line: UInt32, text: String)] = [:]
     private var schedule: ScriptSchedule
     private var jobs: [UInt64: Job] = [:]
     private var sent: [UInt32: Sent] = [:]
@@ -99,7 +101,10 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     /// Frees a function in all processes.
     package func forget(_ function: ScriptFunction) {
-        lane.post { for process in self.processes.values { process.forget(function) } }
+        lane.post {
+            self.complaints[function.number] = nil
+            for process in self.processes.values { process.forget(function) }
+        }
     }
 
     /// Kills all processes; each item of a work that is not answered yet, or is submitted later, fails.
@@ -225,10 +230,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             handle(.ready(id))
         case .defined: break
         case .refused(let function, let complaint):
-            environment.trace.warning(
-                "views",
-                "Function \(function) is not valid, line \(complaint.line): \(complaint.text.text)"
-            )
+            complaints[function] = (complaint.line, complaint.text.text)
         default: accept(reply, frame.batch, id)
         }
     }
@@ -251,11 +253,13 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             sent[batch] = frame
         case .problems(_, var problems):
             while let problem = problems.next() {
+                let complaint =
+                    problem.reason == .undefined ? complaints[frame.work.function.number] : nil
                 let failure = ScriptResults.Failure(
                     item: first + Int(problem.item),
                     kind: problem.reason == .timedOut ? .timedOut : .problem(problem.reason),
-                    line: problem.line,
-                    text: problem.text.text
+                    line: complaint?.line ?? problem.line,
+                    text: complaint?.text ?? problem.text.text
                 )
                 frame.results.failures.append(failure)
             }

@@ -1,0 +1,239 @@
+internal import Bytes
+package import ClusterService
+internal import Indexing
+internal import JSON
+internal import Orchestration
+package import ViewService
+internal import Vocabulary
+
+/// Carries out view queries by the indexes of the cluster's nodes.
+///
+/// A development view (`dev_`) is answered like any other one, from all documents.
+package struct IndexQueries: ViewQueries {
+    /// What queries need of the node's view service.
+    package struct Node: Sendable {
+        /// The index service; nil while the node has no views, and once it stops.
+        package let indexes: @Sendable () -> IndexService?
+        /// What a query run needs; nil in the same cases.
+        package let surroundings: @Sendable () -> QueryRun.Surroundings?
+        /// Why views do not work on this node, as a sentence; nil if they do.
+        package let obstacle: @Sendable () -> String?
+
+        package init(
+            indexes: @escaping @Sendable () -> IndexService?,
+            surroundings: @escaping @Sendable () -> QueryRun.Surroundings?,
+            obstacle: @escaping @Sendable () -> String?
+        ) {
+            self.indexes = indexes
+            self.surroundings = surroundings
+            self.obstacle = obstacle
+        }
+    }
+
+    private let service: AdministrationService
+    private let node: Node
+
+    /// Queries of the views in the state of `service`, which the node's index service follows.
+    package init(_ service: AdministrationService, _ node: Node) {
+        self.service = service
+        self.node = node
+    }
+
+    package func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
+        let found = await find(request)
+        if case .noDocument = found { return IndexQueries.missing("missing") }
+        if let obstacle = node.obstacle() {
+            return .refused(
+                ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
+            )
+        }
+        guard case .view(let definition, let bucket) = found else {
+            return IndexQueries.missing("missing_named_view")
+        }
+        let query: ViewQuery
+        do throws(QueryRefusal) {
+            query = try IndexQueries.query(request, hasReduce: definition.reduce != nil)
+        } catch {
+            return .refused(
+                ViewRefusal(status: error.status, error: error.error, reason: error.reason)
+            )
+        }
+        return await begin(QueryPlan(query), of: definition, bucket)
+    }
+
+    private func begin(
+        _ plan: QueryPlan,
+        of definition: ViewDefinition,
+        _ bucket: QueryRun.Bucket
+    ) async -> ViewQueryOutcome {
+        guard let indexes = node.indexes(), let surroundings = node.surroundings() else {
+            return IndexQueries.unavailable("The node is starting or stopping")
+        }
+        var index = QueryRequest.IndexSelection(
+            choice: IndexChoice(current: indexes.signature(of: definition)),
+            collation: indexes.collationVersion
+        )
+        var reduction = QueryRun.Reduction.none
+        if plan.merge.isGrouped, let slot = indexes.slotSignature(of: definition) {
+            guard let reduce = indexes.reduction(slot, of: definition, bucket) else {
+                return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
+            }
+            index.slot = slot
+            reduction = reduce
+        }
+        let query = QueryRun.Query(plan, of: bucket, index: index, reduction: reduction)
+        switch await QueryRun.begin(query, surroundings) {
+        case .open(let run): return .rows(IndexRows(run: run))
+        case .busy:
+            return IndexQueries.unavailable(
+                "This node carries out \(QuerySlots.countMax) view queries already. Retry later."
+            )
+        case .unknownBucket: return IndexQueries.missing("missing")
+        }
+    }
+
+    /// A refusal by one of the reasons of Couchbase Server, which clients compare.
+    private static func missing(_ reason: String) -> ViewQueryOutcome {
+        .refused(ViewRefusal(status: 404, error: "not_found", reason: reason))
+    }
+
+    private static func unavailable(_ reason: String) -> ViewQueryOutcome {
+        .refused(
+            ViewRefusal(
+                status: 503,
+                error: "service_unavailable",
+                reason: reason,
+                retryAfterSeconds: 1
+            )
+        )
+    }
+
+    // MARK: The view
+
+    private enum Found {
+        case view(ViewDefinition, QueryRun.Bucket)
+        case noDocument
+        case noView
+    }
+
+    /// Finds the view in the state; if it is missing, in the current state.
+    ///
+    /// Another node may have acknowledged the design document before this node applies it.
+    private func find(_ request: ViewRequest) async -> Found {
+        let found = lookUp(request)
+        if case .view = found { return found }
+        guard service.state.nodes.count > 1 else { return found }
+        // Without a majority, this node's state is the answer.
+        guard (try? await service.readCurrent()) != nil else { return found }
+        return lookUp(request)
+    }
+
+    private func lookUp(_ request: ViewRequest) -> Found {
+        guard let bucket = service.state.bucket(named: request.bucket),
+            bucket.designDocument(named: request.designDocument) != nil
+        else { return .noDocument }
+        let uuid = bucket.settings.uuid
+        let definition = node.indexes()?.definition(
+            request.view,
+            in: request.designDocument,
+            ofBucket: uuid
+        )
+        guard let definition else { return .noView }
+        return .view(definition, QueryRun.Bucket(uuid: uuid, name: request.bucket))
+    }
+}
+
+extension IndexService {
+    /// How the values of several nodes become one; nil if a custom function is not there any more.
+    fileprivate func reduction(
+        _ slot: IndexSignature,
+        of definition: ViewDefinition,
+        _ bucket: QueryRun.Bucket
+    ) -> QueryRun.Reduction? {
+        switch definition.reduce {
+        case nil: QueryRun.Reduction.none
+        case .count: .builtin(.count)
+        case .sum: .builtin(.sum)
+        case .stats: .builtin(.stats)
+        case .custom: reduceFunction(slot, ofBucket: bucket.uuid).map { .custom($0) }
+        }
+    }
+}
+
+/// The rows of one run.
+private struct IndexRows: ViewRows {
+    let run: QueryRun
+
+    func next() async throws -> ViewRowsPart {
+        switch try await run.next() {
+        case .bytes(let bytes): .bytes(bytes)
+        case .end(let isPartial): .end(isPartial: isPartial)
+        }
+    }
+
+    func cancel() { run.cancel() }
+}
+
+// MARK: Parameters
+
+extension IndexQueries {
+    /// Checks the parameters of a request.
+    ///
+    /// - Throws: `QueryRefusal` with the text for the client.
+    static func query(
+        _ request: ViewRequest,
+        hasReduce: Bool
+    ) throws(QueryRefusal) -> ViewQuery {
+        var body: [UInt8]?
+        var parameters: [QueryParameter] = []
+        for parameter in request.parameters {
+            switch parameter.value {
+            case .text(let text):
+                parameters.append(QueryParameter(name: parameter.name, value: Array(text.utf8)))
+            case .json(let json) where parameter.name == "keys":
+                // The texts of refusals distinguish the member of a body.
+                body = Array("{\"keys\":".utf8) + json + [UInt8(ascii: "}")]
+            case .json(let json):
+                let value = plainValue(of: json, named: parameter.name)
+                parameters.append(QueryParameter(name: parameter.name, value: value))
+            }
+        }
+        let sortKeys = SortKeys()
+        let parsed = (body ?? []).withUnsafeBytes { bytes in
+            Result { () throws(QueryRefusal) in
+                try ViewQuery(
+                    parameters: parameters,
+                    body: body == nil ? nil : ByteView(bytes),
+                    hasReduce: hasReduce,
+                    encode: sortKeys.encode
+                )
+            }
+        }
+        return try parsed.get()
+    }
+
+    /// Parameters whose values are JSON texts, also in a URL.
+    private static let keyNames: Set<String> = [
+        "key", "keys", "startkey", "start_key", "endkey", "end_key",
+    ]
+
+    /// A value of a body as a URL would have it: a string without its quotes, unless it is a key.
+    private static func plainValue(of json: [UInt8], named name: String) -> [UInt8] {
+        guard !keyNames.contains(name) else { return json }
+        let text = json.withUnsafeBytes { JSONValue.parse(ByteView($0))?.string }
+        return text.map { Array($0.utf8) } ?? json
+    }
+
+    /// Makes sort keys for one request; a request without keys opens no collation.
+    private final class SortKeys {
+        private var collation: Collation?
+
+        /// Nil if the text has no sort key.
+        func encode(_ text: ByteView) -> [UInt8]? {
+            guard let collation = collation ?? (try? Collation()) else { return nil }
+            self.collation = collation
+            let key = ByteWriter()
+            return collation.appendSortKey(ofJSON: text, to: key) == .appended ? key.bytes : nil
+        }
+    }
+}

@@ -1,0 +1,26 @@
+internal import Bytes
+internal import ClusterService
+internal import ViewService
+internal import Vocabulary
+
+/// Implements the view service's port `IncludedDocuments` by the operations of the document browser,
+/// which ask the node that serves the document.
+struct IncludedDocumentReader: IncludedDocuments {
+    private let cluster: AdministrationService
+
+    init(_ cluster: AdministrationService) {
+        self.cluster = cluster
+    }
+
+    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument? {
+        guard case .found(let copy) = await cluster.perform(.read, on: id, inBucket: name) else {
+            return nil
+        }
+        return id.withUnsafeBytes { key in
+            copy.value.withUnsafeBytes { value in
+                MapInput().included(copy.meta, key: ByteView(key), value: ByteView(value))
+                    .map { IncludedDocument(meta: $0.meta.bytes, json: $0.body.bytes) }
+            }
+        }
+    }
+}

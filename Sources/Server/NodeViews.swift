@@ -1,0 +1,108 @@
+internal import Bytes
+internal import ClusterService
+internal import Indexing
+internal import Seams
+package import ViewService
+internal import Vocabulary
+
+/// The views of a node: their indexes, and queries, connected to its other services.
+///
+/// Without views and queries it has no lane, no file and no process of its own.
+package final class NodeViews: Sendable {
+    private let environment: Environment
+    private let opening: IndexOpening
+    private let follower: ViewFollower
+    private let links: QueryLinks
+    private let acceptor: QueryAcceptor
+    private let documents: IncludedDocumentReader
+    private let queries = Guarded(Queries())
+
+    /// What the queries that clients send to this node share.
+    private struct Queries {
+        /// Nil before the first query.
+        var lane: (any Lane)?
+        let slots = QuerySlots()
+        var isStopped = false
+    }
+
+    init(_ opening: IndexOpening, _ cluster: AdministrationService, _ environment: Environment) {
+        self.environment = environment
+        self.opening = opening
+        follower = ViewFollower(cluster, opening)
+        documents = IncludedDocumentReader(cluster)
+        let respond: QueryLinks.Respond = { [opening] request, reply in
+            if let indexes = opening.opened { return indexes.respond(to: request, reply) }
+            // This node follows an older state than the one that asks, or stops.
+            reply(.moved(0))
+            return EndedQuery()
+        }
+        let connections = ViewLinks(cluster.transport)
+        links = QueryLinks(
+            own: { [weak cluster] in cluster?.thisNode },
+            local: respond,
+            connections: connections,
+            environment: environment
+        )
+        acceptor = QueryAcceptor(respond: respond, environment: environment)
+        connections.serve(acceptor)
+    }
+
+    /// A query that was answered at once.
+    private struct EndedQuery: QueryCall {
+        func addCredit() {}
+        func cancel() {}
+    }
+
+    // MARK: Life
+
+    /// Follows the views of the agreed state; call it before the buckets are opened.
+    func start() {
+        if let obstacle { environment.trace.error("views", obstacle) }
+        follower.start(hasFiles: opening.hasFiles)
+    }
+
+    /// Ends queries, indexes and script processes; idempotent.
+    func stop() async {
+        follower.stop()
+        links.stop()
+        let lane = queries.withLock { queries in
+            defer { queries.lane = nil }
+            queries.isStopped = true
+            return queries.lane
+        }
+        await opening.stop()
+        lane?.stop()
+    }
+
+    // MARK: Queries
+
+    /// The index service; nil while the node has no views, and once it stops.
+    package var indexes: IndexService? { opening.opened?.service }
+
+    /// Why views do not work on this node, as a sentence for an operator; nil if they do.
+    package var obstacle: String? {
+        if let error = environment.children.obstacle(to: ScriptPool.programName) {
+            return "Views do not work on this node: \(error.description)."
+        }
+        return opening.failure
+    }
+
+    /// What queries of clients need of this node; nil while it has no views, and once it stops.
+    package var surroundings: QueryRun.Surroundings? {
+        guard let scripts = indexes?.scripts else { return nil }
+        let shared: (lane: any Lane, slots: QuerySlots)? = queries.withLock { queries in
+            guard !queries.isStopped else { return nil }
+            let lane = queries.lane ?? environment.lanes.makeLane("queries")
+            queries.lane = lane
+            return (lane, queries.slots)
+        }
+        guard let shared else { return nil }
+        return QueryRun.Surroundings(
+            environment: environment,
+            lane: shared.lane,
+            scripts: scripts,
+            ports: QueryRun.Ports(nodes: links, maps: follower, documents: documents),
+            slots: shared.slots
+        )
+    }
+}

@@ -1,0 +1,210 @@
+internal import Bytes
+internal import ClusterService
+internal import Indexing
+internal import Orchestration
+internal import ViewService
+internal import Vocabulary
+
+/// Has the index service follow the agreed state: which views there are, and which vBuckets are
+/// active here.
+///
+/// The state decides alone, not the copies: an index removes the rows of a vBucket that it does not
+/// serve, and a copy that serves by the map may be pending for a while, above all after a restart.
+/// Until it is active, its feed is not available.
+///
+/// - A change of the state that changes no view and no active copy costs one comparison for each
+///   bucket.
+/// - A bucket without views is not passed to the index service.
+final class ViewFollower: ServingMaps {
+    private let cluster: AdministrationService
+    private let opening: IndexOpening
+    private let core = Guarded(Core())
+
+    private struct Core {
+        /// The buckets and the node that the index service follows; nil before the first update.
+        var followed: (marks: [Mark], node: NodeNumber)?
+        /// Whether the index service may have indexes.
+        var hasIndexes = false
+        var observers: [UInt64: Observer] = [:]
+        var lastObserver: UInt64 = 0
+        /// Whether the state may have changed since the last update began.
+        var isDue = false
+        /// Whether a thread is updating.
+        var isUpdating = false
+        var isStopped = false
+    }
+
+    /// What of a bucket determines its indexes.
+    private struct Mark: Equatable {
+        let bucket: String
+        let mapRevision: UInt64
+        let designRevision: UInt64
+
+        init(_ bucket: BucketRecord) {
+            self.bucket = bucket.settings.uuid
+            mapRevision = bucket.rev
+            designRevision = bucket.designRevision
+        }
+    }
+
+    private struct Observer {
+        let bucket: String
+        let changed: @Sendable (QueryCoordination.ServingMap) -> Void
+    }
+
+    init(_ cluster: AdministrationService, _ opening: IndexOpening) {
+        self.cluster = cluster
+        self.opening = opening
+    }
+
+    // MARK: Life
+
+    /// Follows the state from now on.
+    ///
+    /// - Parameter hasFiles: Whether an earlier run may have left indexes. If so, the index service
+    ///   is called even if there are no views, so that it removes their files.
+    func start(hasFiles: Bool) {
+        core.withLock { $0.hasIndexes = hasFiles }
+        cluster.observeState { [weak self] in self?.stateChanged() }
+        stateChanged()
+    }
+
+    /// Changes nothing any more.
+    func stop() { core.withLock { $0.isStopped = true } }
+
+    // MARK: Following
+
+    /// Updates the index service, unless another thread does; that one then updates it again.
+    ///
+    /// So the newest state is the last one that the index service gets.
+    private func stateChanged() {
+        var isMine = core.withLock { core in
+            core.isDue = true
+            defer { core.isUpdating = true }
+            return !core.isUpdating && !core.isStopped
+        }
+        while isMine {
+            core.withLock { $0.isDue = false }
+            update()
+            isMine = core.withLock { core in
+                core.isUpdating = core.isDue && !core.isStopped
+                return core.isUpdating
+            }
+        }
+    }
+
+    private func update() {
+        let (state, node) = (cluster.state, cluster.thisNode)
+        let isNews = core.withLock { core in
+            let buckets = state.buckets
+            if let followed = core.followed, followed.node == node,
+                followed.marks.elementsEqual(buckets.lazy.map(Mark.init))
+            {
+                return false
+            }
+            core.followed = (buckets.map(Mark.init), node)
+            return true
+        }
+        guard isNews else { return }
+        let followed = state.buckets.compactMap { ViewBucket($0, on: node) }
+        let isNeeded = core.withLock { core in
+            defer { core.hasIndexes = !followed.isEmpty }
+            return core.hasIndexes || !followed.isEmpty
+        }
+        if isNeeded { opening.open()?.follow(followed) }
+        for observer in core.withLock({ Array($0.observers.values) }) {
+            guard let map = ViewFollower.servingMap(ofBucket: observer.bucket, in: state) else {
+                continue
+            }
+            observer.changed(map)
+        }
+    }
+
+    // MARK: Maps for queries
+
+    func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap? {
+        ViewFollower.servingMap(ofBucket: uuid, in: cluster.state)
+    }
+
+    /// The first node of a chain is asked even if its promotion is not confirmed: it answers that it
+    /// does not serve yet, and the query starts again until it does.
+    private static func servingMap(
+        ofBucket uuid: String,
+        in state: ClusterState
+    ) -> QueryCoordination.ServingMap? {
+        state.buckets.first { $0.settings.uuid == uuid }.map { bucket in
+            QueryCoordination.ServingMap(
+                revision: bucket.rev,
+                actives: bucket.placements.map(\.chain.first)
+            )
+        }
+    }
+
+    /// Calls `changed` with each map from now on; a map may be passed again.
+    func observe(
+        bucket uuid: String,
+        _ changed: @escaping @Sendable (QueryCoordination.ServingMap) -> Void
+    ) -> any Observation {
+        let number = core.withLock { core in
+            core.lastObserver += 1
+            core.observers[core.lastObserver] = Observer(bucket: uuid, changed: changed)
+            return core.lastObserver
+        }
+        return MapObservation(follower: self, number: number)
+    }
+
+    private struct MapObservation: Observation {
+        let follower: ViewFollower
+        let number: UInt64
+
+        func cancel() { follower.core.withLock { _ = $0.observers.removeValue(forKey: number) } }
+    }
+
+    func name(of node: NodeNumber) -> String {
+        guard let record = cluster.state.node(number: node) else { return "node \(node)" }
+        let host = record.host.contains(":") ? "[\(record.host)]" : record.host
+        return "\(host):\(record.ports.views)"
+    }
+}
+
+extension ViewBucket {
+    /// What the state wants of a bucket on a node; nil if the bucket has no views.
+    fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber) {
+        let views = bucket.designDocuments.flatMap { document in
+            document.definition.views.map { ViewDefinition($0, of: document) }
+        }
+        guard !views.isEmpty else { return nil }
+        var served: Set<VBucketID> = []
+        for (number, placement) in bucket.placements.enumerated()
+        where placement.chain.first == node {
+            served.insert(VBucketID(UInt16(number)))
+        }
+        self.init(
+            uuid: bucket.settings.uuid,
+            name: bucket.settings.name,
+            views: views,
+            served: served,
+            mapRevision: bucket.rev
+        )
+    }
+}
+
+extension ViewDefinition {
+    fileprivate init(_ view: DesignDefinition.View, of document: DesignDocument) {
+        let reduce: Reduce? =
+            switch view.reduce {
+            case nil: nil
+            case "_count": .count
+            case "_sum": .sum
+            case "_stats": .stats
+            case .some(let source): .custom(source)
+            }
+        self.init(
+            designDocument: document.name,
+            view: view.name,
+            map: view.map,
+            reduce: reduce,
+            indexesTombstones: document.definition.options.indexesTombstones
+        )
+    }
+}
