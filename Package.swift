@@ -237,8 +237,8 @@ let tests: [(name: String, uses: [String])] = [
     (
         "HTTPFrontendTests",
         [
-            "HTTPFrontend", "ClusterService", "Orchestration", "Credentials", "LinuxPlatform",
-            "Seams", "Vocabulary", "Bytes",
+            "HTTPFrontend", "Server", "ClusterService", "Orchestration", "Indexing", "Credentials",
+            "LinuxPlatform", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (

@@ -38,6 +38,14 @@ import Testing
         #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
     }
 
+    @Test func missingProgramIsAnObstacleAndAPresentOneIsNot() {
+        defer { stop() }
+        #expect(children.obstacle(to: "sh") == nil)
+        let error = children.obstacle(to: "divan-no-such-program")
+        #expect(error?.code == .missing)
+        #expect(error?.description.contains("/bin/divan-no-such-program") == true)
+    }
+
     @Test func exitedChildDeliversItsBytesThenItsStatus() async {
         defer { stop() }
         let handler = TestChild()

@@ -1,6 +1,6 @@
 internal import Bytes
 package import ClusterService
-internal import Indexing
+package import Indexing
 internal import JSON
 internal import Orchestration
 package import ViewService
@@ -180,7 +180,7 @@ extension IndexQueries {
     /// Checks the parameters of a request.
     ///
     /// - Throws: `QueryRefusal` with the text for the client.
-    static func query(
+    package static func query(
         _ request: ViewRequest,
         hasReduce: Bool
     ) throws(QueryRefusal) -> ViewQuery {
