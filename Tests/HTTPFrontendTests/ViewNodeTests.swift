@@ -1,5 +1,7 @@
 import Bytes
 import Foundation
+import HTTPFrontend
+import Server
 import Testing
 
 /// Design documents and queries on a whole node.
