@@ -19,7 +19,7 @@ struct IncludedDocumentReader: IncludedDocuments {
         return id.withUnsafeBytes { key in
             copy.value.withUnsafeBytes { value in
                 MapInput().included(copy.meta, key: ByteView(key), value: ByteView(value))
-                    .map { IncludedDocument(meta: $0.meta.bytes, json: $0.body.bytes) }
+                    .map { IncludedDocument(meta: $0.meta.bytes, body: $0.body.bytes) }
             }
         }
     }

@@ -150,7 +150,9 @@ package final class Node: Sendable {
     }
 
     /// The configured port for views; if that is 0, the port of the previous run, or 0 at the first
-    /// run. Nil if the node has no views.
+    /// run.
+    ///
+    /// Nil if the node has no views.
     package var viewsPort: UInt16? {
         settings.viewsPort.map { $0 != 0 ? $0 : remembered?.views ?? 0 }
     }

@@ -94,7 +94,7 @@ final class IndexOpening: Sendable {
     private let changes: any DocumentChanges
     private let state = Guarded(State())
 
-    /// - Parameter directory: The node's data directory.
+    /// Indexes that are not open yet; `directory` is the node's data directory.
     init(in directory: String, _ environment: Environment, _ data: DocumentService) {
         self.directory = directory
         self.environment = environment

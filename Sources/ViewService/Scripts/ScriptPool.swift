@@ -40,7 +40,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     let lane: any Lane
     private let memoryMegabytes: Int
     private let json = JSONValidator()
-    /// By number: why a source is not a function. Forgotten with the function.
+    /// By number, until the function is forgotten: why its source is not a function.
     private var complaints: [UInt32: (line: UInt32, text: String)] = [:]
     private var schedule: ScriptSchedule
     private var jobs: [UInt64: Job] = [:]
