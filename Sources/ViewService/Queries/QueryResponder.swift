@@ -13,7 +13,7 @@ package final class QueryResponder: Sendable {
         let changes: any DocumentChanges
         let scripts: ScriptPool
         let buckets: any ServedBuckets
-        let partials: (any StoredPartials)?
+        let partials: PartialStorage?
 
         /// The surroundings of responses; without `partials`, reductions read all rows.
         package init(
@@ -21,7 +21,7 @@ package final class QueryResponder: Sendable {
             changes: any DocumentChanges,
             scripts: ScriptPool,
             buckets: any ServedBuckets,
-            partials: (any StoredPartials)? = nil
+            partials: PartialStorage? = nil
         ) {
             self.environment = environment
             self.changes = changes

@@ -14,7 +14,7 @@ final class QuerySnapshot {
     let reduction: QueryReduction?
     private let reader: IndexReader
     private let index: ViewIndex
-    private let partials: (slot: IndexSignature, stored: any StoredPartials)?
+    private let partials: (slot: IndexSignature, storage: PartialStorage)?
     private let source = SnapshotSource()
     private let scan: any QueryScan
     private var batch = RowBatchWriter()
@@ -82,7 +82,7 @@ final class QuerySnapshot {
     func step() throws(StorageError) -> ScanStep {
         try reader.use { (reads) throws(StorageError) in
             var stored: (any PartialSource)?
-            if let partials { stored = try partials.stored.source(partials.slot, in: reads) }
+            if let partials { stored = try partials.storage.source(index, partials.slot, reads) }
             do throws(IndexError) {
                 return try source.turn(reads, stored) { () throws(IndexError) in
                     try scan.step(&batch)
@@ -98,7 +98,7 @@ final class QuerySnapshot {
         scan.supply(results)
         let computed = scan.removeComputed()
         guard let partials, !computed.isEmpty else { return }
-        partials.stored.add(computed, to: partials.slot, of: index)
+        partials.storage.store(index, partials.slot, computed)
     }
 
     var isBatchFull: Bool { batch.isFull }

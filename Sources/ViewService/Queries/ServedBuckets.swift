@@ -30,18 +30,24 @@ package enum QueryReduction: Equatable, Sendable {
     case custom(ScriptFunction)
 }
 
-/// The stored results of reductions, in the files of indexes.
-package protocol StoredPartials: Sendable {
-    /// The stored results of a slot in the snapshot of `reads`; nil if the slot has none.
-    ///
-    /// Of a built-in reduction, either all results are stored or the slot has none.
-    ///
-    /// - Throws: `StorageError` if the file cannot be read.
-    func source(
-        _ slot: IndexSignature,
-        in reads: IndexReads
-    ) throws(StorageError) -> (any PartialSource)?
+/// Where queries find stored results of reductions, and leave those that they compute.
+package struct PartialStorage: Sendable {
+    package typealias Source =
+        @Sendable (ViewIndex, IndexSignature, IndexReads) throws(StorageError)
+        -> (any PartialSource)?
+    package typealias Store = @Sendable (ViewIndex, IndexSignature, [ComputedPartial]) -> Void
 
-    /// Stores results that a query has computed, as long as they match their nodes.
-    func add(_ computed: [ComputedPartial], to slot: IndexSignature, of index: ViewIndex)
+    let source: Source
+    let store: Store
+
+    /// A storage of the slots of indexes.
+    ///
+    /// - Parameters:
+    ///   - source: The stored results of a slot in a snapshot; nil if the slot has none. Throws
+    ///     `StorageError` if the file cannot be read.
+    ///   - store: Stores results that a query has computed, as long as they match their nodes.
+    package init(source: @escaping Source, store: @escaping Store) {
+        self.source = source
+        self.store = store
+    }
 }
