@@ -39,7 +39,7 @@ import Vocabulary
     /// Checks every stored result of a slot; nil if the file does not have the slot.
     private func check(_ index: ViewIndex, _ slot: SlotDefinition) throws -> SlotCheck? {
         try world.read(index) { reads, nodes, head throws(StorageError) in
-            guard let partials = try index.partials(ofSlot: slot.signature, in: reads) else {
+            guard let partials = try StoredPartials.of(slot.signature, in: reads) else {
                 return nil
             }
             return try Self.converted { () throws(IndexError) in
@@ -86,7 +86,7 @@ import Vocabulary
     /// A whole reduction from stored results, whose new results are stored.
     private func query(_ index: ViewIndex, _ slot: SlotDefinition) throws -> [ComputedPartial] {
         try world.read(index) { reads, nodes, head throws(StorageError) in
-            guard let partials = try index.partials(ofSlot: slot.signature, in: reads) else {
+            guard let partials = try StoredPartials.of(slot.signature, in: reads) else {
                 return []
             }
             return try Self.converted { () throws(IndexError) in
@@ -185,7 +185,7 @@ import Vocabulary
     private func expectFewReads(_ index: ViewIndex) throws {
         #expect(try check(index, .numeric)?.missing == 0)
         try world.read(index) { reads, nodes, head throws(StorageError) in
-            let partials = try index.partials(ofSlot: SlotDefinition.numeric.signature, in: reads)
+            let partials = try StoredPartials.of(SlotDefinition.numeric.signature, in: reads)
             let counted = CountedNodes(nodes)
             let tree = Tree(nodes.tree(head.main, .row).root, of: .row, from: counted)
             #expect(tree.root.height >= 3 && tree.root.rows > 60_000)

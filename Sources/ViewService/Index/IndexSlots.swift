@@ -23,17 +23,8 @@ package struct SlotDefinition: Hashable, Sendable {
     }
 
     /// The slot that `_sum` and `_stats` share. `_count` needs none: inner nodes have row counts.
-    package static let numeric = SlotDefinition(
-        signature: numericSignature,
-        kind: .numeric,
-        source: "_sum _stats"
-    )
-
-    private static var numericSignature: IndexSignature {
-        guard let signature = IndexSignature(Array("numeric slot, v1".utf8)) else {
-            preconditionFailure("a signature has 16 bytes")
-        }
-        return signature
+    package static func numeric(_ signature: IndexSignature) -> SlotDefinition {
+        SlotDefinition(signature: signature, kind: .numeric, source: "_sum _stats")
     }
 }
 
@@ -77,6 +68,9 @@ package struct IndexSlots {
     package var numeric: [IndexSlotID] {
         stored.filter { $0.kind == SlotDefinition.Kind.numeric.rawValue && isWanted($0) }.map(\.id)
     }
+
+    /// The numeric slots whose results are complete.
+    package var complete: Set<IndexSlotID> { Set(numeric.filter { fills[$0] == nil }) }
 
     private func isWanted(_ slot: IndexSlot) -> Bool {
         wanted?.contains { $0.signature.description == slot.signature } ?? true

@@ -21,12 +21,12 @@ extension ViewIndex {
     }
 
     /// For clients; the log has the error.
-    private static let unusable = "The index cannot be used. The log of its node states the error."
+    static let unusable = "The index cannot be used. The log of its node states the error."
 
     /// Why the index gets no further changes, a sentence; nil if it does. From any thread.
     ///
     /// The file has failed, or the function was stopped because it runs away.
-    package var fault: String? { reason.withLock { $0 } }
+    package var fault: String? { shared.withLock { $0.fault } }
 
     /// Passes the errors of the index's function to `done`, on the index's lane.
     package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
@@ -63,7 +63,7 @@ extension ViewIndex {
     /// The function is not called any more, so no wait for a change can succeed.
     func runAway(_ cause: RunawayRule.Cause) {
         surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
-        reason.withLock { $0 = cause.description }
+        shared.withLock { $0.fault = cause.description }
         endAllWaits()
     }
 
@@ -71,7 +71,7 @@ extension ViewIndex {
     func fail(_ error: StorageError) {
         guard health.failure == nil else { return }
         health.failure = error.description
-        reason.withLock { $0 = ViewIndex.unusable }
+        shared.withLock { $0.fault = ViewIndex.unusable }
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]

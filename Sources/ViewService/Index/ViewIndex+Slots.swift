@@ -26,6 +26,7 @@ extension ViewIndex {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.want(wanted)
+            noteComplete()
             postSlotStep(after: 0)
         }
     }
@@ -43,25 +44,35 @@ extension ViewIndex {
         }
     }
 
-    /// The stored results of a slot in a reader's snapshot; nil if the snapshot does not have the
-    /// slot. Any thread.
+    /// The slot of a reduction in a reader's snapshot, for `StoredPartials`. Any thread.
+    ///
+    /// Nil if the snapshot does not have the slot, or if results of a numeric slot may be missing: a
+    /// query would have to read many rows in one step.
     ///
     /// - Throws: `StorageError`: `.damaged` if a row is damaged, or a disk error.
-    package func partials(
-        ofSlot signature: IndexSignature,
+    package func slot(
+        _ signature: IndexSignature,
         in reads: IndexReads
-    ) throws(StorageError) -> StoredPartials? {
+    ) throws(StorageError) -> IndexSlotID? {
         let name = signature.description
         guard let slot = try reads.slots().first(where: { $0.signature == name }) else {
             return nil
         }
-        return StoredPartials(reads, slot.id)
+        let isNumeric = slot.kind == SlotDefinition.Kind.numeric.rawValue
+        return isNumeric && !shared.withLock({ $0.completeSlots.contains(slot.id) }) ? nil : slot.id
     }
 
     /// A commit of rows left out results of a numeric slot: they are filled in afterwards.
     func missed(_ slot: IndexSlotID) {
         progress.slots.missed(slot)
+        noteComplete()
         postSlotStep(after: Self.stepPauseNanoseconds)
+    }
+
+    /// Which slots are complete, for the threads of queries.
+    private func noteComplete() {
+        let complete = progress.slots.complete
+        shared.withLock { $0.completeSlots = complete }
     }
 
     /// Posts the next step to the lane, unless one is posted.
@@ -83,6 +94,7 @@ extension ViewIndex {
             progress.slots.stepFailed()
             handle(error)
         }
+        noteComplete()
         checkpointIfLarge()
         postSlotStep(after: Self.stepPauseNanoseconds)
     }

@@ -76,7 +76,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     var alarm = Alarm()
     var health = Health()
     /// The value of `fault`.
-    let reason = Guarded<String?>(nil)
+    let shared = Guarded(Shared())
 
     /// How far the index is, and the queries that wait for it.
     struct Progress {
@@ -126,6 +126,14 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         /// Why the index cannot be used; a sentence for an operator.
         var failure: String?
         var isStopped = false
+    }
+
+    /// What other threads read without a turn on the lane.
+    struct Shared {
+        /// Why the index gets no further changes: a sentence.
+        var fault: String?
+        /// The numeric slots in which no result is missing.
+        var completeSlots: Set<IndexSlotID> = []
     }
 
     /// vBuckets that have something to read, and whether a read is posted.

@@ -13,21 +13,18 @@ package final class QueryResponder: Sendable {
         let changes: any DocumentChanges
         let scripts: ScriptPool
         let buckets: any ServedBuckets
-        let partials: PartialStorage?
 
-        /// The surroundings of responses; without `partials`, reductions read all rows.
+        /// The surroundings of responses.
         package init(
             environment: Environment,
             changes: any DocumentChanges,
             scripts: ScriptPool,
-            buckets: any ServedBuckets,
-            partials: PartialStorage? = nil
+            buckets: any ServedBuckets
         ) {
             self.environment = environment
             self.changes = changes
             self.scripts = scripts
             self.buckets = buckets
-            self.partials = partials
         }
     }
 

@@ -14,7 +14,8 @@ final class QuerySnapshot {
     let reduction: QueryReduction?
     private let reader: IndexReader
     private let index: ViewIndex
-    private let partials: (slot: IndexSignature, storage: PartialStorage)?
+    /// The reduction's name, and its stored results in the snapshot; nil if there are none.
+    private let partials: (name: IndexSignature, slot: IndexSlotID)?
     private let source = SnapshotSource()
     private let scan: any QueryScan
     private var batch = RowBatchWriter()
@@ -44,9 +45,15 @@ final class QuerySnapshot {
         self.reduction = request.scan.reduction == .none ? nil : reduction
         let head: IndexHead
         let stored: [IndexVBucket]
+        var storage: IndexSlotID?
         do throws(StorageError) {
             head = try reader.begin()
             stored = try reader.use { (reads) throws(StorageError) in try reads.vBuckets() }
+            if self.reduction != nil, let slot {
+                storage = try reader.use { (reads) throws(StorageError) in
+                    try index.slot(slot, in: reads)
+                }
+            }
         } catch {
             file.release(reader)
             throw error
@@ -55,7 +62,7 @@ final class QuerySnapshot {
         let complete = stored.filter { requested.contains($0.id) && $0.home == .main }
         rows = complete.reduce(0) { $0 + $1.rows }
         missing = requested.subtracting(complete.map(\.id)).sorted()
-        partials = slot.flatMap { slot in surroundings.partials.map { (slot, $0) } }
+        partials = slot.flatMap { name in storage.map { (name, $0) } }
         let root = TreeRoot(
             id: head.main.node,
             height: Int(head.main.height),
@@ -82,7 +89,7 @@ final class QuerySnapshot {
     func step() throws(StorageError) -> ScanStep {
         try reader.use { (reads) throws(StorageError) in
             var stored: (any PartialSource)?
-            if let partials { stored = try partials.storage.source(index, partials.slot, reads) }
+            if let partials { stored = StoredPartials(reads, partials.slot) }
             do throws(IndexError) {
                 return try source.turn(reads, stored) { () throws(IndexError) in
                     try scan.step(&batch)
@@ -98,7 +105,7 @@ final class QuerySnapshot {
         scan.supply(results)
         let computed = scan.removeComputed()
         guard let partials, !computed.isEmpty else { return }
-        partials.storage.store(index, partials.slot, computed)
+        index.store(computed, slot: partials.name)
     }
 
     var isBatchFull: Bool { batch.isFull }

@@ -1,5 +1,4 @@
 package import Indexing
-package import Persistence
 package import Vocabulary
 
 /// What a query needs of the service that keeps the indexes. Called from any thread.
@@ -28,26 +27,4 @@ package struct ServedVBuckets: Equatable, Sendable {
 package enum QueryReduction: Equatable, Sendable {
     case builtin(BuiltinReduction)
     case custom(ScriptFunction)
-}
-
-/// Where queries find stored results of reductions, and leave those that they compute.
-package struct PartialStorage: Sendable {
-    package typealias Source =
-        @Sendable (ViewIndex, IndexSignature, IndexReads) throws(StorageError)
-        -> (any PartialSource)?
-    package typealias Store = @Sendable (ViewIndex, IndexSignature, [ComputedPartial]) -> Void
-
-    let source: Source
-    let store: Store
-
-    /// A storage of the slots of indexes.
-    ///
-    /// - Parameters:
-    ///   - source: The stored results of a slot in a snapshot; nil if the slot has none. Throws
-    ///     `StorageError` if the file cannot be read.
-    ///   - store: Stores results that a query has computed, as long as they match their nodes.
-    package init(source: @escaping Source, store: @escaping Store) {
-        self.source = source
-        self.store = store
-    }
 }

@@ -111,6 +111,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
                 guard closing[name] == nil else { continue }
                 let index = self[name] ?? start(name, plan, bucket.bucket)
                 index.serve(bucket.bucket.served, number: wantedNumber)
+                index.store(plan.slots)
             }
         }
         if files.needCleaning { clean() }

@@ -34,6 +34,7 @@ final class RunningIndex: Sendable {
         var asides = 0
         var pause = RunningIndex.pauseNanoseconds
         var served: Set<VBucketID> = []
+        var slots: Set<SlotDefinition> = []
         /// The number of the call that `served` is from.
         var number: UInt64 = 0
         var isStopped = false
@@ -101,6 +102,19 @@ final class RunningIndex: Sendable {
         }
     }
 
+    /// Sets the reductions whose results the index stores; called by one thread.
+    func store(_ slots: Set<SlotDefinition>) {
+        let isChanged = state.withLock { state in
+            defer { state.slots = slots }
+            return state.slots != slots
+        }
+        guard isChanged else { return }
+        lane.post { [self] in
+            let (index, newest) = state.withLock { ($0.index, $0.slots) }
+            index?.setSlots(Array(newest))
+        }
+    }
+
     /// Closes the index, then calls `done` on its lane.
     func stop(done: @escaping @Sendable () -> Void) {
         lane.post { [self] in
@@ -139,12 +153,13 @@ final class RunningIndex: Sendable {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
         do throws(StorageError) {
             let index = try makeIndex()
-            let served = state.withLock { state in
+            let (served, slots) = state.withLock { state in
                 state.index = index
                 state.fault = nil
-                return state.served
+                return (state.served, state.slots)
             }
             index.serve(served)
+            index.setSlots(Array(slots))
             surroundings.opened()
         } catch {
             retry(error)

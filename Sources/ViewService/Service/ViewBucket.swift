@@ -68,6 +68,8 @@ struct FollowedBucket: Sendable {
     struct Plan: Sendable {
         let map: String
         var views: [IndexReport.View]
+        /// The reductions whose results the index stores.
+        var slots: Set<SlotDefinition> = []
     }
 
     let bucket: ViewBucket
@@ -94,10 +96,15 @@ struct FollowedBucket: Sendable {
                 view: definition.view
             )
             indexes[signature, default: Plan(map: definition.map, views: [])].views.append(view)
-            if case .custom(let source)? = definition.reduce,
-                let slot = IndexSigning.slotSignature(of: definition)
-            {
+            guard let slot = IndexSigning.slotSignature(of: definition) else { continue }
+            switch definition.reduce {
+            // Inner nodes have row counts.
+            case nil, .count: break
+            case .sum, .stats: indexes[signature]?.slots.insert(.numeric(slot))
+            case .custom(let source):
                 reductions[slot] = source
+                let stored = SlotDefinition(signature: slot, kind: .custom, source: source)
+                indexes[signature]?.slots.insert(stored)
             }
         }
     }
