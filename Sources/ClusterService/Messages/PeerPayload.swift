@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Vocabulary
+internal import Wire
 
 /// The kinds of frames between nodes, by their numbers on the wire.
 ///
@@ -34,6 +35,16 @@ enum PeerKind {
         switch kind {
         case randomKey: .randomKeyCall
         default: .base
+        }
+    }
+}
+
+extension PeerService {
+    /// The lowest feature level at which all members understand the service.
+    var level: FeatureLevel {
+        switch self {
+        case .views: .designDocuments
+        case .control, .changes, .join, .epoch: .base
         }
     }
 }

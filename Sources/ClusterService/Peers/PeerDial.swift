@@ -100,7 +100,7 @@ final class PeerDial: Sendable {
             ),
             isInitiator: true,
             transport: transport,
-            judge: { claim, _ in self.transport.judge(levelOf: claim) },
+            judge: { self.transport.judge(levelOf: $0, for: $1) },
             established: { peer in
                 if let uuid = self.call.uuid, uuid != peer.identity.nodeUUID { return nil }
                 return self.end() ? self.connected(peer) : nil

@@ -79,6 +79,8 @@ package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case noIdentity
     case unreachable(NetworkError)
     case refused(PeerRefusal)
+    /// The cluster's feature level is below the service's.
+    case levelTooLow(FeatureLevel)
     case timedOut
     /// The connection ended during the handshake, or this node's identity changed.
     case closed
@@ -89,6 +91,8 @@ package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .noIdentity: "this node has no identity yet"
         case .unreachable(let error): error.description
         case .refused(let refusal): refusal.description
+        case .levelTooLow(let level):
+            "the cluster's feature level is below \(level.number): upgrade all its nodes"
         case .timedOut: "the other node did not answer in time"
         case .closed: "the connection ended before it was established"
         }

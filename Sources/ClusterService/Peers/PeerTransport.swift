@@ -167,12 +167,12 @@ package final class PeerTransport: Sendable {
         // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
         guard isKnown, isCurrent || service == .epoch else { return .notExpected }
-        return judge(levelOf: claim)
+        return judge(levelOf: claim, for: service)
     }
 
     /// Why a member with this claim is refused for its feature level; nil if it is not.
-    func judge(levelOf claim: PeerClaim) -> PeerRefusal? {
-        let required = state.withLock { $0.directory.level }
+    func judge(levelOf claim: PeerClaim, for service: PeerService) -> PeerRefusal? {
+        let required = max(state.withLock { $0.directory.level }, service.level)
         return claim.level < required ? .levelTooLow(required: required) : nil
     }
 
@@ -192,8 +192,11 @@ package final class PeerTransport: Sendable {
         failed: @escaping Failed
     ) {
         precondition(service != .join, "strangers have no number")
-        let (identity, address) = state.withLock { ($0.identity, $0.directory.nodes[node]) }
+        let (identity, address, level) = state.withLock { state in
+            (state.identity, state.directory.nodes[node], state.directory.level)
+        }
         guard let identity else { return failed(.noIdentity) }
+        guard level >= service.level else { return failed(.levelTooLow(service.level)) }
         guard let address else { return failed(.unknownNode(node)) }
         let call = PeerDial.Call(
             service: service,

@@ -9,4 +9,6 @@ package enum PeerService: UInt8, Hashable, Sendable, CaseIterable {
     /// Between members of different epochs of one cluster: brings the older ones into the newer
     /// epoch.
     case epoch = 4
+    /// Queries of a node to the indexes of another one; from feature level 3 on.
+    case views = 5
 }

@@ -93,8 +93,14 @@ final class PeerNode: Sendable {
         )
     }
 
-    func identify(epoch: UInt64 = 1, secret: [UInt8] = PeerNode.secret) {
-        let identity = PeerNode.identity(number, epoch: epoch, secret: secret)
+    func identify(
+        epoch: UInt64 = 1,
+        secret: [UInt8] = PeerNode.secret,
+        level: FeatureLevel = .current
+    ) {
+        var claim = PeerNode.identity(number, epoch: epoch, secret: secret).claim
+        claim.level = level
+        let identity = PeerIdentityProof(claim: claim, secret: PeerSecret(secret))
         lane.post { [calls] in calls.setIdentity(identity) }
     }
 
@@ -102,12 +108,14 @@ final class PeerNode: Sendable {
     ///   - nodes: The nodes in its directory.
     ///   - elsewhere: Ports of further nodes, where no node listens.
     ///   - highestGiven: The highest number that was given to a node.
+    ///   - level: The cluster's feature level.
     func know(
         _ nodes: [PeerNode],
         at elsewhere: [NodeNumber: UInt16] = [:],
-        highestGiven: UInt16 = 0
+        highestGiven: UInt16 = 0,
+        level: FeatureLevel = .base
     ) {
-        var directory = PeerDirectory(highestGiven: NodeNumber(highestGiven))
+        var directory = PeerDirectory(highestGiven: NodeNumber(highestGiven), level: level)
         for node in nodes {
             directory.nodes[node.number] = PeerAddress(
                 host: node.address.host,

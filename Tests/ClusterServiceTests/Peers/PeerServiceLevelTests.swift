@@ -1,0 +1,112 @@
+import Bytes
+import ClusterService
+import Credentials
+import Seams
+import Testing
+import Vocabulary
+import Wire
+
+/// Connections of a service that not every release has.
+@Suite struct PeerServiceLevelTests {
+    private static let below = FeatureLevel.randomKeyCall
+    private static let level = FeatureLevel.designDocuments
+
+    /// Two connected nodes that serve queries.
+    ///
+    /// - Parameters:
+    ///   - announced: The level that each node announces.
+    ///   - levels: The cluster's level as each node has it.
+    private func nodes(
+        announced: [FeatureLevel],
+        levels: [FeatureLevel]
+    ) async throws -> [PeerNode] {
+        let nodes = try (1...2).map { try PeerNode($0) }
+        for (index, node) in nodes.enumerated() {
+            node.transport.register(.views) { _ in
+                ClosureHandler { input, _ in
+                    ReceiveProgress(consumed: input.count, next: .receive)
+                }
+            }
+            node.identify(level: announced[index])
+            node.know(nodes, level: levels[index])
+        }
+        #expect(await nodes[0].connected(to: nodes[1]))
+        return nodes
+    }
+
+    /// The outcome of a connection for queries from the first node to the second: nil if it is open.
+    private func outcome(_ nodes: [PeerNode]) async -> PeerFailure? {
+        let outcomes = Heard<PeerFailure?>()
+        nodes[0].transport.open(
+            .views,
+            to: nodes[1].number,
+            connected: { _ in
+                outcomes.say(nil)
+                return ClosureHandler { input, _ in
+                    ReceiveProgress(consumed: input.count, next: .receive)
+                }
+            },
+            failed: { outcomes.say($0) }
+        )
+        return await outcomes.wait().first ?? .timedOut
+    }
+
+    @Test func queriesAreOpenedAtTheirLevel() async throws {
+        let nodes = try await nodes(
+            announced: [Self.level, Self.level],
+            levels: [Self.level, Self.level]
+        )
+        defer { for node in nodes { node.stop() } }
+        #expect(await outcome(nodes) == nil)
+    }
+
+    @Test func queriesAreNotDialledBelowTheirLevel() async throws {
+        let nodes = try await nodes(
+            announced: [Self.level, Self.level],
+            levels: [Self.below, Self.level]
+        )
+        defer { for node in nodes { node.stop() } }
+        #expect(await outcome(nodes) == .levelTooLow(Self.level))
+        #expect(
+            PeerFailure.levelTooLow(Self.level).description
+                == "the cluster's feature level is below 3: upgrade all its nodes"
+        )
+    }
+
+    /// The responder has not applied the raise yet, and understands queries.
+    @Test func queriesAreAcceptedWhileTheRaiseArrives() async throws {
+        let nodes = try await nodes(
+            announced: [Self.level, Self.level],
+            levels: [Self.level, Self.below]
+        )
+        defer { for node in nodes { node.stop() } }
+        #expect(await outcome(nodes) == nil)
+    }
+
+    @Test func nodeBelowTheLevelIsNotServedQueries() async throws {
+        let nodes = try await nodes(
+            announced: [Self.below, Self.level],
+            levels: [Self.below, Self.below]
+        )
+        defer { for node in nodes { node.stop() } }
+        // Its own transport does not prevent the call.
+        nodes[0].know(nodes, level: Self.level)
+        let isApplied = await eventually {
+            await outcome(nodes) == .refused(.levelTooLow(required: Self.level))
+        }
+        #expect(isApplied)
+    }
+
+    @Test func nodeBelowTheLevelServesNoQueries() async throws {
+        let nodes = try await nodes(
+            announced: [Self.level, Self.below],
+            levels: [Self.below, Self.below]
+        )
+        defer { for node in nodes { node.stop() } }
+        nodes[0].know(nodes, level: Self.level)
+        let isApplied = await eventually {
+            await outcome(nodes) == .refused(.levelTooLow(required: Self.level))
+        }
+        #expect(isApplied)
+    }
+}
