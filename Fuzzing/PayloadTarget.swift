@@ -1,20 +1,59 @@
 import Bytes
 import ClusterService
+import Indexing
 import TestWorld
+import ViewService
 
 /// Payloads of messages between nodes: any bytes decode or are refused, and what is decoded keeps
 /// its value when it is encoded and decoded again.
 enum PayloadTarget {
     private static let probes = PeerPayloadProbe.allCases
 
-    /// The first byte chooses the kind of payload.
+    /// The first byte chooses the kind of payload: one of the cluster services, or, from 0xf0 on, the
+    /// frames of queries.
     static func run(_ view: ByteView) {
         guard view.count > 1 else { return }
+        if view[0] >= 0xf0 { return walk(view.dropFirst(1), isFromCoordinator: view[0] & 1 == 0) }
         let probe = probes[Int(view[0]) % probes.count]
         guard let written = probe.rewrite(view.dropFirst(1).bytes) else { return }
         require(
             probe.rewrite(written) == written,
             "a payload of \(probe.rawValue) decodes to itself"
         )
+    }
+
+    /// Frames of a connection for queries, and the requests and replies in them.
+    private static func walk(_ view: ByteView, isFromCoordinator: Bool) {
+        let decoder = QueryFrameDecoder(isFromCoordinator: isFromCoordinator)
+        var rest = view
+        while case .frame(let frame) = decoder.next(in: rest) {
+            require(frame.byteCount <= rest.count, "a frame lies in the view")
+            let writer = ByteWriter()
+            QueryFrame.append(frame.kind, frame.number, payload: frame.payload, to: writer)
+            let read = rest.slice(0, frame.byteCount)
+            require(writer.view.equals(read), "a decoded frame encodes to the same bytes")
+            rest = rest.dropFirst(frame.byteCount)
+            switch frame.kind {
+            case .request: rewriteRequest(frame.payload)
+            case .reply: rewriteReply(frame.payload)
+            case .part, .credit, .cancel, .ping, .received, .pong: break
+            }
+        }
+    }
+
+    private static func rewriteRequest(_ payload: ByteView) {
+        guard let request = try? QueryRequest(payload) else { return }
+        let writer = ByteWriter()
+        request.append(to: writer)
+        let again = try? QueryRequest(writer.view)
+        require(again == request, "a request decodes to itself")
+    }
+
+    private static func rewriteReply(_ payload: ByteView) {
+        guard let reply = try? QueryReply(payload) else { return }
+        let writer = ByteWriter()
+        reply.append(to: writer)
+        let again = try? QueryReply(writer.view)
+        require(again == reply, "a reply decodes to itself")
     }
 }
