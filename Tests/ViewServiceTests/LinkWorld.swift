@@ -147,7 +147,7 @@ final class WatchedHandler: ConnectionHandler {
 }
 
 /// A coordinator (node 1) and a responder (node 2) with sockets between them.
-final class QueryWorld: QueryConnections {
+final class LinkWorld: QueryConnections {
     static let own = NodeNumber(1)
     static let other = NodeNumber(2)
 
@@ -166,6 +166,7 @@ final class QueryWorld: QueryConnections {
     /// - Parameters:
     ///   - limits: Of both sides.
     ///   - raw: Receives the connections in place of the responder.
+    /// - Throws: The network's error.
     init(limits: QueryLimits = QueryLimits(), raw: Reported<RawConnection>? = nil) throws {
         let linux = LinuxEnvironment.make(reactors: 2, trace: trace)
         let asked = Reported<AskedQuery>()
@@ -191,7 +192,7 @@ final class QueryWorld: QueryConnections {
                 return connection
             }
             cut.withLock { $0.append(port) }
-            return WatchedHandler(acceptor.accept(from: QueryWorld.own, port: port), ended)
+            return WatchedHandler(acceptor.accept(from: LinkWorld.own, port: port), ended)
         }
         self.linux = linux
         self.asked = asked
@@ -199,7 +200,7 @@ final class QueryWorld: QueryConnections {
         self.cut = cut
         nodes = Guarded(nil)
         let links = QueryLinks(
-            own: { QueryWorld.own },
+            own: { LinkWorld.own },
             local: respond,
             connections: self,
             environment: linux.environment,
@@ -223,7 +224,7 @@ final class QueryWorld: QueryConnections {
         failed: @escaping @Sendable (String) -> Void
     ) {
         dials.add(node)
-        guard node == QueryWorld.other else { return failed("there is no node \(node)") }
+        guard node == LinkWorld.other else { return failed("there is no node \(node)") }
         linux.environment.network.connect(
             to: listener.address,
             connected: connected,
@@ -251,7 +252,7 @@ final class QueryWorld: QueryConnections {
         return try #require(await made.wait().first)
     }
 
-    func send(_ request: QueryRequest, to node: NodeNumber = QueryWorld.other) throws -> SentQuery {
+    func send(_ request: QueryRequest, to node: NodeNumber = LinkWorld.other) throws -> SentQuery {
         let events = Reported<String>()
         let call = try #require(links).send(request, to: node) { events.add(Self.text($0)) }
         return SentQuery(call: call, events: events)

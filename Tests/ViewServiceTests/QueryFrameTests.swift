@@ -16,7 +16,7 @@ import Vocabulary
     @Test func frameIsReadAsItWasWritten() {
         #expect(Self.frames.map(\.kind) == QueryFrame.Kind.allCases)
         for (kind, number, payload) in Self.frames {
-            let bytes = QueryWorld.bytes(kind, number, payload)
+            let bytes = LinkWorld.bytes(kind, number, payload)
             let decoder = QueryFrameDecoder(isFromCoordinator: kind.isOfCoordinator)
             (bytes + [1, 2]).withUnsafeBytes { buffer in
                 guard case .frame(let frame) = decoder.next(in: ByteView(buffer)) else {
@@ -31,7 +31,7 @@ import Vocabulary
 
     @Test func beginningOfFrameIsIncomplete() {
         for (kind, number, payload) in Self.frames {
-            let bytes = QueryWorld.bytes(kind, number, payload)
+            let bytes = LinkWorld.bytes(kind, number, payload)
             let decoder = QueryFrameDecoder(isFromCoordinator: kind.isOfCoordinator)
             for length in 0..<bytes.count {
                 bytes.withUnsafeBytes { buffer in
@@ -49,7 +49,7 @@ import Vocabulary
 
     @Test func frameOfWrongSideIsInvalid() {
         for (kind, number, payload) in Self.frames {
-            let bytes = QueryWorld.bytes(kind, number, payload)
+            let bytes = LinkWorld.bytes(kind, number, payload)
             let decoder = QueryFrameDecoder(isFromCoordinator: !kind.isOfCoordinator)
             bytes.withUnsafeBytes { buffer in
                 guard case .invalid = decoder.next(in: ByteView(buffer)) else {
@@ -76,7 +76,7 @@ import Vocabulary
                     let view = ByteView(buffer)
                     switch decoder.next(in: view) {
                     case .frame(let frame):
-                        let written = QueryWorld.bytes(
+                        let written = LinkWorld.bytes(
                             frame.kind,
                             frame.number,
                             frame.payload.bytes
@@ -104,36 +104,36 @@ import Vocabulary
         var testDescription: String { flaw }
     }
 
-    private static let part = QueryWorld.bytes(.part, 1, [1])
+    private static let part = LinkWorld.bytes(.part, 1, [1])
 
     static let wrongCoordinators = [
         Wrong("a frame of the unknown kind 9", [0, 0, 0, 0, 0, 0, 0, 1, 9]),
-        Wrong("a frame of the unknown kind 16", QueryWorld.bytes(.reply, 1, [4])),
+        Wrong("a frame of the unknown kind 16", LinkWorld.bytes(.reply, 1, [4])),
         Wrong("a frame of kind 2 with 16385 bytes", [0, 0, 0x40, 1, 0, 0, 0, 1, 2]),
         Wrong("a frame of kind 1 with 4294967295 bytes", [255, 255, 255, 255, 0, 0, 0, 1, 1]),
-        Wrong("a frame of kind 1 with 0 bytes", QueryWorld.bytes(.part, 1)),
-        Wrong("a frame of kind 3 with 1 bytes", QueryWorld.bytes(.credit, 1, [1])),
-        Wrong("a frame of kind 2 with the number 0", QueryWorld.bytes(.request, 0, [1])),
-        Wrong("a frame of kind 5 with the number 3", QueryWorld.bytes(.ping, 3)),
-        Wrong("a credit for no query", QueryWorld.bytes(.credit, 1)),
-        Wrong("a credit for no query", part, QueryWorld.bytes(.credit, 1)),
-        Wrong("the end of no query", QueryWorld.bytes(.cancel, 1)),
-        Wrong("a request within another one", part, QueryWorld.bytes(.part, 2, [1])),
+        Wrong("a frame of kind 1 with 0 bytes", LinkWorld.bytes(.part, 1)),
+        Wrong("a frame of kind 3 with 1 bytes", LinkWorld.bytes(.credit, 1, [1])),
+        Wrong("a frame of kind 2 with the number 0", LinkWorld.bytes(.request, 0, [1])),
+        Wrong("a frame of kind 5 with the number 3", LinkWorld.bytes(.ping, 3)),
+        Wrong("a credit for no query", LinkWorld.bytes(.credit, 1)),
+        Wrong("a credit for no query", part, LinkWorld.bytes(.credit, 1)),
+        Wrong("the end of no query", LinkWorld.bytes(.cancel, 1)),
+        Wrong("a request within another one", part, LinkWorld.bytes(.part, 2, [1])),
         Wrong(
             "a request a second time",
             part,
-            QueryWorld.bytes(.cancel, 1),
-            QueryWorld.bytes(.part, 1, [1])
+            LinkWorld.bytes(.cancel, 1),
+            LinkWorld.bytes(.part, 1, [1])
         ),
-        Wrong("an invalid request", QueryWorld.bytes(.request, 1, [200])),
-        Wrong("too many pings", (0..<65).flatMap { _ in QueryWorld.bytes(.ping, 0) }),
+        Wrong("an invalid request", LinkWorld.bytes(.request, 1, [200])),
+        Wrong("too many pings", (0..<65).flatMap { _ in LinkWorld.bytes(.ping, 0) }),
     ]
 
     @Test(arguments: wrongCoordinators)
     func wrongFrameClosesItsConnectionOnly(_ wrong: Wrong) async throws {
-        let world = try QueryWorld()
+        let world = try LinkWorld()
         defer { world.end() }
-        let query = try world.send(try QueryWorld.request())
+        let query = try world.send(try LinkWorld.request())
         let asked = try #require(await world.asked.wait().first)
         let connection = try await world.connectRaw()
         connection.send(wrong.bytes)
@@ -147,13 +147,13 @@ import Vocabulary
     }
 
     @Test func creditBeyondBoundClosesConnectionAndCancelsItsQueries() async throws {
-        let world = try QueryWorld()
+        let world = try LinkWorld()
         defer { world.end() }
         let connection = try await world.connectRaw()
-        let request = QueryWorld.bytes(try QueryWorld.request().append)
-        connection.send(QueryWorld.bytes(.request, 1, request))
+        let request = LinkWorld.bytes(try LinkWorld.request().append)
+        connection.send(LinkWorld.bytes(.request, 1, request))
         let asked = try #require(await world.asked.wait().first)
-        connection.send(QueryWorld.bytes(.credit, 1))
+        connection.send(LinkWorld.bytes(.credit, 1))
         #expect(await eventually { connection.isClosed && asked.isCancelled })
         #expect(asked.credits == 0)
     }
@@ -161,16 +161,16 @@ import Vocabulary
     // MARK: Wrong responders
 
     static let wrongResponders: [Wrong] = {
-        let rows = QueryWorld.bytes(.reply, 1, [2, 0, 0, 0, 0])
+        let rows = LinkWorld.bytes(.reply, 1, [2, 0, 0, 0, 0])
         return [
-            Wrong("a frame of the unknown kind 2", QueryWorld.bytes(.request, 1, [1])),
+            Wrong("a frame of the unknown kind 2", LinkWorld.bytes(.request, 1, [1])),
             Wrong("a frame of kind 16 with 4194305 bytes", [0, 0x40, 0, 1, 0, 0, 0, 1, 16]),
-            Wrong("a reply to no request", QueryWorld.bytes(.reply, 3, [4])),
-            Wrong("an invalid reply", QueryWorld.bytes(.reply, 1, [99])),
+            Wrong("a reply to no request", LinkWorld.bytes(.reply, 3, [4])),
+            Wrong("an invalid reply", LinkWorld.bytes(.reply, 1, [99])),
             Wrong("more rows than requested", rows, rows, rows),
             Wrong(
                 "an acknowledgement of more than it received",
-                QueryWorld.bytes(.received, 0, [0, 1, 0, 0])
+                LinkWorld.bytes(.received, 0, [0, 1, 0, 0])
             ),
         ]
     }()
@@ -178,10 +178,10 @@ import Vocabulary
     @Test(arguments: wrongResponders)
     func wrongReplyLosesQueriesOfItsConnection(_ wrong: Wrong) async throws {
         let raw = Reported<RawConnection>()
-        let world = try QueryWorld(raw: raw)
+        let world = try LinkWorld(raw: raw)
         defer { world.end() }
-        let query = try world.send(try QueryWorld.request())
-        let other = try world.send(try QueryWorld.request())
+        let query = try world.send(try LinkWorld.request())
+        let other = try world.send(try LinkWorld.request())
         let connection = try #require(await raw.wait().first)
         let isSent = await eventually {
             connection.frames(isFromCoordinator: true).count == 2
@@ -200,11 +200,11 @@ import Vocabulary
 
     @Test func replyBeforeEndOfRequestIsRefused() async throws {
         let raw = Reported<RawConnection>()
-        let world = try QueryWorld(raw: raw)
+        let world = try LinkWorld(raw: raw)
         defer { world.end() }
-        let query = try world.send(try QueryWorld.request(boundBytes: 100_000))
+        let query = try world.send(try LinkWorld.request(boundBytes: 100_000))
         let connection = try #require(await raw.wait().first)
-        connection.send(QueryWorld.bytes(.reply, 1, [4]))
+        connection.send(LinkWorld.bytes(.reply, 1, [4]))
         let expected = "lost: it sent a reply before the end of the request"
         #expect(await query.events.wait() == [expected])
     }
@@ -212,22 +212,22 @@ import Vocabulary
     /// A request that is not acknowledged is held back, and a cancellation overtakes the rest of it.
     @Test func requestsAreSentAsTheWindowAllows() async throws {
         let raw = Reported<RawConnection>()
-        let world = try QueryWorld(raw: raw)
+        let world = try LinkWorld(raw: raw)
         defer { world.end() }
-        let large = try world.send(try QueryWorld.request(boundBytes: 100_000))
-        let small = try world.send(try QueryWorld.request())
+        let large = try world.send(try LinkWorld.request(boundBytes: 100_000))
+        let small = try world.send(try LinkWorld.request())
         let connection = try #require(await raw.wait().first)
         func frames() -> [String] { connection.frames(isFromCoordinator: true) }
         #expect(await eventually { frames().count == 2 })
         large.call.cancel()
         #expect(await eventually { frames().count == 3 })
         #expect(frames() == ["part 1 16384", "part 1 16384", "cancel 1 0"])
-        connection.send(QueryWorld.bytes(.received, 0, [0, 0, 0x80, 0]))
+        connection.send(LinkWorld.bytes(.received, 0, [0, 0, 0x80, 0]))
         #expect(await eventually { frames().count == 4 })
-        let length = QueryWorld.bytes(try QueryWorld.request().append).count
+        let length = LinkWorld.bytes(try LinkWorld.request().append).count
         #expect(frames().last == "request 2 \(length)")
         // A query that is cancelled before it is sent leaves no trace.
-        connection.send(QueryWorld.bytes(.reply, 1, [4]) + QueryWorld.bytes(.reply, 2, [4]))
+        connection.send(LinkWorld.bytes(.reply, 1, [4]) + LinkWorld.bytes(.reply, 2, [4]))
         #expect(await small.events.wait() == ["end"])
         #expect(large.events.values.isEmpty && world.trace.warnings.values.isEmpty)
     }

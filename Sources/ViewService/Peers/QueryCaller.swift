@@ -77,8 +77,9 @@ final class QueryCaller: ConnectionHandler, Sendable {
         if let port { port.close() } else { end(reason) }
     }
 
-    /// Ends all queries and the connection; called on its reactor if it is open, so that an event does
-    /// not overtake another one. The first reason counts.
+    /// Ends all queries and the connection, for the reason that was stated first.
+    ///
+    /// If the connection is open, this is called on its reactor: no event overtakes another one.
     func end(_ reason: String) {
         let (events, first, port, timer) = state.withLock { state in
             let first = state.reason ?? reason

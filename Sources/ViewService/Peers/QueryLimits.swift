@@ -1,10 +1,13 @@
 /// The bounds of the connections on which nodes query each other's indexes, each with its reason.
 package struct QueryLimits: Sendable {
-    /// Queries that a coordinator has at one node at a time. It bounds what the node holds for replies
-    /// that are not sent yet: the credit of each query.
+    /// Queries that a coordinator has at one node at a time.
+    ///
+    /// It bounds what the node holds for replies that are not sent yet: the credit of each query.
     package static let queriesMax = 64
-    /// Bytes of a request. The largest one has `keys`: each of their sort keys (8 MiB in all) is in two
-    /// bounds, and a body of 4 MiB has at most two million, with some ten bytes besides each.
+    /// Bytes of a request.
+    ///
+    /// The largest one has `keys`: each of their sort keys (8 MiB in all) is in two bounds, and a body
+    /// of 4 MiB has at most two million, with some ten bytes besides each.
     package static let requestBytesMax = 40 << 20
     /// Bytes of a frame with a part of a request.
     package static let partBytesMax = 16 << 10

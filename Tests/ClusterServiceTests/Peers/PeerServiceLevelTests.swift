@@ -16,6 +16,8 @@ import Wire
     /// - Parameters:
     ///   - announced: The level that each node announces.
     ///   - levels: The cluster's level as each node has it.
+    /// - Throws: The network's error.
+    /// - Returns: The nodes.
     private func nodes(
         announced: [FeatureLevel],
         levels: [FeatureLevel]
