@@ -32,6 +32,7 @@ extension AdministrationService: StateFollower {
             member.beats.membersChanged()
             core.withLock { $0.orchestrator }?.requestRound()
         }
+        if effects.contains(.nodesChanged) { reconcileViewsPort() }
         wakeWatchers()
         return failure
     }
@@ -61,6 +62,7 @@ extension AdministrationService: StateFollower {
         member.ownership.applied(through: now.index)
         activateLonePendingCopies()
         core.withLock { $0.orchestrator }?.requestRound()
+        reconcileViewsPort()
         wakeWatchers()
     }
 

@@ -78,7 +78,7 @@ package final class AdministrationService: Sendable {
         /// Nodes to which this node is sending its epoch for adoption.
         var bringing: Set<NodeNumber> = []
         /// The address at which this node listens.
-        var address: (host: String, ports: NodePorts)?
+        var address: Address?
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
         /// Called after every change of the state; nil if nothing of the node depends on it.
@@ -230,10 +230,11 @@ package final class AdministrationService: Sendable {
     ///
     /// - Throws: `ClusterError` if a lone node cannot store its address.
     package func start(host: String, ports: NodePorts) async throws(ClusterError) {
-        core.withLock { $0.address = (host, ports) }
+        core.withLock { $0.address = Address(host: host, ports: ports) }
         await onControl { self.connect() }
         if isAlone {
             try await announceAddress()
+            try await announceViewsPort()
         } else {
             // Other nodes may be down, so announce the address in the background, with retries.
             executor.spawn {
@@ -241,6 +242,7 @@ package final class AdministrationService: Sendable {
                 // The first announcement compares the address with the state at the start, which
                 // may lack the previous run's address. Compare it with the current state as well.
                 if !self.isKnownAsItIs { await self.announceUntilKnown() }
+                self.reconcileViewsPort()
             }
             executor.spawn { await self.announceUntilKnown() }
         }

@@ -66,12 +66,16 @@ struct CommandDice {
         }
     }
 
-    /// One command in six, if there are design documents.
+    /// One command in six, if there are design documents; some set a port for views.
     private mutating func designCommand(for state: ClusterState) -> ClusterCommand? {
         guard var dice = designs else { return nil }
         defer { designs = dice }
         func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
         guard below(6) == 0, !state.buckets.isEmpty else { return nil }
+        if below(6) == 0 {
+            let port = [0, 8_092, UInt16(below(65_536))][below(3)]
+            return .setViewsPort(.init(number: n(1 + below(8)), port: port))
+        }
         let bucket = state.buckets[below(state.buckets.count)]
         let uuid = below(10) == 0 ? "gone" : bucket.settings.uuid
         let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][below(5)]

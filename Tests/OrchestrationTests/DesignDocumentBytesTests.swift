@@ -2,7 +2,8 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The bytes of design documents in logs and states, as the first release with them wrote them.
+/// The bytes of design documents and view ports in logs and states, as the first release with them
+/// wrote them.
 @Suite struct DesignDocumentBytesTests {
     private static let head = "02 01 0000000000000001 01"
     private static let place = "06 622d75756964 01 78"
@@ -32,6 +33,8 @@ import Vocabulary
                 .deleteDesignDocument(.init(bucket: "b-uuid", name: "x")),
                 "\(Self.head) 25 \(Self.place)"
             ),
+            (.setViewsPort(.init(number: n(3), port: 8_092)), "\(Self.head) 16 03 1f9c"),
+            (.setViewsPort(.init(number: n(300), port: 0)), "\(Self.head) 16 ac02 0000"),
         ]
         for (command, hex) in recordings {
             let envelope = envelope(command)
@@ -51,7 +54,7 @@ import Vocabulary
         8a
         """
 
-    /// The same at level 3, with documents `dev_x` and `x`: schema 8.
+    /// The same at level 3, with documents `dev_x` and `x`, and port 8092 for views: schema 8.
     private static let schemaEight =
         """
         444956414e434c550008080102000000000000000702636300010d41646d696e6973747261746f72
@@ -69,6 +72,7 @@ import Vocabulary
             let body = Array(text.utf8)
             world.apply(.putDesignDocument(.init(bucket: "b-uuid", name: name, body: body)))
         }
+        world.apply(.setViewsPort(.init(number: n(1), port: 8_092)))
         return world
     }
 

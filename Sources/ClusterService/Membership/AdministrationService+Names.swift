@@ -9,13 +9,22 @@ internal import Vocabulary
 /// the wrong node. So either all nodes of a cluster have loopback addresses, on one machine, or
 /// none.
 extension AdministrationService {
+    /// The address at which this node listens, and what is under way to announce it.
+    struct Address {
+        let host: String
+        let ports: NodePorts
+        /// Whether a task announces the port for views.
+        var isAnnouncingViews = false
+    }
+
     // MARK: This node's own name
 
     /// Announces this node's current address to the cluster.
     ///
     /// - Throws: `ClusterError` if the cluster does not agree on the address.
     func announceAddress() async throws(ClusterError) {
-        guard let (host, ports) = core.withLock({ $0.address }) else { return }
+        guard let own = core.withLock({ $0.address }) else { return }
+        let (host, ports) = (own.host, own.ports)
         let member = member
         guard let known = state.node(number: member.node) else {
             var node = NewNode(
@@ -49,7 +58,7 @@ extension AdministrationService {
     }
 
     /// Keeps the name by which the cluster knows this node if the listening address is less
-    /// specific.
+    /// specific; and its port for views, which has a command of its own.
     private func address(
         _ host: String,
         _ ports: NodePorts,
@@ -58,16 +67,18 @@ extension AdministrationService {
         let isNamed = !known.isLoopback && known.host.contains { $0.isLetter && !$0.isHexDigit }
         let isKept =
             Self.isAnywhere(host) || isNamed || isHidden(host, known) || host == known.host
+        var ports = ports
+        ports.views = known.ports.views
         return NodeAddress(number: known.number, host: isKept ? known.host : host, ports: ports)
     }
 
     /// This node's address, and whether the applied state has it; nil if the state has no other
     /// nodes.
     private var currentAddress: (address: NodeAddress, isKnown: Bool)? {
-        guard let (host, ports) = core.withLock({ $0.address }),
+        guard let own = core.withLock({ $0.address }),
             let known = state.node(number: thisNode), state.members.count > 1
         else { return nil }
-        let address = address(host, ports, instead: known)
+        let address = address(own.host, own.ports, instead: known)
         return (address, known.host == address.host && known.ports == address.ports)
     }
 

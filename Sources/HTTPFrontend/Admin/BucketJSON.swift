@@ -33,7 +33,10 @@ struct BucketJSON {
             ("streamingUri", .string(ConfigurationJSON.streamingURI(settings))),
             ("numVBuckets", .number(settings.vBuckets)),
             ("bucketCapabilitiesVer", ""),
-            ("bucketCapabilities", ConfigurationJSON.capabilities),
+            (
+                "bucketCapabilities",
+                ConfigurationJSON.capabilities(of: bucket, servers: servers)
+            ),
             ("authType", "sasl"),
             ("passwordless", .bool(settings.passwordless)),
             ("controllers", controllers),
@@ -72,6 +75,7 @@ struct BucketJSON {
             let map = ConfigurationJSON.serverMap(bucket, servers, host: call.naming)
             members.append(("vBucketServerMap", map))
         }
+        members += ConfigurationJSON.designDocuments(of: bucket, servers: servers)
         if let numbers { members.append(("basicStats", basicStats(numbers))) }
         return .object(members)
     }

@@ -49,6 +49,13 @@ struct NodeJSON {
             ("addressFamilyOnly", false),
             ("externalListeners", []),
         ]
+        if node.membership == .active {
+            members += ConfigurationJSON.viewsAddress(
+                of: node,
+                bucket: bucket?.settings,
+                host: call.naming
+            )
+        }
         if let alternate = node.alternate {
             members.append(("alternateAddresses", alternate.json))
         }

@@ -25,9 +25,13 @@ extension Routes {
                 .bucket("views!read"),
                 needsCluster: true
             ) { call in
-                guard let bucket = call.bucket?.settings.name,
-                    let documents = await plane.designDocuments(ofBucket: bucket)
-                else { return .notFound }
+                guard let bucket = call.bucket?.settings.name else { return .notFound }
+                guard call.state.activeNodes.contains(where: { $0.ports.views != 0 }) else {
+                    return .json(["error": "no_ddocs_service"], status: 400)
+                }
+                guard let documents = await plane.designDocuments(ofBucket: bucket) else {
+                    return .notFound
+                }
                 return .json(["rows": .array(documents.map { row($0, bucket) })])
             },
             controller("compactView") { call in

@@ -23,7 +23,7 @@ package enum HostNaming: Hashable, Sendable {
 ///   index.
 /// - Every row of the map has 1 + `numReplicas` columns, -1 if there is no copy.
 package enum ConfigurationJSON {
-    /// Only implemented capabilities: clients enable features by these.
+    /// Only implemented capabilities: clients enable features by these. Views have one more.
     package static let bucketCapabilities = [
         "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
         "preserve_expiry", "durableWrite",
@@ -53,6 +53,7 @@ package enum ConfigurationJSON {
     ) -> [UInt8] {
         let settings = bucket.settings
         let servers = state.servers(of: bucket)
+        let legacy = servers.map { node($0, of: settings, host: host) }
         let members: [(String, JSONText)] =
             [
                 ("rev", .number(bucket.rev)),
@@ -65,8 +66,10 @@ package enum ConfigurationJSON {
                 ("streamingUri", .string(streamingURI(settings))),
                 ("numVBuckets", .number(settings.vBuckets)),
                 ("bucketCapabilitiesVer", ""),
-                ("bucketCapabilities", capabilities),
-                ("nodes", .array(servers.map { node($0, host: host) })),
+                ("bucketCapabilities", capabilities(of: bucket, servers: servers)),
+            ] + designDocuments(of: bucket, servers: servers)
+            + [
+                ("nodes", .array(legacy)),
                 ("nodesExt", nodesExt(state, servers: servers, on: thisNode)),
                 ("vBucketServerMap", serverMap(bucket, servers, host: host)),
             ] + cluster(state)
@@ -102,7 +105,8 @@ package enum ConfigurationJSON {
                 if !node.isLoopback { members.append(("hostname", .string(node.host))) }
                 if state.groups.count > 1 { members.append(("serverGroup", .string(node.group))) }
                 if let alternate = node.alternate {
-                    members.append(("alternateAddresses", alternate.json(ports: own)))
+                    let json = alternate.json(ports: own, hasViews: node.ports.views != 0)
+                    members.append(("alternateAddresses", json))
                 }
                 members.append(("nodeUUID", .string(node.uuid)))
                 return .object(members)
@@ -147,8 +151,6 @@ package enum ConfigurationJSON {
         "/pools/default/bucketsStreaming/\(path(settings.name))?bucket_uuid=\(settings.uuid)"
     }
 
-    package static var capabilities: JSONText { .array(bucketCapabilities.map(JSONText.string)) }
-
     /// A bucket's name as a path segment: of the allowed characters, only `%` needs to be escaped.
     package static func path(_ name: String) -> String {
         name.split(separator: "%", omittingEmptySubsequences: false).joined(separator: "%25")
@@ -180,17 +182,24 @@ package enum ConfigurationJSON {
     private static func services(_ ports: NodePorts, withData: Bool) -> JSONText {
         let services: [(String, UInt16)] = [
             ("mgmt", ports.admin), ("kv", withData ? ports.data : 0),
+            ("capi", withData ? ports.views : 0),
             ("mgmtSSL", ports.adminTLS), ("kvSSL", withData ? ports.dataTLS : 0),
         ]
         return .object(services.filter { $0.1 != 0 }.map { ($0.0, .number($0.1)) })
     }
 
     /// The legacy form of a node; gocbcore counts data nodes by it.
-    private static func node(_ node: NodeRecord, host: HostNaming) -> JSONText {
-        [
-            "hostname": .string(name(node, port: node.ports.admin, host)),
-            "ports": ["direct": .number(node.ports.data)],
-        ]
+    private static func node(
+        _ node: NodeRecord,
+        of bucket: BucketSettings,
+        host: HostNaming
+    ) -> JSONText {
+        .object(
+            viewsAddress(of: node, bucket: bucket, host: host) + [
+                ("hostname", .string(name(node, port: node.ports.admin, host))),
+                ("ports", ["direct": .number(node.ports.data)]),
+            ]
+        )
     }
 }
 

@@ -32,6 +32,8 @@ package enum ClusterCommand: Hashable, Sendable {
     case setNode(NodeAddress)
     /// Sets or removes a node's address for clients outside the cluster's network.
     case setAlternate(AlternateChange)
+    /// Sets a node's port for views; from feature level `designDocuments` on.
+    case setViewsPort(ViewsPortChange)
     case setNodeState(NodeStateChange)
     case removeNode(NodeNumber)
     case setGroups(GroupLayout)

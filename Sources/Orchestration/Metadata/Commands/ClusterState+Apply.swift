@@ -47,6 +47,7 @@ extension ClusterState {
         case .addNode(let node): add(node)
         case .setNode(let address): set(address)
         case .setAlternate(let change): set(change)
+        case .setViewsPort(let change): set(change)
         case .setNodeState(let change): set(change)
         case .removeNode(let number): remove(number)
         case .setGroups(let layout): set(layout)

@@ -60,6 +60,7 @@ private enum Kind: UInt8 {
     case removeNode = 19
     case setGroups = 20
     case setAlternate = 21
+    case setViewsPort = 22
     case createBucket = 32
     case changeBucket = 33
     case deleteBucket = 34
@@ -96,6 +97,7 @@ extension ClusterCommand {
         case .addNode: .addNode
         case .setNode: .setNode
         case .setAlternate: .setAlternate
+        case .setViewsPort: .setViewsPort
         case .setNodeState: .setNodeState
         case .removeNode: .removeNode
         case .setGroups: .setGroups
@@ -138,6 +140,7 @@ extension ClusterCommand {
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)
+        case .setViewsPort(let change): change.append(to: writer)
         case .setNodeState(let change): change.append(to: writer)
         case .removeNode(let number): writer.append(node: number)
         case .setGroups(let layout): layout.append(to: writer)
@@ -182,6 +185,7 @@ extension ClusterCommand {
         case .addNode: NewNode(&reader).map { .addNode($0) }
         case .setNode: NodeAddress(&reader).map { .setNode($0) }
         case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }
+        case .setViewsPort: ViewsPortChange(&reader).map { .setViewsPort($0) }
         case .setNodeState: NodeStateChange(&reader).map { .setNodeState($0) }
         case .removeNode: reader.node().map { .removeNode($0) }
         case .setGroups: GroupLayout(&reader).map { .setGroups($0) }

@@ -63,6 +63,7 @@ extension ClusterState {
         writer.append(list: nodes) { $1.append(level: $0.level) }
         if schemaWritten > 7 {
             for bucket in buckets { bucket.appendDesigns(to: writer) }
+            for node in nodes { writer.append(bigEndian: node.ports.views) }
         }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
@@ -143,12 +144,20 @@ extension ClusterState {
         guard schema > 6 else { return state }
         guard state.readLevels(&reader) else { return nil }
         guard schema > 7 else { return state }
-        return state.readDesigns(&reader) ? state : nil
+        return state.readDesigns(&reader) && state.readViewsPorts(&reader) ? state : nil
     }
 
     private mutating func readDesigns(_ reader: inout ByteReader) -> Bool {
         for place in buckets.indices {
             guard buckets[place].readDesigns(&reader) else { return false }
+        }
+        return true
+    }
+
+    private mutating func readViewsPorts(_ reader: inout ByteReader) -> Bool {
+        for place in nodes.indices {
+            guard let port = reader.bigEndian(UInt16.self) else { return false }
+            nodes[place].ports.views = port
         }
         return true
     }

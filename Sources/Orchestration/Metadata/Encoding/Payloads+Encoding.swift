@@ -127,6 +127,20 @@ extension AlternateChange {
     }
 }
 
+extension ViewsPortChange {
+    func append(to writer: ByteWriter) {
+        writer.append(node: number)
+        writer.append(bigEndian: port)
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let number = reader.node(), let port = reader.bigEndian(UInt16.self) else {
+            return nil
+        }
+        self.init(number: number, port: port)
+    }
+}
+
 extension NodeStateChange {
     func append(to writer: ByteWriter) {
         writer.append(node: number)

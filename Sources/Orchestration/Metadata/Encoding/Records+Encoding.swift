@@ -86,6 +86,7 @@ extension RebalanceRetry {
     }
 }
 
+/// Without the port for views: these bytes are older than views.
 extension NodePorts {
     func append(to writer: ByteWriter) {
         for port in [admin, data, adminTLS, dataTLS, peer] { writer.append(bigEndian: port) }

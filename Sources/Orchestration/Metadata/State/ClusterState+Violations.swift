@@ -59,6 +59,9 @@ extension ClusterState {
             if !groups.contains(where: { $0.name == node.group }) {
                 found.append("\(node.number) is in no group")
             }
+            if node.ports.views != 0, featureLevel < .designDocuments {
+                found.append("\(node.number) serves views at level \(featureLevel.number)")
+            }
             let isReturning = node.recovery != .none
             if isReturning, node.membership != .inactiveAdded {
                 found.append("\(node.number) recovers and is \(node.membership)")

@@ -8,6 +8,11 @@ package struct NodePorts: Hashable, Sendable {
     package var dataTLS: UInt16
     /// For the other nodes.
     package var peer: UInt16
+    /// For design documents and view queries.
+    ///
+    /// The agreed state changes it by a command of its own (`setViewsPort`): the entries that add a
+    /// node or set its address have the form of releases without views, and leave it out.
+    package var views: UInt16 = 0
 
     package init(
         admin: UInt16,
@@ -21,6 +26,12 @@ package struct NodePorts: Hashable, Sendable {
         self.adminTLS = adminTLS
         self.dataTLS = dataTLS
         self.peer = peer
+    }
+
+    /// The ports of a node that serves views.
+    package init(admin: UInt16, data: UInt16, peer: UInt16, views: UInt16) {
+        self.init(admin: admin, data: data, peer: peer)
+        self.views = views
     }
 }
 
