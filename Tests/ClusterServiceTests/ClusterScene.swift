@@ -137,6 +137,9 @@ final class SceneMember: Sendable {
 
     func releaseDisk() { life.withLock { $0?.lanes }?.release() }
 
+    /// Has its next start announce this port for views; 0 for none.
+    func setViewsPort(_ port: UInt16) { portsBox.withLock { $0.views = port } }
+
     /// Has its next start listen for other nodes on another port.
     func forgetPeerPort() { portsBox.withLock { $0.peer = 0 } }
 

@@ -61,6 +61,17 @@ import Testing
         }
     }
 
+    @Test func clusterWithoutViewPortsHasNoList() async throws {
+        try await Site.with(designDocuments: MemoryDesignDocuments()) { site in
+            try await site.createBucket("b")
+            let reply = try await site.ask("GET \(Self.path)")
+            #expect(reply.status == 400)
+            #expect(reply.text == "{\"error\":\"no_ddocs_service\"}")
+            let absent = try await site.ask("GET /pools/default/buckets/absent/ddocs")
+            #expect(absent.status == 404)
+        }
+    }
+
     @Test func nodeWithoutViewsHasNoSuchRoutes() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

@@ -37,14 +37,17 @@ struct Site: Sendable {
 
     /// Runs a test with a new site, which is closed even if the test throws.
     ///
+    /// `viewsPort` is the port for views that the node announces, without a listener.
+    ///
     /// - Throws: The test's error.
     static func with(
         provisioned: Bool = true,
         serving: Bool = true,
+        viewsPort: UInt16 = 0,
         views: ViewServer.Services? = nil,
         _ body: (Site) async throws -> Void
     ) async throws {
-        let site = try await Site(serving: serving, views: views)
+        let site = try await Site(serving: serving, viewsPort: viewsPort, views: views)
         do {
             if provisioned, serving {
                 let reply = try await site.ask(
@@ -64,6 +67,7 @@ struct Site: Sendable {
 
     private init(
         serving: Bool,
+        viewsPort: UInt16,
         views: ViewServer.Services?
     ) async throws {
         world = LinuxEnvironment.make(reactors: 1, logLevel: .fault)
@@ -92,7 +96,7 @@ struct Site: Sendable {
             logger: logger
         )
         if serving {
-            let ports = NodePorts(admin: server.port, data: 11_210)
+            let ports = NodePorts(admin: server.port, data: 11_210, peer: 0, views: viewsPort)
             try await service.start(host: "127.0.0.1", ports: ports)
         }
     }

@@ -28,7 +28,7 @@ struct ViewSite: Sendable {
             queries: queries,
             trials: trials
         )
-        try await Site.with(views: services) { site in
+        try await Site.with(viewsPort: 8_092, views: services) { site in
             try await site.createBucket("b")
             var settings = ViewServer.Settings(host: "127.0.0.1", port: 0)
             settings.stallTimeout = stallTimeout

@@ -199,6 +199,7 @@ struct Starter {
             if let line = try readyLine(node.readyFile(in: directory)) {
                 node.ports.kv = line.kv
                 node.ports.admin = line.admin
+                if let views = line.views { node.ports.views = views }
                 return
             }
             if node.process?.isRunning != true {
@@ -223,6 +224,8 @@ struct Starter {
         let event: String
         let kv: Int
         let admin: Int
+        /// Absent in the line of a server of an earlier release.
+        let views: Int?
     }
 
     private func readyLine(_ path: String) throws -> ReadyLine? {

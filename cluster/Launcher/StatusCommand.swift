@@ -27,6 +27,7 @@ struct ClusterStatus: Encodable {
         let uptimeSeconds: Int?
         let kv: Int
         let admin: Int
+        let views: Int
         let data: String
         let log: String
         /// The cluster's state of the node: `active`, `inactiveAdded`, `inactiveFailed`; absent if the
@@ -76,6 +77,7 @@ struct ClusterStatus: Encodable {
                     uptimeSeconds: process?.uptimeSeconds,
                     kv: node.ports.kv,
                     admin: node.ports.admin,
+                    views: node.ports.views,
                     data: node.dataDirectory(in: cluster?.directory ?? ""),
                     log: node.logFile(in: cluster?.directory ?? ""),
                     membership: member?.clusterMembership,
@@ -114,7 +116,8 @@ struct ClusterStatus: Encodable {
             }
             let pid = node.pid.map { String($0) } ?? "-"
             return "node \(node.index)   up \(node.uptimeSeconds ?? 0) s   "
-                + "http://127.0.0.1:\(node.admin)   couchbase://127.0.0.1:\(node.kv)   pid \(pid)"
+                + "http://127.0.0.1:\(node.admin)   couchbase://127.0.0.1:\(node.kv)   "
+                + "views \(node.views)   pid \(pid)"
                 + remark(node)
         }
         lines += (buckets ?? []).map { bucket in

@@ -1,0 +1,119 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Each node's port for views reaches the agreed state, whatever happens to its membership.
+@Suite(.serialized) struct ViewsPortSceneTests {
+    private func start(_ scene: ClusterScene, _ levels: [FeatureLevel]) async throws {
+        for (place, level) in levels.enumerated() {
+            scene.members[place].setViewsPort(UInt16(8_001 + place))
+            try await scene.members[place].start(level: level)
+        }
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
+    }
+
+    private func add(_ number: Int, to scene: ClusterScene) async throws {
+        let outcome = await scene[1].addNode(
+            "127.0.0.1:\(scene.members[number - 1].ports.admin)",
+            login: ("", ""),
+            services: ["kv"]
+        )
+        guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+    }
+
+    private func ports(_ scene: ClusterScene, at number: Int) -> [UInt16] {
+        scene[number].state.nodes.map(\.ports.views)
+    }
+
+    private func restart(_ number: Int, of scene: ClusterScene, views port: UInt16) async throws {
+        scene.members[number - 1].stop()
+        scene.members[number - 1].setViewsPort(port)
+        try await scene.members[number - 1].start()
+    }
+
+    @Test func loneNodeHasAnnouncedItsPortWhenItServes() async throws {
+        let world = World()
+        for port in [8_092, 9_092, 0] as [UInt16] {
+            let service = try world.service(RecordingPlane())
+            service.openBuckets()
+            let ports = NodePorts(admin: 8_091, data: 11_210, peer: 0, views: port)
+            try await service.start(host: "127.0.0.1", ports: ports)
+            #expect(service.state.nodes.map(\.ports) == [ports])
+            service.stop()
+        }
+    }
+
+    @Test func joiningNodeBringsItsPort() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await start(scene, [.current, .current])
+        #expect(ports(scene, at: 1) == [8_001] && ports(scene, at: 2) == [8_002])
+        let before = scene[1].state.rev
+        try await add(2, to: scene)
+        for number in [1, 2] {
+            #expect(await eventually { ports(scene, at: number) == [8_001, 8_002] })
+        }
+        #expect(scene[1].state.rev > before)
+
+        // A node that begins anew, alone, announces it again.
+        #expect(await eventually { scene[1].state.nodes.last?.membership == .inactiveAdded })
+        guard case .done = await scene[1].eject(scene.name(2)) else { throw SceneError("eject") }
+        #expect(
+            await eventually { !scene[2].state.isProvisioned && ports(scene, at: 2) == [8_002] }
+        )
+        #expect(ports(scene, at: 1) == [8_001])
+    }
+
+    @Test func portsAreAnnouncedWhenTheLevelRises() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await start(scene, [FeatureLevel(2), .current])
+        try await add(2, to: scene)
+        #expect(await eventually { scene[2].state.nodes.count == 2 })
+        #expect(ports(scene, at: 1) == [0, 0] && scene[1].state.featureLevel == FeatureLevel(2))
+        try await restart(1, of: scene, views: 8_001)
+        for number in [1, 2] {
+            #expect(await eventually { ports(scene, at: number) == [8_001, 8_002] })
+        }
+        #expect(scene[1].state.featureLevel == .current)
+    }
+
+    @Test func restartedMemberAnnouncesAnotherPortOrNone() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        for (place, member) in scene.members.enumerated() {
+            member.setViewsPort(UInt16(8_001 + place))
+        }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        #expect(await eventually { ports(scene, at: 1) == [8_001, 8_002, 8_003] })
+        try await restart(2, of: scene, views: 9_002)
+        #expect(await eventually { ports(scene, at: 1) == [8_001, 9_002, 8_003] })
+        try await restart(3, of: scene, views: 0)
+        #expect(await eventually { ports(scene, at: 1) == [8_001, 9_002, 0] })
+    }
+
+    /// Without a majority the cluster cannot agree on the port; the new epoch can.
+    @Test func portChangedWithoutAMajorityIsAnnouncedInTheNewEpoch() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        for (place, member) in scene.members.enumerated() {
+            member.setViewsPort(UInt16(8_001 + place))
+        }
+        try await scene.build()
+        #expect(await eventually { ports(scene, at: 1) == [8_001, 8_002, 8_003] })
+        let names = [scene.name(2), scene.name(3)]
+        for number in [2, 3] { scene.members[number - 1].stop() }
+        try await restart(1, of: scene, views: 9_001)
+        #expect(ports(scene, at: 1) == [8_001, 8_002, 8_003])
+        guard case .done = await scene[1].failOver(names, isUnsafe: true) else {
+            throw SceneError("failOver")
+        }
+        #expect(await eventually { ports(scene, at: 1) == [9_001] })
+    }
+}
