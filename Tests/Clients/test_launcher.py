@@ -186,6 +186,8 @@ def test_status_shows_the_running_nodes(checkout):
     assert found["running"] is True
     (node,) = found["nodes"]
     assert node["kv"] == 11210 + checkout.offset and node["admin"] == 8091 + checkout.offset
+    assert node["views"] == 8092 + checkout.offset
+    assert f"views {node['views']}   pid {node['pid']}" in checkout.run("status")
     assert pathlib.Path(f"/proc/{node['pid']}").exists()
     assert [bucket["name"] for bucket in found["buckets"]] == ["one"]
     checkout.run("stop")

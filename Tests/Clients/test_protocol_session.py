@@ -255,7 +255,8 @@ def test_the_global_configuration_has_no_bucket_in_it(node):
     (this,) = [entry for entry in found["nodesExt"] if entry.get("thisNode")]
     assert this["services"]["kv"] == node.kv_port
     assert this["services"]["mgmt"] == node.admin_port
-    for absent in ("n1ql", "fts", "cbas", "eventingAdminPort", "capi", "kvSSL", "mgmtSSL"):
+    assert this["services"]["capi"] == int(node.flag("--views-port"))
+    for absent in ("n1ql", "fts", "cbas", "eventingAdminPort", "capiSSL", "kvSSL", "mgmtSSL"):
         assert absent not in this["services"]
 
 

@@ -148,11 +148,13 @@ def test_a_bucket_has_the_fields_clients_cannot_do_without(node):
     assert isinstance(this["hostname"], str) and isinstance(this["version"], str)
     assert this["services"] == ["kv"] and this["ports"]["direct"] == node.kv_port
     assert len(found["vBucketServerMap"]["vBucketMap"]) == 1024
+    assert found["ddocs"] == {"uri": f"{BUCKETS}/{found['name']}/ddocs"}
+    base = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/(.*)", this["couchApiBase"])
+    assert base[1] == node.flag("--views-port") and base[2] == f"{found['name']}%2B{found['uuid']}"
     # An unsupported feature is not advertised.
-    assert "ddocs" not in found and "couchApiBase" not in this
-    for capability in ("couchapi", "collections", "dcp", "xattr", "rangeScan"):
+    for capability in ("collections", "dcp", "xattr", "rangeScan"):
         assert capability not in found["bucketCapabilities"]
-    assert "durableWrite" in found["bucketCapabilities"]
+    assert {"durableWrite", "couchapi"} <= set(found["bucketCapabilities"])
 
 
 def test_bucket_types_and_policies_are_reported(node):

@@ -174,7 +174,7 @@ class Divan(Server):
     def command(self):
         return [
             os.path.join(BUILD, "divan-server"), "--data", os.path.join(self.directory, "data"),
-            "--kv-port", str(self.port), "--admin-port", str(self.admin),
+            "--kv-port", str(self.port), "--admin-port", str(self.admin), "--views-port", "0",
             "--memcached-port", str(self.plain), "--memcached-bucket", BUCKET,
             "--log-level", "warning",
         ]

@@ -23,7 +23,9 @@ package enum HostNaming: Hashable, Sendable {
 ///   index.
 /// - Every row of the map has 1 + `numReplicas` columns, -1 if there is no copy.
 package enum ConfigurationJSON {
-    /// Only implemented capabilities: clients enable features by these. Views have one more.
+    /// Only implemented capabilities: clients enable features by these.
+    ///
+    /// Buckets with views have one more.
     package static let bucketCapabilities = [
         "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
         "preserve_expiry", "durableWrite",

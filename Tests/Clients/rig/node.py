@@ -66,6 +66,10 @@ class Node:
         self.process = None
         self.ready = None
 
+    def flag(self, name):
+        """The value of a flag that the node was started with."""
+        return self.flags[self.flags.index(name) + 1]
+
     # The process
 
     def command(self):
