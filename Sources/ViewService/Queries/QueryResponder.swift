@@ -55,6 +55,7 @@ package final class QueryResponder: Sendable {
     ///   - request: The query.
     ///   - reply: Called on one lane, in order, any time after this call. The last reply is neither a
     ///     start nor a batch; after `cancel` there may be none.
+    /// - Returns: The answer's steering: credit for batches, and its end.
     package func respond(
         to request: QueryRequest,
         _ reply: @escaping @Sendable (QueryReply) -> Void

@@ -184,8 +184,8 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         enter(.over)
         closeSnapshot()
         index = nil
-        if let last { send(last) }
         done()
+        if let last { send(last) }
     }
 
     /// Ends the answer because the index's file cannot be read.

@@ -1,7 +1,9 @@
 package import Indexing
 package import Vocabulary
 
-/// What a query needs of the service that keeps the indexes. Called from any thread.
+/// What a query needs of the service that keeps the indexes.
+///
+/// - Called from any thread.
 package protocol ServedBuckets: Sendable {
     /// What this node serves of a bucket; nil if the node does not have the bucket.
     func state(ofBucket uuid: String) -> ServedVBuckets?
