@@ -59,9 +59,13 @@ final class QueryWorld: Sendable {
 
     /// The reduce function of the view.
     func reduce(_ source: String) {
-        let reduction =
-            BuiltinReduction(rawValue: source).map { QueryReduction.builtin($0) }
-            ?? .custom(world.scripts.function(source, .reduce, timeoutMilliseconds: 2_000))
+        let reduction: QueryReduction =
+            switch BuiltinReduction(rawValue: source) {
+            case .count: .count
+            case .sum, .stats: .numbers
+            case nil:
+                .custom(world.scripts.function(source, .reduce, timeoutMilliseconds: 2_000))
+            }
         buckets.change { $0.reduction = reduction }
     }
 

@@ -13,7 +13,8 @@ final class GroupScan: QueryScan {
     }
 
     private let input: ScanInput
-    private let reduction: BuiltinReduction
+    /// Whether values are not read.
+    private let countsOnly: Bool
     private let settings: GroupWalk.Settings?
     /// The ranges to read, the next one last.
     private var ranges: [(keyNumber: Int, range: KeyRange)]
@@ -26,9 +27,9 @@ final class GroupScan: QueryScan {
     private let key = ByteWriter()
     private let value = ByteWriter()
 
-    init(_ input: ScanInput, _ reduction: BuiltinReduction) {
+    init(_ input: ScanInput, countsOnly: Bool) {
         self.input = input
-        self.reduction = reduction
+        self.countsOnly = countsOnly
         settings = input.groups
         ranges = input.ranges.reversed()
         left = input.plan.rowsMax ?? .max
@@ -54,28 +55,14 @@ final class GroupScan: QueryScan {
                 return .done
             }
             guard let reduced, reduced.partial.count > 0 else { continue }
-            guard try append(reduced.prefix, reduced.partial, to: &batch) else {
-                return .failed(reduction.valueError)
-            }
+            value.removeAll(keepingAtMost: RowBatch.bytesTarget)
+            reduced.partial.encode(to: value)
+            key.removeAll()
+            try input.appendKey(ofGroup: reduced.prefix, to: key)
+            input.append(keyNumber, key.view, value.view, to: &batch)
             left -= 1
         }
         return .paused
-    }
-
-    /// Appends a partial result; false if it has a value that the reduction does not accept.
-    private func append(
-        _ prefix: [UInt8],
-        _ partial: NumericPartial,
-        to batch: inout RowBatchWriter
-    ) throws(IndexError) -> Bool {
-        value.removeAll(keepingAtMost: RowBatch.bytesTarget)
-        guard partial.appendResult(of: reduction, to: value) else { return false }
-        value.removeAll()
-        partial.encode(to: value)
-        key.removeAll()
-        try input.appendKey(ofGroup: prefix, to: key)
-        input.append(keyNumber, key.view, value.view, to: &batch)
-        return true
     }
 
     /// The next group; nil if it has to be read first, or after the last.
@@ -99,7 +86,7 @@ final class GroupScan: QueryScan {
         prefix: [UInt8]
     ) throws(IndexError) -> (prefix: [UInt8], partial: NumericPartial)? {
         if input.mask == nil {
-            if reduction == .count {
+            if countsOnly {
                 return (prefix, NumericPartial(count: try input.tree.count(range)))
             }
             if input.source.hasPartials {
@@ -131,7 +118,7 @@ final class GroupScan: QueryScan {
         to total: inout NumericPartial
     ) throws(IndexError) {
         turnRows -= 1
-        guard reduction != .count else { return total.merge(NumericPartial(count: 1)) }
+        guard !countsOnly else { return total.merge(NumericPartial(count: 1)) }
         try input.source.withValue(of: entry) { total.add($0) }
     }
 }

@@ -20,7 +20,6 @@ extension QueryResponse {
             // Without credit, the next credit continues.
             if course.credit > 0 { postTurn() }
         case .calls(let calls): reduce(calls, snapshot)
-        case .failed(let reason): finish(.failed(reason))
         case .done:
             sendBatch(of: snapshot)
             finish(.end)

@@ -27,8 +27,6 @@ enum ScanStep {
     case paused
     /// Calls of the reduce function to compute; `supply` must be called with their results.
     case calls([ReduceCall])
-    /// The rows have no reduction; the sentence is for the client.
-    case failed(String)
     /// There are no more rows.
     case done
 }

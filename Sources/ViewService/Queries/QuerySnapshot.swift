@@ -78,7 +78,8 @@ final class QuerySnapshot {
         )
         switch self.reduction {
         case nil: scan = IndexScan(input)
-        case .builtin(let reduction): scan = GroupScan(input, reduction)
+        case .count: scan = GroupScan(input, countsOnly: true)
+        case .numbers: scan = GroupScan(input, countsOnly: false)
         case .custom: scan = CustomScan(input)
         }
     }

@@ -25,8 +25,13 @@ package struct ServedVBuckets: Equatable, Sendable {
     }
 }
 
-/// What reduces the rows of a view.
+/// What reduces the rows of a view on a responder: the kind of the slot.
 package enum QueryReduction: Equatable, Sendable {
-    case builtin(BuiltinReduction)
+    /// `_count`. Partial values are `NumericPartial`, which have the number of rows only.
+    case count
+    /// `_sum` and `_stats`, which have the same partial values: `NumericPartial`. The coordinator
+    /// refuses values that its reduction does not accept.
+    case numbers
+    /// A function of the author. Partial values are its results.
     case custom(ScriptFunction)
 }
