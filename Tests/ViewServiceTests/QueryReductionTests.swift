@@ -9,7 +9,7 @@ import Vocabulary
 
 /// Reductions and groups on one node, compared with a plain evaluation.
 @Suite(.serialized) struct QueryReductionTests {
-    private let world = QueryWorld()
+    private let world = ResponderWorld()
 
     /// A row of the view: the key is an array of small numbers.
     private struct Row {
@@ -99,7 +99,7 @@ import Vocabulary
             for query in Self.queries {
                 for (group, level) in Self.levels {
                     let text = [query.0, group].filter { !$0.isEmpty }.joined(separator: "&")
-                    let replies = try world.ask(text, QueryWorld.Ask(vBuckets: query.1))
+                    let replies = try world.ask(text, ResponderWorld.Ask(vBuckets: query.1))
                     #expect(
                         replies.groups(reduction)
                             == Self.expected(query, level: level) { Self.result(reduction, $0) },
@@ -195,7 +195,7 @@ import Vocabulary
         for query in Self.queries {
             for (group, level) in Self.levels {
                 let text = [query.0, group].filter { !$0.isEmpty }.joined(separator: "&")
-                let replies = try world.ask(text, QueryWorld.Ask(vBuckets: query.1))
+                let replies = try world.ask(text, ResponderWorld.Ask(vBuckets: query.1))
                 #expect(
                     replies.groups() == Self.expected(query, level: level, Self.orderOf),
                     "\(text)"

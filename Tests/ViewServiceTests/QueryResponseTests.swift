@@ -9,7 +9,7 @@ import Vocabulary
 
 /// Queries of rows on one node, with a real index file.
 @Suite(.serialized) struct QueryResponseTests {
-    private let world = QueryWorld()
+    private let world = ResponderWorld()
 
     /// Eight rows with keys 0, 0, 1, 1, ...
     private func putPairs() {
@@ -98,7 +98,7 @@ import Vocabulary
         try makeIndex()
         let wanted = [VBucketID(1), VBucketID(3)]
         let count = wanted.reduce(0) { $0 + world.world.changes.documents(of: $1) }
-        let replies = try world.ask("", QueryWorld.Ask(vBuckets: wanted))
+        let replies = try world.ask("", ResponderWorld.Ask(vBuckets: wanted))
         #expect(replies.start == QueryStart(indexRows: UInt64(count)))
         let vBuckets = replies.batches.flatMap { batch in
             (0..<batch.count).map { batch.withRow($0) { $0.vBucket } }
@@ -118,7 +118,7 @@ import Vocabulary
     @Test func batchWithoutCreditIsNotSent() throws {
         defer { world.stop() }
         _ = try putManyBatches()
-        let replies = try world.begin("", QueryWorld.Ask(addsCredit: false))
+        let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
         for count in RowMerge.creditMax..<RowMerge.creditMax + 3 {
             try world.world.waitUntil("\(count) batches are sent") {
                 replies.batches.count == count
@@ -138,7 +138,7 @@ import Vocabulary
         defer { world.stop() }
         _ = try putManyBatches()
         let holders = try (0..<IndexSettings().readersMax).map { _ in
-            try world.begin("", QueryWorld.Ask(addsCredit: false))
+            try world.begin("", ResponderWorld.Ask(addsCredit: false))
         }
         try world.world.waitUntil("all readers are in use") {
             holders.allSatisfy { $0.batches.count == RowMerge.creditMax }
@@ -160,7 +160,7 @@ import Vocabulary
         let index = try putManyBatches()
         var readers: [IndexReader] = []
         while let reader = try index.file.acquireReader() { readers.append(reader) }
-        let replies = try world.ask("", QueryWorld.Ask(startMilliseconds: 50))
+        let replies = try world.ask("", ResponderWorld.Ask(startMilliseconds: 50))
         #expect(
             replies.all == [
                 .failed("Too many queries read the index at a time. Retry the query later.")
@@ -172,7 +172,7 @@ import Vocabulary
     @Test func stoppedResponderEndsItsQueries() throws {
         defer { world.stop() }
         _ = try putManyBatches()
-        let replies = try world.begin("", QueryWorld.Ask(addsCredit: false))
+        let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
         try world.world.waitUntil("the query waits") {
             replies.batches.count == RowMerge.creditMax
         }
@@ -186,7 +186,7 @@ import Vocabulary
     @Test func closedIndexEndsItsQueries() throws {
         defer { world.stop() }
         let index = try putManyBatches()
-        let replies = try world.begin("", QueryWorld.Ask(addsCredit: false))
+        let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
         try world.world.waitUntil("the query waits") {
             replies.batches.count == RowMerge.creditMax
         }

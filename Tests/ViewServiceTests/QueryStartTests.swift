@@ -10,7 +10,7 @@ import Vocabulary
 
 /// What a responder does before the first row.
 @Suite(.serialized) struct QueryStartTests {
-    private let world = QueryWorld()
+    private let world = ResponderWorld()
     private let source = "function (doc, meta) { emit(doc.n, null); }"
 
     private func put(_ numbers: Range<Int>) {
@@ -40,7 +40,7 @@ import Vocabulary
     @Test func otherCollationIsRefusedByName() throws {
         defer { world.stop() }
         _ = try makeIndex()
-        let replies = try world.ask("", QueryWorld.Ask(collation: "1.2/3.4"))
+        let replies = try world.ask("", ResponderWorld.Ask(collation: "1.2/3.4"))
         guard case .failed(let reason)? = replies.all.first else {
             Issue.record("the query was not refused")
             return
@@ -82,7 +82,7 @@ import Vocabulary
         defer { world.stop() }
         put(0..<5)
         _ = try makeIndex()
-        let replies = try world.begin("", QueryWorld.Ask(mapRevision: 7))
+        let replies = try world.begin("", ResponderWorld.Ask(mapRevision: 7))
         try world.awaitLane()
         #expect(replies.all.isEmpty)
         world.buckets.change {
@@ -96,7 +96,7 @@ import Vocabulary
     @Test func queryOfAMapThatDoesNotArriveHasMoved() throws {
         defer { world.stop() }
         _ = try makeIndex()
-        #expect(try world.ask("", QueryWorld.Ask(mapRevision: 7)).all == [.moved(1)])
+        #expect(try world.ask("", ResponderWorld.Ask(mapRevision: 7)).all == [.moved(1)])
     }
 
     @Test func vBucketThatIsNotServedHasMoved() throws {
@@ -106,7 +106,7 @@ import Vocabulary
             $0.served = ServedVBuckets(revision: 9, vBuckets: [VBucketID(0), VBucketID(1)])
         }
         #expect(try world.ask("").all == [.moved(9)])
-        let some = try world.ask("", QueryWorld.Ask(vBuckets: [VBucketID(0)]))
+        let some = try world.ask("", ResponderWorld.Ask(vBuckets: [VBucketID(0)]))
         #expect(some.last == .end)
     }
 
@@ -128,7 +128,7 @@ import Vocabulary
         defer { world.stop() }
         put(0..<20)
         _ = try makeIndex(of: [VBucketID(0), VBucketID(1)])
-        let replies = try world.ask("stale=false", QueryWorld.Ask(startMilliseconds: 100))
+        let replies = try world.ask("stale=false", ResponderWorld.Ask(startMilliseconds: 100))
         guard case .failed(let reason)? = replies.all.first else {
             Issue.record("the query was not refused")
             return

@@ -11,7 +11,7 @@ import Vocabulary
 import Wire
 
 /// A responder on one real index, and what a test asks it.
-final class QueryWorld: Sendable {
+final class ResponderWorld: Sendable {
     /// What a test selects beside the parameters of a query.
     struct Ask {
         var vBuckets = MemoryChanges.vBuckets
