@@ -1,8 +1,10 @@
 import Bytes
+import ClusterService
 import Foundation
 import HTTPFrontend
 import LinuxPlatform
 import Logging
+import Seams
 import Server
 import Testing
 import Vocabulary
