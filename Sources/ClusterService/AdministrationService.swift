@@ -81,8 +81,6 @@ package final class AdministrationService: Sendable {
         var address: Address?
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
-        /// Called after every change of the state; nil if nothing of the node depends on it.
-        var stateObserver: (@Sendable () -> Void)?
     }
 
     package let settings: Settings
@@ -159,10 +157,10 @@ package final class AdministrationService: Sendable {
     /// observer is called once for each entry of the log, so it has to be cheap; it replaces the one
     /// before.
     package func observeState(_ observer: @escaping @Sendable () -> Void) {
-        core.withLock { $0.stateObserver = observer }
+        core.withLock { $0.watch.stateObserver = observer }
     }
 
-    func notifyStateObserver() { core.withLock { $0.stateObserver }?() }
+    func notifyStateObserver() { core.withLock { $0.watch.stateObserver }?() }
 
     /// The revision of the state, without a copy of it; nil before provisioning.
     package var stateAge: ClusterState.Age? {

@@ -8,6 +8,9 @@ internal import Seams
 /// reads the current state, so nothing accumulates for it.
 struct ChangeWatch {
     private(set) var changes: UInt64 = 0
+    /// Called after every change of the state, also of those that no client sees; nil if nothing of
+    /// the node depends on it.
+    var stateObserver: (@Sendable () -> Void)?
     private var waiters: [UInt64: UnsafeContinuation<Void, Never>] = [:]
     private var nextWaiter: UInt64 = 0
 

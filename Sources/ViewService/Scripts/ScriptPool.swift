@@ -40,8 +40,6 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     let lane: any Lane
     private let memoryMegabytes: Int
     private let json = JSONValidator()
-    /// By number, until the function is forgotten: why its source is not a function.
-    private var complaints: [UInt32: (line: UInt32, text: String)] = [:]
     private var schedule: ScriptSchedule
     private var jobs: [UInt64: Job] = [:]
     private var sent: [UInt32: Sent] = [:]
@@ -101,10 +99,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     /// Frees a function in all processes.
     package func forget(_ function: ScriptFunction) {
-        lane.post {
-            self.complaints[function.number] = nil
-            for process in self.processes.values { process.forget(function) }
-        }
+        lane.post { for process in self.processes.values { process.forget(function) } }
     }
 
     /// Kills all processes; each item of a work that is not answered yet, or is submitted later, fails.
@@ -230,7 +225,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             handle(.ready(id))
         case .defined: break
         case .refused(let function, let complaint):
-            complaints[function] = (complaint.line, complaint.text.text)
+            processes[id]?.note(complaint, about: function)
         default: accept(reply, frame.batch, id)
         }
     }
@@ -254,7 +249,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .problems(_, var problems):
             while let problem = problems.next() {
                 let complaint =
-                    problem.reason == .undefined ? complaints[frame.work.function.number] : nil
+                    problem.reason == .undefined
+                    ? processes[id]?.complaints[frame.work.function.number] : nil
                 let failure = ScriptResults.Failure(
                     item: first + Int(problem.item),
                     kind: problem.reason == .timedOut ? .timedOut : .problem(problem.reason),

@@ -12,6 +12,8 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
     private let environment: Environment
     private var child: (any ChildProcess)?
     private var defined: Set<UInt32> = []
+    /// Why the sources of some of these are not functions.
+    private(set) var complaints: [UInt32: (line: UInt32, text: String)] = [:]
     /// Frames that the channel had no room for.
     private var waiting: [[UInt8]] = []
     private let output = ByteWriter()
@@ -53,8 +55,15 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
         transmit()
     }
 
+    func note(_ complaint: ScriptComplaint, about function: UInt32) {
+        // A process is not trusted: it may complain of functions that it does not have.
+        guard defined.contains(function) else { return }
+        complaints[function] = (complaint.line, complaint.text.text)
+    }
+
     func forget(_ function: ScriptFunction) {
         guard defined.remove(function.number) != nil else { return }
+        complaints[function.number] = nil
         output.removeAll()
         ScriptRequest.appendForget(function: function.number, batch: 0, to: output)
         transmit()
