@@ -31,7 +31,7 @@ package final class NodeViews: Sendable {
         follower = ViewFollower(cluster, opening)
         documents = IncludedDocumentReader(cluster)
         let respond: QueryLinks.Respond = { [opening] request, reply in
-            if let indexes = opening.opened { return indexes.respond(to: request, reply) }
+            if let service = opening.service { return service.respond(to: request, reply) }
             // This node follows an older state than the one that asks, or stops.
             reply(.moved(0))
             return EndedQuery()
@@ -77,7 +77,7 @@ package final class NodeViews: Sendable {
     // MARK: Queries
 
     /// The index service; nil while the node has no views, and once it stops.
-    package var indexes: IndexService? { opening.opened?.service }
+    package var indexes: IndexService? { opening.service }
 
     /// Why views do not work on this node, as a sentence for an operator; nil if they do.
     package var obstacle: String? {

@@ -16,7 +16,7 @@ struct ViewSourceCheck: ScriptCheck {
     func flaw(in source: String, of kind: ScriptKind) async -> ScriptFlaw? {
         // Without the program the check would only wait.
         guard children.obstacle(to: ScriptPool.programName) == nil,
-            let scripts = opening.open()?.service.scripts
+            let scripts = opening.open()?.scripts
         else { return nil }
         let flaw = await scripts.flaw(in: source, kind == .map ? .map : .reduce)
         return flaw.map { ScriptFlaw(line: Int($0.line), message: $0.text) }

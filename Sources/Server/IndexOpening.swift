@@ -1,0 +1,78 @@
+internal import Bytes
+internal import DataService
+internal import Persistence
+internal import Seams
+internal import ViewService
+
+/// Opens the index service of a node when the node gets its first view: its lanes and its directory
+/// would be of no use before.
+final class IndexOpening: Sendable {
+    private struct State {
+        var service: IndexService?
+        /// Why the last attempt failed.
+        var failure: String?
+        var isStopped = false
+    }
+
+    /// The directory of the indexes in a data directory.
+    private static let name = "indexes"
+
+    private let directory: String
+    private let environment: Environment
+    private let changes: any DocumentChanges
+    private let state = Guarded(State())
+
+    /// A service that is not open yet; `directory` is the node's data directory.
+    init(in directory: String, _ environment: Environment, _ data: DocumentService) {
+        self.directory = directory
+        self.environment = environment
+        changes = ViewFeeds(data)
+    }
+
+    /// The service, if it is open.
+    var service: IndexService? { state.withLock { $0.service } }
+
+    /// Why the service could not be opened, as a sentence; nil if it could, or need not.
+    var failure: String? { state.withLock { $0.failure } }
+
+    /// Whether an earlier run may have left index files.
+    var hasFiles: Bool {
+        let path = "\(directory)/\(IndexOpening.name)"
+        return !((try? environment.disk.list(path)) ?? []).isEmpty
+    }
+
+    /// The service, opened if it is not; nil once the node stops, or if it cannot be opened.
+    func open() -> IndexService? {
+        state.withLock { state in
+            if state.isStopped || state.service != nil { return state.service }
+            do throws(StorageError) {
+                state.service = try IndexService(
+                    IndexService.Settings(
+                        directory: directory,
+                        processors: environment.lanes.reactorCount
+                    ),
+                    environment: environment,
+                    changes: changes
+                )
+                state.failure = nil
+            } catch {
+                let failure = "Views do not work on this node: \(error.description)"
+                if state.failure != failure { environment.trace.error("views", failure) }
+                state.failure = failure
+            }
+            return state.service
+        }
+    }
+
+    /// Ends queries, indexes and script processes; idempotent.
+    func stop() async {
+        let service = state.withLock { state in
+            defer { state.service = nil }
+            state.isStopped = true
+            return state.service
+        }
+        guard let service else { return }
+        await withUnsafeContinuation { waiter in service.stop { waiter.resume() } }
+        service.stopLanes()
+    }
+}
