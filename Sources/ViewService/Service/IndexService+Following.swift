@@ -18,6 +18,7 @@ extension IndexService {
         guard let unused else { return }
         for function in unused { scripts.forget(function) }
         waits.check()
+        responder.bucketsChanged()
     }
 
     /// - Returns: The reduce functions that are not needed any more.

@@ -39,15 +39,22 @@ package final class IndexService: Sendable {
         let scripts: any Lane
         /// Where waits end.
         let waits: any Lane
+        /// Where queries read.
+        let queries: [any Lane]
+
+        /// Threads that read indexes: more would take processors from clients that read documents.
+        private static let queriesMax = 4
 
         init(_ factory: any LaneFactory) {
             files = factory.makeLane("index-files", isPatient: true)
             checkpoints = factory.makeLane("index-sync", isPatient: true)
             scripts = factory.makeLane("scripts", isPatient: true)
             waits = factory.makeLane("index-waits")
+            let count = min(max(factory.reactorCount, 1), Lanes.queriesMax)
+            queries = (0..<count).map { _ in factory.makeLane("index-reads") }
         }
 
-        var all: [any Lane] { [files, checkpoints, scripts, waits] }
+        var all: [any Lane] { [files, checkpoints, scripts, waits] + queries }
     }
 
     /// What queries need of the followed buckets.
@@ -73,7 +80,8 @@ package final class IndexService: Sendable {
     let lanes: Lanes
     let keeper: IndexKeeper
     let waits: IndexWaits
-    let followed = Guarded(Followed())
+    let responder: QueryResponder
+    let followed: Guarded<Followed>
     let newest = Guarded(Newest())
 
     /// A service without buckets.
@@ -97,8 +105,11 @@ package final class IndexService: Sendable {
         let lanes = Lanes(environment.lanes)
         self.lanes = lanes
         scripts = ScriptPool(environment, lane: lanes.scripts, limits: settings.scripts)
+        let followed = Guarded(Followed())
+        self.followed = followed
         let waits = IndexWaits(lanes.waits)
         self.waits = waits
+        let opening = OpeningHook()
         let surroundings = RunningIndex.Surroundings(
             environment: environment,
             changes: changes,
@@ -106,9 +117,22 @@ package final class IndexService: Sendable {
             checkpoints: lanes.checkpoints,
             collations: Collations(),
             files: settings.files,
-            opened: { waits.check() }
+            opened: {
+                waits.check()
+                opening.responder?.bucketsChanged()
+            }
         )
         keeper = IndexKeeper(root, settings, lane: lanes.files, surroundings)
+        responder = QueryResponder(
+            QueryResponder.Surroundings(
+                environment: environment,
+                changes: changes,
+                scripts: scripts,
+                buckets: FollowedBuckets(followed: followed, keeper: keeper)
+            ),
+            lanes: lanes.queries
+        )
+        opening.responder = responder
     }
 
     // MARK: Life
@@ -119,6 +143,7 @@ package final class IndexService: Sendable {
     package func stop(done: @escaping @Sendable () -> Void) {
         newest.withLock { $0.isStopped = true }
         waits.stop()
+        responder.stop()
         keeper.stop { [scripts] in scripts.stop(done) }
     }
 

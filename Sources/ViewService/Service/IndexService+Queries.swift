@@ -1,0 +1,69 @@
+internal import Bytes
+package import Indexing
+internal import Vocabulary
+
+/// Answers to queries, from the indexes of the followed buckets.
+extension IndexService {
+    /// Answers a query of another node or of this one.
+    ///
+    /// - Parameters:
+    ///   - request: The query.
+    ///   - reply: Called on one lane, in order, any time after this call.
+    /// - Returns: The answer's steering: credit for batches, and its end.
+    package func respond(
+        to request: QueryRequest,
+        _ reply: @escaping @Sendable (QueryReply) -> Void
+    ) -> any QueryCall {
+        responder.respond(to: request, reply)
+    }
+}
+
+/// The responder that waits for indexes to be opened, which exist before it.
+final class OpeningHook: Sendable {
+    private struct State {
+        weak var responder: QueryResponder?
+    }
+
+    private let state = Guarded(State())
+
+    var responder: QueryResponder? {
+        get { state.withLock { $0.responder } }
+        set { state.withLock { $0.responder = newValue } }
+    }
+}
+
+/// What queries need of the service, without the service.
+struct FollowedBuckets: ServedBuckets {
+    let followed: Guarded<IndexService.Followed>
+    let keeper: IndexKeeper
+
+    func state(ofBucket uuid: String) -> ServedVBuckets? {
+        followed.withLock { $0.buckets[uuid]?.bucket }.map { bucket in
+            ServedVBuckets(revision: bucket.mapRevision, vBuckets: bucket.served)
+        }
+    }
+
+    func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
+        keeper[IndexName(bucket: uuid, signature: signature)]?.index
+    }
+
+    func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
+        if slot == FollowedBuckets.count { return .count }
+        if slot == FollowedBuckets.numbers { return .numbers }
+        return followed.withLock { followed in
+            guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
+            return followed.reduceFunctions[slot].map { .custom($0) }
+        }
+    }
+
+    // MARK: Slots of built-in reductions
+
+    private static let count = slot(.count)
+    private static let numbers = slot(.sum)
+
+    private static func slot(_ reduce: ViewDefinition.Reduce) -> IndexSignature? {
+        IndexSigning.slotSignature(
+            of: ViewDefinition(designDocument: "", view: "", map: "", reduce: reduce)
+        )
+    }
+}
