@@ -79,6 +79,12 @@ package final class NodeViews: Sendable {
     /// The index service; nil while the node has no views, and once it stops.
     package var indexes: IndexService? { opening.service }
 
+    /// The script processes, made if there are none; nil once the node stops, or if they cannot run.
+    package func openScripts() -> ScriptPool? {
+        guard environment.children.obstacle(to: ScriptPool.programName) == nil else { return nil }
+        return opening.open()?.scripts
+    }
+
     /// Why views do not work on this node, as a sentence for an operator; nil if they do.
     package var obstacle: String? {
         if let error = environment.children.obstacle(to: ScriptPool.programName) {

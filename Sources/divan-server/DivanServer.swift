@@ -50,14 +50,23 @@ struct DivanServer: AsyncParsableCommand {
         )
         let addresses = try node.serve()
         let logger = FrameworkLog.logger(world.environment.trace)
+        let services = viewServices(of: node)
         let admin = try await AdminServer.start(
             service: node.cluster,
-            designDocuments: node.views.map { _ in ClusterDesignDocuments(node.cluster) },
+            views: services,
             host: options.bind,
             port: node.adminPort,
             logger: logger
         )
-        let views = try await startViews(of: node, beside: admin, logger)
+        var views: ViewServer?
+        if let services, let port = node.viewsPort {
+            views = try await ViewServer.start(
+                beside: admin,
+                services,
+                ViewServer.Settings(host: options.bind, port: port),
+                logger: logger
+            )
+        }
         try await node.announce(addresses, adminPort: admin.port, viewsPort: views?.port)
         let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
         Ready.write(addresses, ports, startedNanoseconds: started)
@@ -72,16 +81,9 @@ struct DivanServer: AsyncParsableCommand {
         await node.stop()
     }
 
-    /// Serves the port for views.
-    ///
-    /// - Throws: `HTTPListenerError` if the port cannot be claimed.
-    /// - Returns: Nil for a node without views.
-    private func startViews(
-        of node: Node,
-        beside admin: AdminServer,
-        _ logger: Logger
-    ) async throws -> ViewServer? {
-        guard let views = node.views, let port = node.viewsPort else { return nil }
+    /// What the ports for views and administration need of the node's views; nil if it has none.
+    private func viewServices(of node: Node) -> ViewServer.Services? {
+        guard let views = node.views else { return nil }
         let queries = IndexQueries(
             node.cluster,
             IndexQueries.Node(
@@ -90,14 +92,10 @@ struct DivanServer: AsyncParsableCommand {
                 obstacle: { views.obstacle }
             )
         )
-        return try await ViewServer.start(
-            beside: admin,
-            ViewServer.Services(
-                designDocuments: ClusterDesignDocuments(node.cluster),
-                queries: queries
-            ),
-            ViewServer.Settings(host: options.bind, port: port),
-            logger: logger
+        return ViewServer.Services(
+            designDocuments: ClusterDesignDocuments(node.cluster),
+            queries: queries,
+            trials: PoolMapTrials(service: node.cluster, scripts: { views.openScripts() })
         )
     }
 }

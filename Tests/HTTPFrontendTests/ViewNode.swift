@@ -75,27 +75,31 @@ struct ViewNode: Sendable {
         let addresses = try node.serve()
         var logger = Logger(label: "test")
         logger.logLevel = .critical
+        let services = ViewServer.Services(
+            designDocuments: ClusterDesignDocuments(node.cluster),
+            queries: IndexQueries(
+                node.cluster,
+                IndexQueries.Node(
+                    indexes: { node.views?.indexes },
+                    surroundings: { node.views?.surroundings },
+                    obstacle: { node.views?.obstacle }
+                )
+            ),
+            trials: PoolMapTrials(
+                service: node.cluster,
+                scripts: { node.views?.openScripts() }
+            )
+        )
         admin = try await AdminServer.start(
             service: node.cluster,
-            designDocuments: ClusterDesignDocuments(node.cluster),
+            views: services,
             host: "127.0.0.1",
             port: node.adminPort,
             logger: logger
         )
-        let queries = IndexQueries(
-            node.cluster,
-            IndexQueries.Node(
-                indexes: { node.views?.indexes },
-                surroundings: { node.views?.surroundings },
-                obstacle: { node.views?.obstacle }
-            )
-        )
         views = try await ViewServer.start(
             beside: admin,
-            ViewServer.Services(
-                designDocuments: ClusterDesignDocuments(node.cluster),
-                queries: queries
-            ),
+            services,
             ViewServer.Settings(host: "127.0.0.1", port: try #require(node.viewsPort)),
             logger: logger
         )

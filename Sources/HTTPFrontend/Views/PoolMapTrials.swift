@@ -6,10 +6,18 @@ internal import Vocabulary
 /// Tries map functions in the script processes of this node.
 package struct PoolMapTrials: MapTrials {
     private let service: AdministrationService
-    private let scripts: ScriptPool
+    private let scripts: @Sendable () -> ScriptPool?
 
     /// Reads documents by `service`, and runs functions by `scripts`.
-    package init(service: AdministrationService, scripts: ScriptPool) {
+    ///
+    /// - Parameters:
+    ///   - service: The node's administration.
+    ///   - scripts: The node's script processes, which a node without views makes for the first
+    ///     trial; nil once the node stops, or if it cannot run functions.
+    package init(
+        service: AdministrationService,
+        scripts: @escaping @Sendable () -> ScriptPool?
+    ) {
         self.service = service
         self.scripts = scripts
     }
@@ -29,6 +37,9 @@ package struct PoolMapTrials: MapTrials {
         case .failed(let text): return .unavailable(text)
         case .refused, .written, .unchanged:
             return .unavailable("The document cannot be read now. Retry in a moment.")
+        }
+        guard let scripts = scripts() else {
+            return .unavailable("This node cannot run functions now. Its log states the reason.")
         }
         let trial = await scripts.tryMap(
             map,
