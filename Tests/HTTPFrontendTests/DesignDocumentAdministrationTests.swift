@@ -1,5 +1,6 @@
 import Bytes
 import Foundation
+import HTTPFrontend
 import Testing
 
 /// Design documents on the admin port.
@@ -62,7 +63,11 @@ import Testing
     }
 
     @Test func clusterWithoutViewPortsHasNoList() async throws {
-        try await Site.with(designDocuments: MemoryDesignDocuments()) { site in
+        let services = ViewServer.Services(
+            designDocuments: MemoryDesignDocuments(),
+            queries: ScriptedQueries()
+        )
+        try await Site.with(views: services) { site in
             try await site.createBucket("b")
             let reply = try await site.ask("GET \(Self.path)")
             #expect(reply.status == 400)
