@@ -53,4 +53,24 @@ import Testing
             #expect(isTested || !fields.isEmpty, "\(patch.path) names no one who finds it")
         }
     }
+
+    /// A renamed test would leave its mistakes without a test, and only `run` would notice.
+    @Test func everyTestThatAPlantedMistakeNamesExists() throws {
+        let house = try House.shared.get()
+        for patch in try house.patches() {
+            let named = patch.text.split(separator: "\n").first { $0.hasPrefix("Caught by: ") }
+            for name in (named?.dropFirst("Caught by: ".count) ?? "").split(separator: "|") {
+                let parts = name.split(whereSeparator: { ".(/".contains($0) }).map(String.init)
+                try #require(parts.count >= 2, "\(patch.path) names \(name)")
+                let tests = house.texts.filter { text in
+                    text.isSwift && text.path.hasPrefix("Tests/\(parts[0])/")
+                        && text.text.contains("struct \(parts[1]) ")
+                }
+                #expect(!tests.isEmpty, "\(patch.path): there is no suite \(name)")
+                guard parts.count > 2 else { continue }
+                let isThere = tests.contains { $0.text.contains("func \(parts[2])(") }
+                #expect(isThere, "\(patch.path): there is no test \(name)")
+            }
+        }
+    }
 }
