@@ -16,10 +16,14 @@ struct IncludedDocumentReader: IncludedDocuments {
         guard case .found(let copy) = await cluster.perform(.read, on: id, inBucket: name) else {
             return nil
         }
-        return id.withUnsafeBytes { key in
-            copy.value.withUnsafeBytes { value in
-                MapInput().included(copy.meta, key: ByteView(key), value: ByteView(value))
-                    .map { IncludedDocument(meta: $0.meta.bytes, body: $0.body.bytes) }
+        let input = MapInput()
+        // The texts belong to `input`.
+        return withExtendedLifetime(input) {
+            id.withUnsafeBytes { key in
+                copy.value.withUnsafeBytes { value in
+                    input.included(copy.meta, key: ByteView(key), value: ByteView(value))
+                        .map { IncludedDocument(meta: $0.meta.bytes, body: $0.body.bytes) }
+                }
             }
         }
     }

@@ -161,23 +161,4 @@ import Testing
             #expect(node.node.views?.indexes != nil)
         }
     }
-
-    @Test func restartedNodeHasItsPortAndItsViews() async throws {
-        try await ViewNode.withDirectory { directory in
-            let port = Guarded<UInt16>(0)
-            try await ViewNode.with(directory: directory) { node in
-                try await node.provision()
-                try await node.write(Self.documents)
-                _ = try await node.put("d", Self.design)
-                #expect(try await node.query("stale=false").rows == [#"{"key":null,"value":420}"#])
-                port.withLock { $0 = node.views.port }
-            }
-            try await ViewNode.with(directory: directory) { node in
-                #expect(node.views.port == port.withLock { $0 })
-                let reply = try await node.query("stale=false")
-                #expect(reply.rows == [#"{"key":null,"value":420}"#], "\(reply.text)")
-                #expect(reply.object["errors"] == nil, "\(reply.text)")
-            }
-        }
-    }
 }

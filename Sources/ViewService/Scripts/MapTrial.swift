@@ -34,9 +34,11 @@ extension ScriptPool {
             timeoutMilliseconds: ScriptPool.mapTimeoutMilliseconds
         )
         let frame = ByteWriter()
+        let input = MapInput()
+        defer { withExtendedLifetime(input) {} }
         let isIndexed = key.withUnsafeBytes { key in
             document.value.withUnsafeBytes { value in
-                let arguments = MapInput().arguments(
+                let arguments = input.arguments(
                     document.meta,
                     vBucket: vBucket,
                     key: ByteView(key),
