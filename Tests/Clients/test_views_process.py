@@ -97,7 +97,7 @@ def test_restarted_node_answers_from_its_index_without_building_it_again(make_no
     store(node, "kept", documents)
     views = Views(node, "kept")
     source = """function (doc, meta) {
-        for (var i = 0, x = 1; i < 2e7; i++) x = (x * 69069 + 1) % 4294967296;
+        for (var i = 0, x = 1; i < 2e5; i++) x = (x * 69069 + 1) % 4294967296;
         emit(doc.n, doc.v + (x == 0 ? 1 : 0));
     }"""
     began = time.monotonic()

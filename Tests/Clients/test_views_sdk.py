@@ -26,7 +26,8 @@ from view_oracle import Chance, Refused, View
 
 PRODUCTION = DesignDocumentNamespace.PRODUCTION
 DEVELOPMENT = DesignDocumentNamespace.DEVELOPMENT
-FRESH = ViewScanConsistency.REQUEST_PLUS
+# This SDK accepts `scan_consistency` and sends nothing for it; `raw` reaches the query string.
+FRESH = {"stale": "false"}
 TIMEOUTS = (AmbiguousTimeoutException, UnAmbiguousTimeoutException)
 
 COUNTRIES = ["CH", "DE", "FR", "IT"]
@@ -108,7 +109,7 @@ def design(name, views):
 
 def ask(bucket, view, name="beers", **options):
     """The rows of a query, as the server's JSON has them, and `total_rows` of a map."""
-    options = {"namespace": PRODUCTION, "scan_consistency": FRESH, **options}
+    options = {"namespace": PRODUCTION, "raw": FRESH, **options}
     result = bucket.view_query(name, view, ViewOptions(**options))
     rows = [row_of(row) for row in result.rows()]
     if all("id" not in row for row in rows):

@@ -9,6 +9,8 @@ const template = `function (doc, meta) {
   emit(meta.id, null);
 }`;
 
+const located = ({ line, reason }) => line ? `Line ${line}: ${reason}` : reason;
+
 export function views([bucket, designDocument, view]) {
   const choice = h("select", { id: "views-bucket", "aria-label": "Bucket",
     onchange: () => { location.hash = `#/views/${encodeURIComponent(choice.value)}`; } });
@@ -255,8 +257,6 @@ export function views([bucket, designDocument, view]) {
         + JSON.stringify(found.meta);
     }
   }
-
-  const located = ({ line, reason }) => line ? `Line ${line}: ${reason}` : reason;
 
   // MARK: Query
 
