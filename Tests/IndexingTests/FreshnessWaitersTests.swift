@@ -74,6 +74,21 @@ import Vocabulary
         #expect(ended.map(\.number) == [number])
     }
 
+    /// After a crash the copy may have lost changes that the index has, and has others with their
+    /// seqnos: only the opening of the feed states that the position is of the copy's history.
+    @Test func positionCountsOnlyWhileTheFeedIsOpen() throws {
+        var waiters = FreshnessWaiters()
+        var table = IndexTable(stored: [one: (.main, position(5))])
+        _ = table.serve([one])
+        let added = waiters.add([one: Seqno(4)], table)
+        let number = try #require(added)
+        _ = table.opened(one, .opened(high: Seqno(5), uuid: VBucketUUID(3)))
+        let ended = waiters.changed([one], table) { _ in true }
+        #expect(ended.map(\.number) == [number] && ended.map(\.outcome) == [.fresh])
+        _ = table.ended(one)
+        #expect(!table.has(one, through: Seqno(4)))
+    }
+
     @Test func removedWaiterIsNotReported() throws {
         var (waiters, table) = (FreshnessWaiters(), table())
         let added = waiters.add([one: Seqno(7)], table)

@@ -82,6 +82,29 @@ private typealias Version = MemoryChanges.Version
         #expect(outcome.withLock { $0 } == .ended)
     }
 
+    /// The copy is loaded after the index was opened, and has nothing that the index lacks.
+    @Test func reopenedIndexIsFreshOnlyOnceItsFeedsAreOpen() throws {
+        defer { world.stop() }
+        for number in 0..<20 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        let source = "function (doc) { emit(doc.n, null); }"
+        let first = try world.index(source)
+        try world.awaitFresh(first)
+        world.close(first)
+        let late = VBucketID(1)
+        world.changes.load(late, false)
+        let second = try world.index(source)
+        let vector = world.changes.highVisible(of: [late], ofBucket: "bucket")
+        let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+        second.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
+        // Its answer comes from the index's lane, behind the wait.
+        _ = world.errors(second)
+        #expect(outcome.withLock { $0 } == nil)
+        world.changes.load(late, true)
+        try world.waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
+        #expect(outcome.withLock { $0 } == .fresh)
+        #expect(try world.rows(second).count == 20)
+    }
+
     @Test func departedVBucketLeavesNoRow() throws {
         defer { world.stop() }
         for number in 0..<50 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
@@ -110,6 +133,7 @@ final class MemoryChanges: DocumentChanges {
         var highs: [VBucketID: Seqno] = [:]
         var wakes: [VBucketID: [@Sendable () -> Void]] = [:]
         var stalled: Set<VBucketID> = []
+        var unloaded: Set<VBucketID> = []
         var delivered = 0
         var openings: [@Sendable (MemoryChanges) -> Void] = []
     }
@@ -130,6 +154,13 @@ final class MemoryChanges: DocumentChanges {
 
     /// Lets the vBucket's next feed deliver nothing until it is ended.
     func stall(_ vBucket: VBucketID) { state.withLock { _ = $0.stalled.insert(vBucket) } }
+
+    /// Whether feeds of the vBucket can be opened.
+    func load(_ vBucket: VBucketID, _ isLoaded: Bool) {
+        state.withLock { state in
+            if isLoaded { state.unloaded.remove(vBucket) } else { state.unloaded.insert(vBucket) }
+        }
+    }
 
     func documents(of vBucket: VBucketID) -> Int {
         state.withLock { $0.versions[vBucket]?.count { !$0.meta.isDeleted } ?? 0 }
@@ -162,6 +193,7 @@ final class MemoryChanges: DocumentChanges {
         at position: IndexPosition,
         wake: @escaping @Sendable () -> Void
     ) -> ChangeFeedOpening {
+        if state.withLock({ $0.unloaded.contains(vBucket) }) { return .unavailable }
         let high = state.withLock { state in
             state.wakes[vBucket, default: []].append(wake)
             return state.highs[vBucket] ?? .zero

@@ -55,7 +55,8 @@ package struct FreshnessWaiters: Sendable {
     /// The table has changed.
     ///
     /// - Parameters:
-    ///   - vBuckets: The vBuckets that a commit has moved, or that are served no more.
+    ///   - vBuckets: The vBuckets that a commit has moved, whose feeds were opened, or that are
+    ///   served no more.
     ///   - table: What the index has.
     ///   - isServed: Whether this node serves a vBucket.
     /// - Returns: The waits that have ended, in the order of their numbers.
@@ -86,7 +87,10 @@ package struct FreshnessWaiters: Sendable {
 
 extension IndexTable {
     /// Whether queries count `vBucket`, and the index has a state of it at `seqno` or later.
+    ///
+    /// Without an open feed it has none: the position may be of a history that the copy has lost.
     package func has(_ vBucket: VBucketID, through seqno: Seqno) -> Bool {
-        home(of: vBucket) == .main && position(of: vBucket).covered >= seqno
+        home(of: vBucket) == .main && follows(vBucket)
+            && position(of: vBucket).covered >= seqno
     }
 }

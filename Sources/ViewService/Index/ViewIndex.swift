@@ -263,6 +263,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
                 number: sources.feedNumbers
             )
             perform(progress.table.opened(vBucket, .opened(high: high, uuid: uuid)))
+            // The copy may have nothing new, so that no commit follows.
+            endWaits([vBucket])
             wake(vBucket)
             startTicking()
         case .rollBack: perform(progress.table.opened(vBucket, .rollBack))
