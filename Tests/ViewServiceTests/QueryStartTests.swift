@@ -152,6 +152,22 @@ import Vocabulary
         )
     }
 
+    /// The index stopped to follow the vBucket before it was asked to wait for it.
+    @Test func vBucketThatLeavesDuringTheWaitHasMoved() throws {
+        defer { world.stop() }
+        put(0..<20)
+        _ = try makeIndex(of: [VBucketID(0)])
+        let replies = try world.begin("stale=false")
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        world.buckets.change {
+            $0.served = ServedVBuckets(revision: 2, vBuckets: [VBucketID(0)])
+        }
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.all == [.moved(2)])
+    }
+
     // MARK: Homes
 
     @Test func vBucketWithoutItsRowsIsNamedAfterAWait() throws {

@@ -56,6 +56,15 @@ extension QueryResponse {
         request.freshness == .current ? refresh(index) : open(index)
     }
 
+    /// Ends the wait for a vBucket that has left. The index does not, if it had stopped to follow the
+    /// vBucket before the wait began.
+    func endIfMoved() {
+        guard let state = surroundings.buckets.state(ofBucket: request.bucket),
+            !state.vBuckets.isSuperset(of: request.vBuckets)
+        else { return }
+        finish(.moved(state.revision))
+    }
+
     private func finishMoved() {
         let state = surroundings.buckets.state(ofBucket: request.bucket)
         finish(.moved(state?.revision ?? 0))

@@ -107,7 +107,11 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     /// What admits queries has changed.
     func bucketsChanged() {
         post { response in
-            if response.course.phase == .admitting { response.admit() }
+            switch response.course.phase {
+            case .admitting: response.admit()
+            case .refreshing: response.endIfMoved()
+            case .opening, .scanning, .reducing, .over: break
+            }
         }
     }
 
