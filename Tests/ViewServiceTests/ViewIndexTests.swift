@@ -105,6 +105,42 @@ private typealias Version = MemoryChanges.Version
         #expect(try world.rows(second).count == 20)
     }
 
+    @Test func waitThatIsNotWantedAnyMoreIsForgotten() throws {
+        defer { world.stop() }
+        let index = try world.index("function (doc) { emit(doc.n, null); }")
+        let (isWanted, isReleased) = (Guarded(true), Guarded(false))
+        let beyond = [VBucketID(0): Seqno(1_000)]
+        keepInWait(of: index, beyond, isWanted, isReleased)
+        index.whenFresh(beyond) { _ in }
+        // Its answer comes from the index's lane, behind the waits.
+        _ = world.errors(index)
+        #expect(!isReleased.withLock { $0 })
+        isWanted.withLock { $0 = false }
+        index.whenFresh(beyond) { _ in }
+        try world.waitUntil("the wait is forgotten") { isReleased.withLock { $0 } }
+    }
+
+    /// Begins a wait that sets `isReleased` when the index has forgotten it.
+    private func keepInWait(
+        of index: ViewIndex,
+        _ vector: [VBucketID: Seqno],
+        _ isWanted: Guarded<Bool>,
+        _ isReleased: Guarded<Bool>
+    ) {
+        let held = Held(isReleased)
+        index.whenFresh(vector, isWanted: { isWanted.withLock { $0 } }) { _ in
+            withExtendedLifetime(held) {}
+        }
+    }
+
+    private final class Held: Sendable {
+        private let isReleased: Guarded<Bool>
+
+        init(_ isReleased: Guarded<Bool>) { self.isReleased = isReleased }
+
+        deinit { isReleased.withLock { $0 = true } }
+    }
+
     @Test func departedVBucketLeavesNoRow() throws {
         defer { world.stop() }
         for number in 0..<50 { world.changes.put("k\(number)", "{\"n\":\(number)}") }

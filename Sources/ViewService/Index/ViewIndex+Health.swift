@@ -79,11 +79,19 @@ extension ViewIndex {
         surroundings.failed(error)
     }
 
+    /// A query has found that the file is useless. Any thread.
+    func readFailed(_ error: StorageError) {
+        surroundings.lane.post { [self] in
+            guard !health.isStopped else { return }
+            fail(error)
+        }
+    }
+
     func endAllWaits() {
         let waiting = progress.waiting
         progress.waiting = [:]
         progress.waiters = FreshnessWaiters()
-        for (_, done) in waiting { done(.ended) }
+        for (_, wait) in waiting { wait.done(.ended) }
     }
 
     // MARK: Time

@@ -84,10 +84,17 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var slots: IndexSlots
         var trigger = CommitTrigger()
         var waiters = FreshnessWaiters()
-        /// What to call when a wait ends, by the waiter's number.
-        var waiting: [UInt64: @Sendable (FreshnessWaiters.Outcome) -> Void] = [:]
+        /// By the waiter's number.
+        var waiting: [UInt64: Wait] = [:]
         /// The vBuckets that this node serves.
         var served: Set<VBucketID> = []
+    }
+
+    /// A query that waits for changes.
+    struct Wait {
+        let isWanted: @Sendable () -> Bool
+        /// What to call when the wait ends.
+        let done: @Sendable (FreshnessWaiters.Outcome) -> Void
     }
 
     /// The open feeds.
@@ -185,15 +192,18 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     /// Calls `done` on the index's lane when the index has everything through `vector`.
     ///
-    /// If the wait ends with `ended`, `fault` has the cause, unless the index was stopped.
+    /// If the wait ends with `ended`, `fault` has the cause, unless the index was stopped. A wait that
+    /// `isWanted` does not want any more is forgotten without a call.
     package func whenFresh(
         _ vector: [VBucketID: Seqno],
+        isWanted: @escaping @Sendable () -> Bool = { true },
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
     ) {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else {
                 return done(.ended)
             }
+            forgetUnwantedWaits()
             guard let number = progress.waiters.add(vector, progress.table) else {
                 return done(.fresh)
             }
@@ -202,7 +212,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
                 progress.waiters.remove(number)
                 return done(.ended)
             }
-            progress.waiting[number] = done
+            progress.waiting[number] = Wait(isWanted: isWanted, done: done)
             advance()
         }
     }
@@ -326,7 +336,15 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             progress.table,
             isServed: progress.served.contains
         ) {
-            progress.waiting.removeValue(forKey: number)?(outcome)
+            progress.waiting.removeValue(forKey: number)?.done(outcome)
+        }
+    }
+
+    /// Queries that have ended leave waits, which no change ends while a vBucket cannot be read.
+    private func forgetUnwantedWaits() {
+        for (number, wait) in progress.waiting where !wait.isWanted() {
+            progress.waiting[number] = nil
+            progress.waiters.remove(number)
         }
     }
 }

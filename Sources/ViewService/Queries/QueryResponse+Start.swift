@@ -104,7 +104,8 @@ extension QueryResponse {
         _ late: @escaping @Sendable (QueryResponse) -> Void
     ) {
         let wait = wait(.refreshing, until: time, late)
-        index.whenFresh(vector) { [weak self] outcome in
+        // A response is released when it is over.
+        index.whenFresh(vector, isWanted: { [weak self] in self != nil }) { [weak self] outcome in
             self?.post { response in
                 guard response.isWaiting(wait) else { return }
                 switch outcome {
