@@ -31,6 +31,54 @@ import Wire
         try world.stop(service)
     }
 
+    /// The part that is damaged is read by queries only, since no change touches it.
+    @Test func fileThatAQueryFindsDamagedIsSetAside() throws {
+        defer { world.stop() }
+        fill()
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        let index = try world.awaitFresh(service, view)
+        let noNode = ByteWriter()
+        noNode.append([UInt8](repeating: 0xee, count: 100))
+        try index.file.commit { (transaction) throws(StorageError) in
+            try transaction.write(transaction.head.main.node, noNode.view)
+        }
+        var request = QueryRequest(
+            bucket: "b1",
+            index: QueryRequest.IndexSelection(
+                choice: IndexChoice(current: service.signature(of: view)),
+                collation: IndexService.collationVersion
+            ),
+            scan: ScanPlan(
+                reduction: .none,
+                ranges: [RowRange()],
+                hasKeys: false,
+                isDescending: false,
+                rowsMax: nil
+            ),
+            freshness: .any
+        )
+        request.mapRevision = 1
+        request.vBuckets = MemoryChanges.vBuckets
+        request.startMillisecondsMax = 60_000
+        let replies = Replies()
+        let call = service.respond(to: request) { replies.add($0) }
+        replies.begin(call, addsCredit: true)
+        try world.waitUntil("the query ends") { replies.last != nil }
+        guard case .failed? = replies.last else {
+            Issue.record("the query has read a damaged node")
+            return
+        }
+        try world.waitUntil("the index is replaced") {
+            service.index(service.signature(of: view), ofBucket: "b1").map { $0 !== index } ?? false
+        }
+        try world.awaitFresh(service, view)
+        #expect(try world.reports(service).first?.status.rows == 40)
+        #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
+        try world.stop(service)
+    }
+
     @Test func fileOfAnotherIndexIsSetAsideAndTheIndexIsBuiltAnew() throws {
         defer { world.stop() }
         fill()

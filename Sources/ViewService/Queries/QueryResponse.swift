@@ -202,6 +202,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
             "views",
             "Ending a query of index \(name): \(error.description)"
         )
+        if error.concernsContent { index?.readFailed(error) }
         finish(.failed(ViewIndex.unusable))
     }
 }
