@@ -61,6 +61,7 @@ import Vocabulary
     @Test func vBucketThatIsFilledAgainIsWaitedFor() throws {
         var (waiters, table) = (FreshnessWaiters(), table())
         _ = table.ended(one)
+        _ = table.retry(one)
         _ = table.opened(one, .rollBack)
         let added = waiters.add([one: Seqno(3)], table)
         let number = try #require(added)

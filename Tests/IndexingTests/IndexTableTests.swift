@@ -130,9 +130,11 @@ import Vocabulary
         _ = table.opened(one, .opened(high: Seqno(10), uuid: uuid))
         table.committed(one, position(7))
         let actions16 = table.ended(one)
-        #expect(actions16 == [.open(one, position(7))])
-        let actions17 = table.ended(one)
-        #expect(actions17 == [.open(one, position(7))].filter { _ in false })
+        #expect(actions16 == [.retry(one)])
+        let actions17 = table.retry(one)
+        #expect(actions17 == [.open(one, position(7))])
+        let actions18 = table.ended(one)
+        #expect(actions18 == [])
     }
 
     @Test func copyThatIsBeingLoadedIsRetried() {

@@ -105,6 +105,26 @@ private typealias Version = MemoryChanges.Version
         #expect(try world.rows(second).count == 20)
     }
 
+    @Test func vBucketWhoseFeedsEndAtOnceDelaysNoOther() throws {
+        let broken = VBucketID(1)
+        defer {
+            world.changes.failFeeds(of: broken, false)
+            world.stop()
+        }
+        for number in 0..<20 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        world.changes.failFeeds(of: broken, true)
+        let index = try world.index("function (doc) { emit(doc.n, null); }")
+        let others = MemoryChanges.vBuckets.filter { $0 != broken }
+        let vector = world.changes.highVisible(of: others, ofBucket: "bucket")
+        let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+        index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
+        try world.waitUntil("the others are fresh") { outcome.withLock { $0 } != nil }
+        #expect(outcome.withLock { $0 } == .fresh)
+        world.changes.failFeeds(of: broken, false)
+        try world.awaitFresh(index)
+        #expect(try world.rows(index).count == 20)
+    }
+
     @Test func waitThatIsNotWantedAnyMoreIsForgotten() throws {
         defer { world.stop() }
         let index = try world.index("function (doc) { emit(doc.n, null); }")
@@ -170,6 +190,7 @@ final class MemoryChanges: DocumentChanges {
         var wakes: [VBucketID: [@Sendable () -> Void]] = [:]
         var stalled: Set<VBucketID> = []
         var unloaded: Set<VBucketID> = []
+        var failing: Set<VBucketID> = []
         var delivered = 0
         var openings: [@Sendable (MemoryChanges) -> Void] = []
     }
@@ -195,6 +216,13 @@ final class MemoryChanges: DocumentChanges {
     func load(_ vBucket: VBucketID, _ isLoaded: Bool) {
         state.withLock { state in
             if isLoaded { state.unloaded.remove(vBucket) } else { state.unloaded.insert(vBucket) }
+        }
+    }
+
+    /// Whether feeds of the vBucket end in their first step.
+    func failFeeds(of vBucket: VBucketID, _ fail: Bool) {
+        state.withLock { state in
+            if fail { state.failing.insert(vBucket) } else { state.failing.remove(vBucket) }
         }
     }
 
@@ -264,7 +292,7 @@ final class MemoryFeed: ChangeFeed {
     }
 
     func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
-        if isEnded {
+        if isEnded || changes.state.withLock({ $0.failing.contains(vBucket) }) {
             ChangeRecord.ended.append(to: output)
             return .over
         }

@@ -98,11 +98,13 @@ package struct IndexTable: Sendable {
     /// The pause after `retry` is over.
     package mutating func retry(_ vBucket: VBucketID) -> [Action] { advance(vBucket) }
 
-    /// The feed of `vBucket` ended, because its copy or its history changed.
+    /// The feed of `vBucket` ended, because its copy or its history changed, or cannot be read.
+    ///
+    /// A feed that ends again and again must not occupy the owner.
     package mutating func ended(_ vBucket: VBucketID) -> [Action] {
         guard follows(vBucket) else { return [] }
         entries[vBucket]?.feed = .closed
-        return advance(vBucket)
+        return [.retry(vBucket)]
     }
 
     /// The index cannot continue from its position: tombstones after it were purged.
