@@ -20,11 +20,15 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     package static let mapTimeoutMilliseconds: UInt32 = 1_000
     /// How often the memory of busy processes is measured: functions allocate gigabytes a second.
     private static let measureNanoseconds: UInt64 = 20_000_000
+    /// How long a reduction waits at least while no process can be started.
+    private static let unableNanoseconds: UInt64 = 2_000_000_000
 
     private struct Job {
         let work: ScriptWork
         var results = ScriptResults()
         let done: Done
+        /// Only of a reduction.
+        var timer: LaneTimer?
     }
 
     /// A frame that a process has.
@@ -136,8 +140,23 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         guard !isStopped else { return done(ScriptResults(stoppedBefore: work)) }
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
+        if work.purpose != .map { watch(jobNumbers) }
         let job = ScriptJob(number: jobNumbers, functionCount: 1, itemCount: work.count)
         handle(.submitted(job))
+    }
+
+    /// Fails a reduction if no process can be started: its query has no other limit.
+    ///
+    /// Changes wait instead, since an index must not omit their documents.
+    private func watch(_ number: UInt64) {
+        jobs[number]?.timer = lane.post(after: ScriptPool.unableNanoseconds) { [weak self] in
+            guard let self, let job = jobs[number] else { return }
+            let isSent = sent.values.contains { $0.piece.job == number }
+            guard schedule.isUnable, !isSent else { return watch(number) }
+            jobs[number] = nil
+            handle(.cancelled(job: number))
+            job.done(ScriptResults(withoutProcess: job.work))
+        }
     }
 
     func handle(_ event: ScriptSchedule.Event) {
@@ -159,6 +178,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .skip(let blame): skip(blame)
         case .complete(let number):
             guard let job = jobs.removeValue(forKey: number) else { return }
+            job.timer?.cancel()
             job.done(job.results)
         }
     }
@@ -313,6 +333,14 @@ extension ScriptResults {
         failures = (0..<work.count).map { item in
             let text = "The node is stopping."
             return Failure(item: item, kind: .stopped, line: 0, text: text)
+        }
+    }
+
+    /// A failure of each item: no process can be started.
+    fileprivate init(withoutProcess work: ScriptWork) {
+        failures = (0..<work.count).map { item in
+            let text = "The node cannot start script processes. Its log states the error."
+            return Failure(item: item, kind: .endedProcess, line: 0, text: text)
         }
     }
 

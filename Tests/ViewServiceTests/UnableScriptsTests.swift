@@ -1,0 +1,65 @@
+import Bytes
+import Indexing
+import LinuxPlatform
+import Seams
+import Testing
+import ViewService
+import Wire
+
+/// Script processes that cannot be started.
+@Suite struct UnableScriptsTests {
+    /// A query waits for its reductions without a time limit, and keeps a reader meanwhile.
+    @Test func reductionFailsIfNoProcessCanBeStarted() throws {
+        let world = IndexWorld()
+        defer { world.stop() }
+        let real = world.linux.environment
+        let children = LinuxChildren(directory: "/divan-has-no-programs-here", trace: real.trace)
+        let environment = Environment(
+            time: real.time,
+            entropy: real.entropy,
+            network: real.network,
+            disk: real.disk,
+            lanes: real.lanes,
+            trace: real.trace,
+            children: children
+        )
+        var limits = ScriptScheduleLimits(processors: 2)
+        limits.pauseNanoseconds = 1_000_000
+        let lane = environment.lanes.makeLane("unable-scripts")
+        let pool = ScriptPool(environment, lane: lane, limits: limits)
+        let results = Guarded<[ScriptResults]>([])
+        // The second one comes when the pool has given up, and is tried as well.
+        for count in 1...2 {
+            pool.submit(work(pool)) { result in results.withLock { $0.append(result) } }
+            try world.waitUntil("the reduction ends") { results.withLock { $0.count } == count }
+        }
+        for result in results.withLock({ $0 }) {
+            #expect(result.failures.map(\.item) == [0])
+            #expect(result.failures.first?.text.contains("cannot start script processes") == true)
+            #expect(!result.isStopped)
+        }
+        pool.stop()
+        lane.stop()
+        children.stop()
+    }
+
+    private func work(_ pool: ScriptPool) -> ScriptWork {
+        let function = pool.function(
+            "function (keys, values) { return values.length; }",
+            .reduce,
+            timeoutMilliseconds: 1_000
+        )
+        let frame = ByteWriter()
+        var encoder = ScriptBatchEncoder(
+            .reduce,
+            functions: [function.number],
+            batch: 0,
+            to: frame
+        )
+        let empty = ByteWriter()
+        empty.append("[]")
+        encoder.append(stamp: 0, first: empty.view, second: empty.view)
+        encoder.finish()
+        return ScriptWork(.reduce, function, count: 1, frame: frame.bytes)
+    }
+}
