@@ -10,6 +10,12 @@ internal import Vocabulary
 /// - Seals from before the restart are in force before a copy follows. If they cannot be read, the
 ///   node does not follow and raises an alert.
 extension AdministrationService {
+    /// Whether this node carries out changes of `state`; not yet after the restart of a node of a
+    /// cluster, whose state may lack entries that it carried out before.
+    ///
+    /// The observer of the state is called when this becomes true.
+    package var isFollowingState: Bool { core.withLock { $0.isFollowing } }
+
     /// Follows from the state at the start to the current state, in one step.
     ///
     /// A restarted node may not know all committed entries. The leader sends the missing ones, but

@@ -208,7 +208,7 @@ package final class AdministrationService: Sendable {
             core.isFollowing = isAlone
             core.opened = state
         }
-        if !isAlone { member.actsAsOf(state.index) }
+        if isAlone { notifyStateObserver() } else { member.actsAsOf(state.index) }
         activateLonePendingCopies()
     }
 

@@ -15,6 +15,8 @@ internal import Vocabulary
 /// - A change of the state that changes no view and no active copy costs one comparison for each
 ///   bucket.
 /// - A bucket without views is not passed to the index service.
+/// - Nothing is followed before the node carries out the current state: the index service removes
+///   the indexes that a state does not need.
 final class ViewFollower: ServingMaps {
     private let cluster: AdministrationService
     private let opening: IndexOpening
@@ -94,6 +96,8 @@ final class ViewFollower: ServingMaps {
     }
 
     private func update() {
+        // The state of a restarted node may lack buckets and views whose indexes it has.
+        guard cluster.isFollowingState else { return }
         let (state, node) = (cluster.state, cluster.thisNode)
         let isNews = core.withLock { core in
             let buckets = state.buckets

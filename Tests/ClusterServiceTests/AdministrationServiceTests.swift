@@ -33,6 +33,20 @@ import Vocabulary
         return service
     }
 
+    @Test func loneNodeFollowsItsStateFromTheOpeningOfItsBucketsOn() throws {
+        let service = try world.service(RecordingPlane())
+        defer { service.stop() }
+        let seen = Guarded<[Bool]>([])
+        service.observeState { [weak service] in
+            let isFollowing = service?.isFollowingState ?? false
+            seen.withLock { $0.append(isFollowing) }
+        }
+        #expect(!service.isFollowingState)
+        service.openBuckets()
+        #expect(service.isFollowingState)
+        #expect(seen.withLock { $0.last } == true)
+    }
+
     @Test func restartedNodeKeepsIdentityAndSettings() async throws {
         let first = try await provisioned(RecordingPlane())
         _ = await first.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))

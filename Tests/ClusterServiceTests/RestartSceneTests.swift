@@ -80,6 +80,25 @@ import Vocabulary
         #expect(openings().map(\.settings.uuid) == ["b-uuid", "b-next"])
         #expect(openings().map(\.isCurrent) == [false, true])
     }
+
+    /// Without a leader, its state may lack entries that it carried out before the restart.
+    @Test func restartedNodeFollowsItsStateOnceThatIsCurrent() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        let member = scene.members[2]
+        for one in scene.members { one.stop() }
+        try await member.start()
+        let seen = Guarded<[Bool]>([])
+        let service = member.service
+        service.observeState { [weak service] in
+            let isFollowing = service?.isFollowingState ?? false
+            seen.withLock { $0.append(isFollowing) }
+        }
+        #expect(!service.isFollowingState)
+        for one in scene.members.dropLast() { try await one.start() }
+        #expect(await eventually { seen.withLock { $0.last } == true })
+    }
     /// The node can connect to the other nodes, but they call its old address, so it has no leader.
     ///
     /// In a cluster of two, no entry can be committed without this node either.
