@@ -112,6 +112,24 @@ import Testing
         }
     }
 
+    /// A form of the admin port may be larger than a source.
+    @Test func trialOfASourceThatNoViewCanHaveIsRefused() async throws {
+        try await ViewNode.with { node in
+            try await node.write([("one", "{\"n\":1}")])
+            let map = "function(doc){emit(doc.n,null)}"
+            let path = "POST /pools/default/buckets/b/controller/tryMap"
+            for padding in [1 << 20, 0] {
+                let source = map + String(repeating: "/", count: padding)
+                let reply = try await node.ask(node.admin.port, path, form: "map=\(source)&id=one")
+                #expect(reply.status == 200)
+                let error = reply.object["error"] as? [String: Any]
+                let reason = error?["reason"] as? String
+                #expect((reason?.contains("at most 1048576") == true) == (padding > 0))
+                #expect(reply.rows.count == (padding > 0 ? 0 : 1))
+            }
+        }
+    }
+
     @Test func unknownViewIsNotFoundWithTheTextsOfTheOriginal() async throws {
         try await ViewNode.with { node in
             let noDocument = try await node.query("")

@@ -17,7 +17,8 @@ extension ScriptPool {
     /// Runs a map function once, as an index would run it.
     ///
     /// - Parameters:
-    ///   - source: The function's source, which need not be valid.
+    ///   - source: The function's source, which need not be valid; if it is longer than the source
+    ///     of any view can be, it is not run.
     ///   - document: A version of a document.
     ///   - key: Its key.
     ///   - vBucket: Its vBucket.
@@ -28,6 +29,11 @@ extension ScriptPool {
         key: [UInt8],
         vBucket: VBucketID
     ) async -> MapTrial {
+        let (length, lengthMax) = (source.utf8.count, ScriptLimits.sourceBytesMax)
+        guard length <= lengthMax else {
+            let text = "The function has \(length) bytes; at most \(lengthMax) are possible."
+            return .failed(line: 0, text: text, log: [])
+        }
         let function = function(
             source,
             .map,
