@@ -93,12 +93,15 @@ import Testing
         }
     }
 
-    @Test func clientThatReadsNothingIsClosed() async throws {
+    /// On the view port and on the admin port, which has the same routes under a prefix.
+    @Test(arguments: [false, true])
+    func clientThatReadsNothingIsClosed(onAdminPort: Bool) async throws {
         try await ViewSite.with(stallTimeout: .milliseconds(500)) { views in
             let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
             let rows = ScriptedRows { _ in .bytes(part) }
             views.queries.answer(.rows(rows))
-            let (port, text) = (views.port, views.request("GET \(Self.path)"))
+            let port = onAdminPort ? views.site.server.port : views.port
+            let text = views.request("GET \(onAdminPort ? "/couchBase" : "")\(Self.path)")
             let isCutOff = try await apart {
                 let client = try RawClient(port: port, receiveBytes: 64 << 10)
                 try client.send(text)

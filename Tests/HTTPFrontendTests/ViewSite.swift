@@ -23,12 +23,13 @@ struct ViewSite: Sendable {
         let documents = MemoryDesignDocuments()
         let queries = ScriptedQueries()
         let trials = ScriptedTrials()
-        let services = ViewServer.Services(
+        var services = ViewServer.Services(
             designDocuments: documents,
             queries: queries,
             trials: trials
         )
-        try await Site.with(viewsPort: 8_092, views: services) { site in
+        services.stallTimeout = stallTimeout
+        try await Site.with(viewsPort: 8_092, views: services) { [services] site in
             try await site.createBucket("b")
             var settings = ViewServer.Settings(host: "127.0.0.1", port: 0)
             settings.stallTimeout = stallTimeout

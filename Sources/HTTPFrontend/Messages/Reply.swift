@@ -27,6 +27,9 @@ struct Reply: Sendable {
     var body: Body
     /// Nothing was changed, since the state changed concurrently; the router repeats the request.
     var isOvertaken = false
+    /// How long a client may leave a chunk of the stream unread before its connection is closed; nil
+    /// for any time.
+    var stallTimeout: Duration?
 
     init(status: Int, contentType: String?, body: Body) {
         self.status = status

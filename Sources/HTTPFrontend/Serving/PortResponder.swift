@@ -99,6 +99,12 @@ struct PortResponder: HTTPResponder {
             // here, it crashes the process when a client disconnects.
             ResponseBody { writer in
                 let trailer = try await run({ channel.isActive }) {
+                    let stall = reply.stallTimeout.map {
+                        channel.eventLoop.scheduleTask(in: TimeAmount($0)) {
+                            channel.close(promise: nil)
+                        }
+                    }
+                    defer { stall?.cancel() }
                     try await writer.write(ByteBuffer(bytes: $0))
                 }
                 try await writer.finish(trailer.isEmpty ? nil : Self.fields(trailer))

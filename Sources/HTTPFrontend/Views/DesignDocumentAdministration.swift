@@ -9,7 +9,11 @@ extension Routes {
     static func views(_ services: ViewServer.Services) -> [Route] {
         designDocuments(services.designDocuments)
             + ViewTable.designDocuments(services.designDocuments, under: viewPortPath)
-            + ViewTable.queries(services.queries, under: viewPortPath)
+            + ViewTable.queries(
+                services.queries,
+                under: viewPortPath,
+                stallTimeout: services.stallTimeout
+            )
             + (services.trials.map(trials) ?? [])
     }
 

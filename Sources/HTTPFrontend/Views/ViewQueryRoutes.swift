@@ -2,7 +2,16 @@ internal import Orchestration
 
 /// View queries on the view port.
 extension ViewTable {
-    static func queries(_ queries: any ViewQueries, under prefix: String = "") -> [Route] {
+    /// - Parameters:
+    ///   - queries: Carries out the queries.
+    ///   - prefix: The path before the bucket's.
+    ///   - stallTimeout: How long a client may leave a chunk of an answer unread; nil if the port has
+    ///     such a limit for all responses.
+    static func queries(
+        _ queries: any ViewQueries,
+        under prefix: String = "",
+        stallTimeout: Duration? = nil
+    ) -> [Route] {
         documentPaths.flatMap { path in
             let path = prefix + path
             return [RESTRequest.Method.get, .post].flatMap { method in
@@ -14,7 +23,9 @@ extension ViewTable {
                         body: .viewQuery
                     ) { call in
                         await call.withViewBucket { bucket in
-                            await answer(call, queries, bucket)
+                            var reply = await answer(call, queries, bucket)
+                            reply.stallTimeout = stallTimeout
+                            return reply
                         }
                     },
                     Route(

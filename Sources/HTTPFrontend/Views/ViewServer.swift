@@ -11,6 +11,11 @@ package final class ViewServer: Sendable {
         package let queries: any ViewQueries
         /// Nil: map functions cannot be tried.
         package let trials: (any MapTrials)?
+        /// How long a client of the admin port may leave a chunk of a query's answer unread, for the
+        /// reason of `Settings.stallTimeout`.
+        ///
+        /// The admin port itself has no such limit: it has other streams, and large responses.
+        package var stallTimeout = Duration.seconds(30)
 
         package init(
             designDocuments: any DesignDocumentPlane,
