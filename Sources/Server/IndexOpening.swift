@@ -12,6 +12,8 @@ final class IndexOpening: Sendable {
         /// Why the last attempt failed.
         var failure: String?
         var isStopped = false
+        /// Called after the service was opened; nil for nothing.
+        var opened: (@Sendable () -> Void)?
     }
 
     /// The directory of the indexes in a data directory.
@@ -41,10 +43,22 @@ final class IndexOpening: Sendable {
         return !((try? environment.disk.list(path)) ?? []).isEmpty
     }
 
+    /// Calls `opened` when the service has been opened, on the thread that opened it.
+    func whenOpened(_ opened: @escaping @Sendable () -> Void) {
+        state.withLock { $0.opened = opened }
+    }
+
     /// The service, opened if it is not; nil once the node stops, or if it cannot be opened.
     func open() -> IndexService? {
+        let (service, opened) = opening()
+        opened?()
+        return service
+    }
+
+    /// The service as of `open`, and what to call if it was not open before.
+    private func opening() -> (service: IndexService?, opened: (@Sendable () -> Void)?) {
         state.withLock { state in
-            if state.isStopped || state.service != nil { return state.service }
+            if state.isStopped || state.service != nil { return (state.service, nil) }
             do throws(StorageError) {
                 state.service = try IndexService(
                     IndexService.Settings(
@@ -60,7 +74,7 @@ final class IndexOpening: Sendable {
                 if state.failure != failure { environment.trace.error("views", failure) }
                 state.failure = failure
             }
-            return state.service
+            return (state.service, state.service.flatMap { _ in state.opened })
         }
     }
 

@@ -86,10 +86,13 @@ package final class NodeViews: Sendable {
     }
 
     /// Why views do not work on this node, as a sentence for an operator; nil if they do.
+    ///
+    /// An opening that failed is repeated: a full disk may have room again.
     package var obstacle: String? {
         if let error = environment.children.obstacle(to: ScriptPool.programName) {
             return "Views do not work on this node: \(error.description)."
         }
+        if opening.failure != nil { _ = opening.open() }
         return opening.failure
     }
 

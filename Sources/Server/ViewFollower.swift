@@ -68,6 +68,7 @@ final class ViewFollower: ServingMaps {
     func start(hasFiles: Bool) {
         core.withLock { $0.hasIndexes = hasFiles }
         cluster.observeState { [weak self] in self?.stateChanged() }
+        opening.whenOpened { [weak self] in self?.stateChanged() }
         stateChanged()
     }
 
@@ -115,7 +116,14 @@ final class ViewFollower: ServingMaps {
             defer { core.hasIndexes = !followed.isEmpty }
             return core.hasIndexes || !followed.isEmpty
         }
-        if isNeeded { opening.open()?.follow(followed) }
+        if isNeeded {
+            if let indexes = opening.open() {
+                indexes.follow(followed)
+            } else {
+                // Due again with the next change, or when another caller has opened the service.
+                core.withLock { $0.followed = nil }
+            }
+        }
         for observer in core.withLock({ Array($0.observers.values) }) {
             guard let map = ViewFollower.servingMap(ofBucket: observer.bucket, in: state) else {
                 continue

@@ -179,4 +179,27 @@ import Testing
             #expect(node.node.views?.indexes != nil)
         }
     }
+
+    /// A start without the directory of indexes, for example on a full disk.
+    @Test func viewsWorkWhenTheirDirectoryCanBeCreated() async throws {
+        try await ViewNode.withDirectory { directory in
+            let indexes = directory + "/indexes"
+            let files = FileManager.default
+            try files.createDirectory(atPath: directory, withIntermediateDirectories: true)
+            // A data directory of Divan has a lock.
+            #expect(files.createFile(atPath: directory + "/lock", contents: Data()))
+            #expect(files.createFile(atPath: indexes, contents: Data()))
+            try await ViewNode.with(directory: directory) { node in
+                try await node.provision()
+                try await node.write(Self.documents)
+                _ = try await node.put("d", Self.design)
+                let refused = try await node.query("stale=false")
+                #expect(refused.status == 500)
+                #expect(refused.object["error"] as? String == "internal_server_error")
+                try files.removeItem(atPath: indexes)
+                let reply = try await node.query("stale=false")
+                #expect(reply.rows == [#"{"key":null,"value":420}"#], "\(reply.text)")
+            }
+        }
+    }
 }

@@ -40,9 +40,11 @@ package struct IndexQueries: ViewQueries {
     }
 
     package func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
+        // First: it may open the index service, which has the views.
+        let obstacle = node.obstacle()
         let found = await find(request)
         if case .noDocument = found { return IndexQueries.missing("missing") }
-        if let obstacle = node.obstacle() {
+        if let obstacle {
             return .refused(
                 ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
             )
