@@ -6,6 +6,7 @@ import os
 import pathlib
 import pty
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -152,6 +153,31 @@ def checkout(tmp_path):
     checkout = Checkout(tmp_path)
     yield checkout
     checkout.run("stop", "--patience", "10")
+
+
+def test_a_new_checkout_is_built_with_every_program_that_its_nodes_start(tmp_path):
+    """Without `divan-script` beside it, a server answers no view."""
+    commands = tmp_path / "checkout/cluster"
+    commands.mkdir(parents=True)
+    shutil.copy(ROOT / "cluster/run", commands)
+    # Stands for the compiler: makes an empty program and writes down its name.
+    swift = tmp_path / "bin/swift"
+    swift.parent.mkdir()
+    swift.write_text(
+        "#!/bin/bash\nset -e\nwhile [ $# -gt 1 ]; do\n"
+        '  case "$1" in --package-path) place=$2/.build/release ;; --product) name=$2 ;; esac\n'
+        '  shift\ndone\nmkdir -p "$place"\n'
+        "printf '#!/bin/sh\\n' > \"$place/$name\"\nchmod +x \"$place/$name\"\n"
+    )
+    swift.chmod(0o755)
+    subprocess.run(
+        [str(commands / "run"), "start"],
+        env={**os.environ, "PATH": f"{swift.parent}:{os.environ['PATH']}"},
+        check=True,
+        timeout=60,
+    )
+    built = {path.name for path in (tmp_path / "checkout/.build/release").iterdir()}
+    assert built == {"divan-cluster", "divan-server", "divan-script"}
 
 
 def test_start_returns_when_every_bucket_serves(checkout):
