@@ -7,6 +7,7 @@ extension ViewTable {
     ///   - prefix: The path before the bucket's.
     ///   - stallTimeout: How long a client may leave a chunk of an answer unread; nil if the port has
     ///     such a limit for all responses.
+    /// - Returns: The routes.
     static func queries(
         _ queries: any ViewQueries,
         under prefix: String = "",
