@@ -1,21 +1,51 @@
 internal import Bytes
 internal import ClusterService
-internal import ViewService
-internal import Vocabulary
+internal import Orchestration
+package import ViewService
+package import Vocabulary
 
 /// Implements the view service's port `IncludedDocuments` by the operations of the document browser,
 /// which ask the node that serves the document.
-struct IncludedDocumentReader: IncludedDocuments {
-    private let cluster: AdministrationService
+///
+/// - Few documents of another node are read at a time: their answers share its `control` connection,
+///   which is closed if they do not fit into its queue.
+package struct IncludedDocumentReader: IncludedDocuments {
+    /// Asks the serving node for a document, by its key and its bucket's name.
+    package typealias Read = @Sendable (_ key: [UInt8], _ bucket: String) async -> DocumentOutcome
+    /// The node that serves a document; nil if it is this node, or unknown.
+    package typealias Owner = @Sendable (_ key: [UInt8], _ bucket: String) -> NodeNumber?
+
+    /// Documents of one other node that all queries read at a time: two of the largest fit into the
+    /// queue of the connection (`PeerLimits.queueBytesMax`).
+    package static let readsMax = 2
+
+    private let owner: Owner
+    private let read: Read
+    private let turns = ReadTurns(IncludedDocumentReader.readsMax)
 
     init(_ cluster: AdministrationService) {
-        self.cluster = cluster
+        self.init(
+            owner: { key, name in
+                guard let bucket = cluster.state.bucket(named: name) else { return nil }
+                let vBucket = VBucketID(ofKey: key, count: bucket.placements.count)
+                let owner = bucket[vBucket].chain.first
+                return owner == cluster.thisNode ? nil : owner
+            },
+            read: { await cluster.perform(.read, on: $0, inBucket: $1) }
+        )
     }
 
-    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument? {
-        guard case .found(let copy) = await cluster.perform(.read, on: id, inBucket: name) else {
-            return nil
-        }
+    package init(owner: @escaping Owner, read: @escaping Read) {
+        self.owner = owner
+        self.read = read
+    }
+
+    package func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument? {
+        let owner = owner(id, name)
+        if let owner { await turns.begin(at: owner) }
+        let outcome = await read(id, name)
+        if let owner { turns.end(at: owner) }
+        guard case .found(let copy) = outcome else { return nil }
         let input = MapInput()
         // The texts belong to `input`.
         return withExtendedLifetime(input) {
@@ -26,5 +56,45 @@ struct IncludedDocumentReader: IncludedDocuments {
                 }
             }
         }
+    }
+}
+
+/// Bounds the reads that wait for an answer of each node; further ones wait in their order.
+private final class ReadTurns: Sendable {
+    private struct State {
+        var running: [NodeNumber: Int] = [:]
+        var waiting: [NodeNumber: [UnsafeContinuation<Void, Never>]] = [:]
+    }
+
+    private let countMax: Int
+    private let state = Guarded(State())
+
+    init(_ countMax: Int) {
+        self.countMax = countMax
+    }
+
+    /// Waits for the turn of a read.
+    func begin(at node: NodeNumber) async {
+        await withUnsafeContinuation { waiter in
+            let isFirst = state.withLock { state in
+                guard state.running[node, default: 0] < countMax else {
+                    state.waiting[node, default: []].append(waiter)
+                    return false
+                }
+                state.running[node, default: 0] += 1
+                return true
+            }
+            if isFirst { waiter.resume() }
+        }
+    }
+
+    /// Ends a read; the next one has its turn.
+    func end(at node: NodeNumber) {
+        let next = state.withLock { state -> UnsafeContinuation<Void, Never>? in
+            if state.waiting[node]?.isEmpty == false { return state.waiting[node]?.removeFirst() }
+            state.running[node, default: 1] -= 1
+            return nil
+        }
+        next?.resume()
     }
 }
