@@ -63,9 +63,16 @@ extension AdministrationService {
                     + "\(Limits.designDocumentBytesMax) are possible."
             )
         }
+        let definition: DesignDefinition
         do throws(DesignFlaw) {
             try DesignDefinition.check(name: name)
-            try await checkSources(of: try DesignDefinition(of: body))
+            definition = try DesignDefinition(of: body)
+        } catch {
+            throw DesignDocumentError(.invalid, error.description)
+        }
+        try checkCount(of: definition, named: name, in: record)
+        do throws(DesignFlaw) {
+            try await checkSources(of: definition)
         } catch {
             throw DesignDocumentError(.invalid, error.description)
         }
@@ -149,6 +156,26 @@ extension AdministrationService {
         guard let record = state.bucket(named: bucket) else { throw error(for: .bucketUnknown) }
         guard state.featureLevel >= .designDocuments else { throw error(for: .featureUnavailable) }
         return record
+    }
+
+    /// Checks that the buckets do not have too many views; requests that arrive at the same time may
+    /// exceed the limit together.
+    private func checkCount(
+        of definition: DesignDefinition,
+        named name: String,
+        in bucket: BucketRecord
+    ) throws(DesignDocumentError) {
+        let documents = state.buckets.lazy.flatMap(\.designDocuments)
+        let now = documents.reduce(0) { $0 + $1.definition.views.count }
+        let old = bucket.designDocument(named: name)?.definition.views.count ?? 0
+        let sum = now - old + definition.views.count
+        // Fewer views are possible also if a later release allowed more than this one.
+        guard sum > max(Limits.viewsOfAllMax, now) else { return }
+        throw DesignDocumentError(
+            .tooLarge,
+            "With the document \"\(DesignDocument.idPrefix)\(name)\" the buckets would have \(sum) "
+                + "views; at most \(Limits.viewsOfAllMax) are possible. Delete views that are not used."
+        )
     }
 
     /// Checks the source of every function; without a checker, none.

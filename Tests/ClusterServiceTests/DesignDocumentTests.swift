@@ -160,6 +160,32 @@ import Vocabulary
         #expect(await put("5", text, to: service) == nil)
     }
 
+    /// Each index has a thread on every node: some requests of few bytes could use them all up.
+    @Test func viewsBeyondTheNumberOfAllAreRefused() async throws {
+        let service = try await started()
+        func text(_ count: Int) -> String {
+            let views = (0..<count).map { "\"v\($0)\":{\"map\":\"m\($0)\"}" }
+            return "{\"views\":{\(views.joined(separator: ","))}}"
+        }
+        for name in ["1", "2", "3", "4"] {
+            #expect(await put(name, text(250), to: service) == nil)
+        }
+        let refused = await put("5", text(1), to: service)
+        #expect(
+            refused
+                == DesignDocumentError(
+                    .tooLarge,
+                    "With the document \"_design/5\" the buckets would have 1001 views; at most 1000 "
+                        + "are possible. Delete views that are not used."
+                )
+        )
+        #expect(await put("1", text(251), to: service)?.code == .tooLarge)
+        #expect(await put("1", text(249), to: service) == nil)
+        #expect(await put("5", text(1), to: service) == nil)
+        // Without views there is no index.
+        #expect(await put("6", "{}", to: service) == nil)
+    }
+
     // MARK: Scripts
 
     /// Refuses each source that contains `wrong`, and records what it was asked about.
