@@ -26,7 +26,11 @@ struct DivanServer: AsyncParsableCommand {
     func run() async throws {
         do {
             if let directory = options.dump { return try Dump.write(directory) }
+            if let file = options.dumpIndex { return try Dump.writeIndex(file) }
+            if let file = options.checkIndex { return try Dump.checkIndex(file) }
             try await serve()
+        } catch is Dump.Violations {
+            throw ExitCode(1)
         } catch {
             FileHandle.standardError.write(Data("divan-server: \(error)\n".utf8))
             throw ExitCode(1)

@@ -3,8 +3,14 @@ import Foundation
 import LinuxPlatform
 import Server
 
-/// `--dump`: documents on standard output, notes on omitted or unreadable data on standard error.
+/// `--dump`, `--dump-index` and `--check-index`: what a data directory and an index file have.
+///
+/// Documents and rows are on standard output, as are the findings of a check; notes on omitted or
+/// unreadable data are on standard error.
 enum Dump {
+    /// A check has found violations; they are printed already.
+    struct Violations: Error {}
+
     static func write(_ directory: String) throws {
         let dump = DataDump(disk: LinuxDisk())
         let report = { (text: String) in
@@ -14,7 +20,22 @@ enum Dump {
             of: directory,
             damage: report,
             note: report,
-            write: { FileHandle.standardOutput.write(Data($0.bytes)) }
+            write: print
         )
+    }
+
+    static func writeIndex(_ path: String) throws {
+        try IndexDump(disk: LinuxDisk()).lines(of: path) { print($0) }
+    }
+
+    static func checkIndex(_ path: String) throws {
+        let isSound = try IndexDump(disk: LinuxDisk()).check(path) { sentence in
+            FileHandle.standardOutput.write(Data("\(sentence)\n".utf8))
+        }
+        if !isSound { throw Violations() }
+    }
+
+    private static func print(_ line: ByteView) {
+        FileHandle.standardOutput.write(Data(line.bytes))
     }
 }

@@ -63,6 +63,24 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
     var dump: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Print the rows of a view's index file as lines of JSON, and exit.",
+            discussion: "The first line describes the index. A node may have the file open.",
+            valueName: "file"
+        )
+    )
+    var dumpIndex: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Check a view's index file, print each violation, and exit; with status 1 if there is any.",
+            discussion: "A node may have the file open.",
+            valueName: "file"
+        )
+    )
+    var checkIndex: String?
+
     func validate() throws {
         if memcachedPort != nil, memcachedBucket == nil {
             throw ValidationError("--memcached-port needs --memcached-bucket NAME")

@@ -337,4 +337,18 @@ package final class IndexReads {
             guard visit(id, rows.bytes(1)) else { return }
         }
     }
+
+    /// Visits the number of every value in ascending order, for tools, until `visit` returns false.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if SQLite detects damage, or a disk error.
+    package func forEachValue(_ visit: (IndexValueID) -> Bool) throws(StorageError) {
+        let rows = try connection.prepare("SELECT id FROM big ORDER BY id")
+        var last = IndexValueID(0)
+        while try rows.step() {
+            let id = IndexValueID(rows.unsigned(0))
+            guard id.value > last.value else { throw damage("its values are out of order") }
+            last = id
+            guard visit(id) else { return }
+        }
+    }
 }
