@@ -38,15 +38,31 @@ package final class IndexReads {
     }
 
     private func meta(_ name: String) throws(StorageError) -> String {
+        guard let value = try metaIfPresent(name) else { throw damage("its \(name) is missing") }
+        return value
+    }
+
+    private func metaIfPresent(_ name: String) throws(StorageError) -> String? {
         let row = try statements[.selectMeta]
         row.bind(1, text: name)
         defer { row.reset() }
-        guard try row.step() else { throw damage("its \(name) is missing") }
+        guard try row.step() else { return nil }
         let value = row.text(0)
         guard row.unsigned(1) == UInt64(IndexSchema.checksum(ofMeta: name, value)) else {
             throw damage("its \(name) does not match its checksum")
         }
         return value
+    }
+
+    /// What a compaction that has not ended has left in the file; nil if there is nothing.
+    ///
+    /// - Throws: `StorageError`: `.damaged` if the row is damaged, or a disk error.
+    package func remains() throws(StorageError) -> IndexRemains? {
+        guard let text = try metaIfPresent(IndexRemains.name) else { return nil }
+        guard let remains = IndexRemains(text: text) else {
+            throw damage("its \(IndexRemains.name) is malformed")
+        }
+        return remains
     }
 
     /// The head of the commit that this connection sees.

@@ -78,6 +78,37 @@ package struct IndexHead: Hashable, Sendable {
     package init() {}
 }
 
+/// What a compaction that has not ended has left in the file.
+package enum IndexRemains: Hashable, Sendable {
+    /// The copy of the trees, with numbers from the head's next ones on. Next: trees, or nothing.
+    case copy
+    /// The trees before: all nodes and values below these numbers. Next: nothing.
+    case trees(below: IndexNodeID, IndexValueID)
+
+    /// The name of its row in the table `meta`.
+    static let name = "compaction"
+
+    var text: String {
+        switch self {
+        case .copy: "copy"
+        case .trees(let node, let value): "trees \(node.value) \(value.value)"
+        }
+    }
+
+    init?(text: String) {
+        let words = text.split(separator: " ")
+        if text == "copy" {
+            self = .copy
+        } else if words.count == 3, words[0] == "trees", let node = UInt64(words[1]),
+            let value = UInt64(words[2])
+        {
+            self = .trees(below: IndexNodeID(node), IndexValueID(value))
+        } else {
+            return nil
+        }
+    }
+}
+
 /// An index's progress in one vBucket; moves in the same transaction as the rows.
 package struct IndexVBucket: Hashable, Sendable {
     package let id: VBucketID

@@ -1,10 +1,10 @@
 /// The SQL of an index file.
 enum IndexSQL: Int, CaseIterable {
     case begin, end
-    case selectMeta, selectHead, writeHead
-    case selectNode, writeNode, deleteNode, deleteNodesFrom
-    case selectValue, writeValue, deleteValue, deleteValuesFrom
-    case selectReduction, writeReduction, deleteReduction, deleteReductions
+    case selectMeta, writeMeta, deleteMeta, selectHead, writeHead
+    case selectNode, writeNode, deleteNode, deleteNodesFrom, deleteNodesBelow
+    case selectValue, writeValue, deleteValue, deleteValuesFrom, deleteValuesBelow
+    case selectReduction, writeReduction, deleteReduction, deleteReductions, deleteReductionsBelow
     case selectSlots, insertSlot, deleteSlot
     case selectVBucket, selectVBuckets, writeVBucket, deleteVBucket
     case selectLog, insertLog, trimLog
@@ -16,6 +16,8 @@ enum IndexSQL: Int, CaseIterable {
         case .begin: "BEGIN"
         case .end: "COMMIT"
         case .selectMeta: "SELECT value, crc FROM meta WHERE name = ?"
+        case .writeMeta: "REPLACE INTO meta VALUES(?, ?, ?)"
+        case .deleteMeta: "DELETE FROM meta WHERE name = ?"
         case .selectHead:
             """
             SELECT commit_no, state, main_root, main_height, main_version, main_rows,
@@ -31,6 +33,11 @@ enum IndexSQL: Int, CaseIterable {
             DELETE FROM node
             WHERE id IN (SELECT id FROM node WHERE id >= ? ORDER BY id DESC LIMIT ?)
             """
+        case .deleteNodesBelow:
+            """
+            DELETE FROM node
+            WHERE id IN (SELECT id FROM node WHERE id < ? ORDER BY id LIMIT ?)
+            """
         case .selectValue: "SELECT crc, body FROM big WHERE id = ?"
         case .writeValue: "REPLACE INTO big VALUES(?, ?, ?)"
         case .deleteValue: "DELETE FROM big WHERE id = ?"
@@ -39,6 +46,11 @@ enum IndexSQL: Int, CaseIterable {
             DELETE FROM big
             WHERE id IN (SELECT id FROM big WHERE id >= ? ORDER BY id DESC LIMIT ?)
             """
+        case .deleteValuesBelow:
+            """
+            DELETE FROM big
+            WHERE id IN (SELECT id FROM big WHERE id < ? ORDER BY id LIMIT ?)
+            """
         case .selectReduction: "SELECT crc, body FROM red WHERE slot = ? AND node = ?"
         case .writeReduction: "REPLACE INTO red VALUES(?, ?, ?, ?)"
         case .deleteReduction: "DELETE FROM red WHERE slot = ? AND node = ?"
@@ -46,6 +58,11 @@ enum IndexSQL: Int, CaseIterable {
             """
             DELETE FROM red WHERE slot = ?1
             AND node IN (SELECT node FROM red WHERE slot = ?1 ORDER BY node LIMIT ?2)
+            """
+        case .deleteReductionsBelow:
+            """
+            DELETE FROM red WHERE slot = ?1 AND node IN
+              (SELECT node FROM red WHERE slot = ?1 AND node < ?2 ORDER BY node LIMIT ?3)
             """
         case .selectSlots: "SELECT id, signature, kind, source, crc FROM slot ORDER BY id"
         case .insertSlot: "INSERT INTO slot VALUES(?, ?, ?, ?, ?)"

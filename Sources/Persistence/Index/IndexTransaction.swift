@@ -255,6 +255,65 @@ package final class IndexTransaction {
         try run(trim)
     }
 
+    // MARK: Compaction
+
+    /// Notes what a compaction leaves in the file until it ends; nil if there is nothing.
+    ///
+    /// - Throws: `StorageError`: `.full`, or another disk error.
+    package func write(_ remains: IndexRemains?) throws(StorageError) {
+        let row = try statements[remains == nil ? .deleteMeta : .writeMeta]
+        row.bind(1, text: IndexRemains.name)
+        if let text = remains?.text {
+            row.bind(2, text: text)
+            row.bind(3, IndexSchema.checksum(ofMeta: IndexRemains.name, text))
+        }
+        try run(row)
+    }
+
+    /// Removes nodes with lower numbers, lowest first, at most `countMax`.
+    ///
+    /// - Throws: `StorageError`: a disk error.
+    /// - Returns: How many were removed; fewer than `countMax` if none is left.
+    package func removeNodes(
+        below id: IndexNodeID,
+        countMax: Int
+    ) throws(StorageError) -> Int {
+        let rows = try statements[.deleteNodesBelow]
+        rows.bind(1, id.value)
+        rows.bind(2, countMax)
+        return try run(rows)
+    }
+
+    /// Removes values, as `removeNodes(below:countMax:)` removes nodes.
+    ///
+    /// - Throws: `StorageError`: a disk error.
+    /// - Returns: How many were removed; fewer than `countMax` if none is left.
+    package func removeValues(
+        below id: IndexValueID,
+        countMax: Int
+    ) throws(StorageError) -> Int {
+        let rows = try statements[.deleteValuesBelow]
+        rows.bind(1, id.value)
+        rows.bind(2, countMax)
+        return try run(rows)
+    }
+
+    /// Removes a slot's reductions of nodes with lower numbers, at most `countMax`.
+    ///
+    /// - Throws: `StorageError`: a disk error.
+    /// - Returns: How many were removed; fewer than `countMax` if none is left.
+    package func removeReductions(
+        _ slot: IndexSlotID,
+        below id: IndexNodeID,
+        countMax: Int
+    ) throws(StorageError) -> Int {
+        let rows = try statements[.deleteReductionsBelow]
+        rows.bind(1, slot.value)
+        rows.bind(2, id.value)
+        rows.bind(3, countMax)
+        return try run(rows)
+    }
+
     // MARK: Runs and space
 
     /// Stores a chunk of a run; a run's chunks are numbered from 0 and stored in one commit.

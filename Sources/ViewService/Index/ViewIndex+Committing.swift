@@ -197,6 +197,15 @@ extension ViewIndex {
     /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
     func checkpointIfLarge() {
         guard file.walPages > ViewIndex.walPagesMax, !alarm.isCheckpointing else { return }
+        checkpoint()
+    }
+
+    /// Copies what is in the write-ahead log now.
+    func checkpoint() {
+        guard !alarm.isCheckpointing else {
+            alarm.needsCheckpoint = true
+            return
+        }
         alarm.isCheckpointing = true
         let (file, lane) = (file, surroundings.lane)
         surroundings.checkpoints.post { [weak self] in
@@ -213,8 +222,11 @@ extension ViewIndex {
 
     private func endCheckpoint(_ error: StorageError?) {
         alarm.isCheckpointing = false
-        guard !health.isStopped, health.failure == nil, let error else { return }
-        handle(error)
+        guard !health.isStopped, health.failure == nil else { return }
+        if let error { return handle(error) }
+        guard alarm.needsCheckpoint else { return }
+        alarm.needsCheckpoint = false
+        checkpoint()
     }
 }
 

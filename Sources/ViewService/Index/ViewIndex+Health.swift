@@ -16,6 +16,7 @@ extension ViewIndex {
         /// The share of the changes that the index has: 0 to 1.
         package var progress = 0.0
         package var errors = ScriptErrors()
+        package var isCompacting = false
 
         package init() {}
     }
@@ -38,6 +39,7 @@ extension ViewIndex {
         var status = Status()
         status.progress = progress.table.progress
         status.errors = health.errors
+        status.isCompacting = progress.compaction != nil
         // A file that has failed has no rows for queries either.
         if let head = try? file.head() { status.rows = head.main.rows }
         return status

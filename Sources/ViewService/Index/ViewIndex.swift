@@ -82,6 +82,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     struct Progress {
         var table: IndexTable
         var slots: IndexSlots
+        /// Nil while there is none.
+        var compaction: IndexCompaction?
         var trigger = CommitTrigger()
         var waiters = FreshnessWaiters()
         /// By the waiter's number.
@@ -124,6 +126,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         /// Whether a timer calls `tick`.
         var isTicking = false
         var isCheckpointing = false
+        /// Whether another checkpoint follows the one that is running.
+        var needsCheckpoint = false
     }
 
     /// What went wrong.
@@ -164,15 +168,17 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         self.surroundings = surroundings
         self.file = file
         self.function = function
-        let (stored, slots) = try file.readNewest { (reads) throws(StorageError) in
-            (try reads.vBuckets(), try reads.slots())
+        let (stored, slots, remains) = try file.readNewest { (reads) throws(StorageError) in
+            (try reads.vBuckets(), try reads.slots(), try reads.remains())
         }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }
         progress = Progress(
             table: IndexTable(stored: rows),
-            slots: IndexSlots(stored: slots)
+            slots: IndexSlots(stored: slots),
+            compaction: remains.map { IndexCompaction($0) }
         )
+        postCompactionStep(after: 0)
     }
 
     var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
@@ -308,12 +314,16 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     private var isCommitDue: Bool {
-        guard now >= alarm.pausedUntil else { return false }
+        guard now >= alarm.pausedUntil, progress.compaction?.holdsCommits != true else {
+            return false
+        }
         return !pending.removals.isEmpty || !pending.completions.isEmpty
             || progress.trigger.isDue(now)
     }
 
     private func setTimer() {
+        // Behind the copy, its last step commits.
+        guard progress.compaction?.holdsCommits != true else { return }
         var due = progress.trigger.dueAt ?? .max
         if !pending.removals.isEmpty || !pending.completions.isEmpty { due = now }
         due = due == .max ? due : max(due, alarm.pausedUntil)

@@ -1,0 +1,55 @@
+internal import Indexing
+internal import Persistence
+internal import Vocabulary
+
+/// The course of the compaction of one index.
+///
+/// Both trees are copied into full nodes of the same file, one commit replaces the old trees by the
+/// copies, and the old trees' pages return to the file system. A crash at any instant leaves the old
+/// trees or the new ones: what else it leaves is noted in the file (`IndexRemains`) and removed when
+/// the file is opened.
+struct IndexCompaction {
+    enum Phase {
+        /// Removes the nodes and values of a copy that was not completed. Next: rows, or the end.
+        case discarding(continues: Bool)
+        /// Copies the rows. Next: documents; after a full disk or a cancellation, discarding.
+        case rows(TreeCopy)
+        /// Copies the documents' entries. Next: removing; discarding, as above.
+        case documents(TreeCopy, rows: TreeRoot)
+        /// Removes the old trees: what has lower numbers. Next: releasing.
+        case removing(below: IndexNodeID, IndexValueID)
+        /// Returns free pages to the file system, of which there were so many. Next: the end.
+        case releasing(free: Int)
+    }
+
+    var phase: Phase
+    /// Whether the next step is posted to the index's lane.
+    var isPosted = false
+
+    /// A compaction that begins.
+    init() { phase = .discarding(continues: true) }
+
+    /// The end of one that was interrupted.
+    init(_ remains: IndexRemains) {
+        switch remains {
+        case .copy: phase = .discarding(continues: false)
+        case .trees(let node, let value): phase = .removing(below: node, value)
+        }
+    }
+
+    /// Whether commits of rows wait: the trees must not change while they are copied.
+    var holdsCommits: Bool {
+        switch phase {
+        case .rows, .documents: true
+        case .discarding, .removing, .releasing: false
+        }
+    }
+
+    /// Gives up the copy; what is behind it continues.
+    mutating func cancel() {
+        switch phase {
+        case .discarding, .rows, .documents: phase = .discarding(continues: false)
+        case .removing, .releasing: break
+        }
+    }
+}

@@ -1,0 +1,44 @@
+internal import Bytes
+internal import Indexing
+
+/// Compaction of the indexes of a design document on this node.
+extension IndexService {
+    /// Begins to compact the files of the document's indexes; those that are being compacted continue.
+    ///
+    /// Other documents of the bucket may share them. The work continues in the background.
+    ///
+    /// - Parameters:
+    ///   - designDocument: Without `_design/`.
+    ///   - uuid: The bucket.
+    /// - Returns: Whether the node has the document and all of its indexes are open.
+    package func compact(_ designDocument: String, ofBucket uuid: String) -> Bool {
+        forEachIndex(of: designDocument, uuid) { $0.compact() }
+    }
+
+    /// Gives up compactions that are still copying.
+    ///
+    /// - Returns: As `compact`.
+    package func cancelCompaction(_ designDocument: String, ofBucket uuid: String) -> Bool {
+        forEachIndex(of: designDocument, uuid) { $0.cancelCompaction() }
+    }
+
+    private func forEachIndex(
+        of designDocument: String,
+        _ uuid: String,
+        _ body: (ViewIndex) -> Void
+    ) -> Bool {
+        guard let views = followed.withLock({ $0.buckets[uuid]?.definitions[designDocument] })
+        else {
+            return false
+        }
+        var isComplete = true
+        for signature in Set(views.values.map { IndexSigning.signature(of: $0) }) {
+            if let index = index(signature, ofBucket: uuid) {
+                body(index)
+            } else {
+                isComplete = false
+            }
+        }
+        return isComplete
+    }
+}
