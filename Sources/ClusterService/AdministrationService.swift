@@ -81,6 +81,8 @@ package final class AdministrationService: Sendable {
         var address: Address?
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
+        /// Compacts the views of this node; nil if it has none.
+        var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
     }
 
     package let settings: Settings
@@ -303,6 +305,7 @@ package final class AdministrationService: Sendable {
         handleHistories()
         handleEvents()
         handleCompaction()
+        handleViewCompaction()
         handleDocuments()
         handleEpochs()
         member.connect()

@@ -4,8 +4,9 @@ import json
 import subprocess
 
 from rig.load import ingest
-from rig.node import SERVER
+from rig.node import SERVER, wait_until
 from rig.views import Views
+from rig.wire import Op, Status
 
 MAP = """function (doc, meta) {
     for (var i = 0; i < doc.times; i++) emit([doc.n, i], doc.v);
@@ -44,6 +45,10 @@ def fill(node):
     assert views.put("d", {"v": {"map": MAP, "reduce": "_count"}}).status == 201
     answer = views.fresh("d", "v")
     assert not answer.errors and answer.rows == [{"key": None, "value": len(rows())}]
+    return file_of(node)
+
+
+def file_of(node):
     (path,) = (node.data / "indexes").glob("*/*.sqlite")
     return path
 
@@ -115,3 +120,39 @@ def test_what_is_no_index_file_is_named(make_node, tmp_path):
             assert result.returncode == 1, result.stdout
             assert name in result.stderr and not result.stdout
     assert not (tmp_path / "absent.sqlite").exists()
+
+
+# Compaction
+
+
+def test_compacted_index_is_smaller_and_answers_the_same(make_node):
+    node = make_node()
+    path = fill(node)
+    kept = [row for row in rows() if row["key"][0] % 100 == 1]
+    with node.connect("files") as connection:
+        for n in range(COUNT):
+            if n % 100 != 1:
+                assert connection.call(Op.DELETE, b"doc-%05d" % n).status == Status.SUCCESS
+    views = Views(node, "files")
+    assert views.fresh("d", "v", reduce=False).rows == kept
+    # A node that stops copies everything into the file.
+    assert node.stop() == 0
+    before = path.stat().st_size
+    node.start()
+    node.await_bucket("files")
+    assert views.fresh("d", "v", reduce=False).rows == kept
+    (row,) = node.admin.get("/pools/default/buckets/files/ddocs").json["rows"]
+    assert node.admin.post(row["controllers"]["compact"]).status == 200
+    wait_until(lambda: path.stat().st_size < before / 2, 30, "a smaller file")
+    result = run("--check-index", path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert views.fresh("d", "v", reduce=False).rows == kept
+    assert file_of(node) == path
+    # Changes afterwards, and a crash.
+    with node.connect("files") as connection:
+        body = {"n": 1, "times": 1, "v": "new"}
+        assert connection.set(b"new", json.dumps(body).encode()).status == Status.SUCCESS
+    assert len(views.fresh("d", "v", reduce=False).rows) == len(kept) + 1
+    node.kill()
+    result = run("--check-index", path)
+    assert result.returncode == 0, result.stdout + result.stderr

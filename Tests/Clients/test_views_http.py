@@ -611,6 +611,7 @@ def test_admin_port_lists_design_documents_with_their_controllers(node, views):
     assert row["doc"]["json"]["views"]["map"]["map"] == BY_NUMBER.source
     assert row["controllers"].keys() == {"compact", "setUpdateMinChanges"}
     cancel = row["controllers"]["compact"].replace("compactView", "cancelViewCompaction")
+    assert node.admin.post(row["controllers"]["compact"]).status == 200
     assert node.admin.post(cancel).status == 200
     unknown = row["controllers"]["compact"].replace("things/controller", "unknown/controller")
     assert node.admin.post(unknown).status == 404

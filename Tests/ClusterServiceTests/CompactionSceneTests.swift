@@ -1,3 +1,4 @@
+import Bytes
 import ClusterService
 import Orchestration
 import Testing
@@ -30,5 +31,66 @@ import Vocabulary
             return
         }
         #expect(text.contains("\(scene.name(2)) did not answer"))
+    }
+
+    private func outcome(
+        _ request: () async throws(DesignDocumentError) -> Void
+    ) async -> DesignDocumentError? {
+        do throws(DesignDocumentError) {
+            try await request()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test func viewsAreCompactedOnEveryNodeOfTheBucket() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[3].state.featureLevel == .current })
+        for (name, text) in [
+            ("x", #"{"views":{"v":{"map":"function (d) {}"}}}"#), ("empty", #"{"views":{}}"#),
+        ] {
+            let body = Array(text.utf8)
+            _ = try await scene[3].putDesignDocument(name, body: body, inBucket: "b")
+        }
+        let orders = Guarded<[Int: [ViewCompactionOrder]]>([:])
+        for number in 1...3 {
+            #expect(
+                await eventually { scene[number].designDocument("empty", ofBucket: "b") != nil }
+            )
+            scene[number].serveViewCompactions { order in
+                orders.withLock { $0[number, default: []].append(order) }
+                // Node 2 lacks the indexes at its first order.
+                return number != 2 || orders.withLock { $0[2]?.count != 1 }
+            }
+        }
+        func compact(_ name: String, _ bucket: String = "b") async -> DesignDocumentError? {
+            await outcome { () async throws(DesignDocumentError) in
+                try await scene[3].compactViews(ofDesignDocument: name, inBucket: bucket)
+            }
+        }
+        // Requested from the node without a part of the bucket.
+        let first = await compact("x")
+        #expect(first?.code == .failed)
+        #expect(first?.description.contains("not on \(scene.name(2)):") == true)
+        #expect(await compact("x") == nil)
+        #expect(await compact("empty") == nil)
+        #expect(await compact("y")?.code == .documentUnknown)
+        #expect(await compact("x", "c")?.code == .bucketUnknown)
+        let cancelled = await outcome { () async throws(DesignDocumentError) in
+            try await scene[1].cancelViewCompaction(ofDesignDocument: "x", inBucket: "b")
+        }
+        #expect(cancelled == nil)
+        let found = orders.withLock { $0 }
+        #expect(found[3] == nil)
+        for number in 1...2 {
+            let orders = try #require(found[number])
+            #expect(orders.map(\.isCancellation) == [false, false, true])
+            #expect(orders.allSatisfy { $0.bucket == "b-uuid" && $0.designDocument == "x" })
+        }
     }
 }

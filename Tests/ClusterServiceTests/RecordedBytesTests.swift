@@ -116,7 +116,10 @@ import Testing
     /// Level 2 adds this payload; its bytes are recorded for the levels to come.
     static let levelTwo = [Recording(.randomKey, "0162", later: "0162 ff")]
 
-    @Test(arguments: recordings + levelTwo)
+    /// Level 3 adds this one.
+    static let levelThree = [Recording(.compactViews, "026162 0164 01", later: "026162 0164 01 ff")]
+
+    @Test(arguments: recordings + levelTwo + levelThree)
     func payloadOfAnyReleaseIsReadWithoutTheUnknownFields(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         let payload = recording.payload
@@ -124,7 +127,7 @@ import Testing
         #expect(payload.rewrite(bytes(recording.later)) == recorded, "\(payload) of later")
     }
 
-    @Test(arguments: recordings + levelTwo)
+    @Test(arguments: recordings + levelTwo + levelThree)
     func prefixOfPayloadIsRefused(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         for count in 0..<recorded.count {
@@ -134,7 +137,7 @@ import Testing
     }
 
     @Test func everyPayloadButTheSeriesIsRecorded() {
-        let recorded = Set((Self.recordings + Self.levelTwo).map(\.payload))
+        let recorded = Set((Self.recordings + Self.levelTwo + Self.levelThree).map(\.payload))
         #expect(Set(PeerPayloadProbe.allCases).subtracting(recorded) == [.series])
     }
 

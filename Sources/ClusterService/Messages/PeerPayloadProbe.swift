@@ -27,6 +27,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     case events
     case eventsAnswer
     case compact
+    case compactViews
     case epoch
     case epochAnswer
     case raft
@@ -57,6 +58,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
         case .events: EventsCall(bytes: bytes)?.bytes
         case .eventsAnswer: EventsAnswer(bytes: bytes)?.bytes
         case .compact: CompactCall(bytes: bytes)?.bytes
+        case .compactViews: ViewCompactionOrder(bytes: bytes)?.bytes
         case .epoch: EpochCall(bytes: bytes)?.bytes
         case .epochAnswer: EpochAnswer(bytes: bytes)?.bytes
         case .raft: RaftFrame.decode(bytes)?.encoded

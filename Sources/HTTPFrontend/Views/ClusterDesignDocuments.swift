@@ -84,16 +84,18 @@ package struct ClusterDesignDocuments: DesignDocumentPlane {
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async -> DesignDocumentOutcome {
-        guard service.designDocument(name, ofBucket: bucket) != nil else { return .missing }
-        return .failed("Compaction of views is not available in this release.")
+        await outcome { () async throws(DesignDocumentError) in
+            try await service.compactViews(ofDesignDocument: name, inBucket: bucket)
+        }
     }
 
     package func cancelCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async -> DesignDocumentOutcome {
-        // No compaction can run, so there is none to cancel.
-        service.designDocument(name, ofBucket: bucket) != nil ? .done : .missing
+        await outcome { () async throws(DesignDocumentError) in
+            try await service.cancelViewCompaction(ofDesignDocument: name, inBucket: bucket)
+        }
     }
 }
 
