@@ -153,7 +153,9 @@ import Vocabulary
         _ = table.opened(VBucketID(2), .opened(high: Seqno(300), uuid: uuid))
         table.committed(one, position(100))
         #expect(table.progress == 0.25)
+        #expect(table.changes == (100, 400) && !table.isReady)
         table.committed(VBucketID(2), position(300))
+        #expect(table.changes == (400, 400) && table.isReady)
         #expect(table.progress == 1)
     }
 

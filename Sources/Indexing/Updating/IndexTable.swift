@@ -170,23 +170,29 @@ package struct IndexTable: Sendable {
         entries.allSatisfy { !$0.value.isServed || $0.value.home == .main }
     }
 
-    /// The share of the changes that the index has, of all through the seqnos that vBuckets had when
-    /// their feeds were opened: 0 to 1.
-    package var progress: Double {
-        var (has, all) = (0.0, 0.0)
+    /// The changes that the index has, of all through the seqnos that vBuckets had when their feeds
+    /// were opened.
+    package var changes: (done: UInt64, total: UInt64) {
+        var (done, total): (UInt64, UInt64) = (0, 0)
         for entry in entries.values where entry.isServed {
             switch (entry.home, entry.feed) {
             case (.main, _):
-                has += Double(entry.position.seqno.value)
-                all += Double(entry.position.seqno.value)
+                done &+= entry.position.seqno.value
+                total &+= entry.position.seqno.value
             case (.filling, .open(let target)):
-                has += Double(min(entry.position.seqno, target).value)
-                all += Double(target.value)
+                done &+= min(entry.position.seqno, target).value
+                total &+= target.value
             // Nothing is known of its size, so it counts as one change that is missing.
-            default: all += 1
+            default: total &+= 1
             }
         }
-        return all == 0 ? 1 : has / all
+        return (done, total)
+    }
+
+    /// The share of `changes` that the index has: 0 to 1.
+    package var progress: Double {
+        let (done, total) = changes
+        return total == 0 ? 1 : Double(done) / Double(total)
     }
 
     // MARK: Decisions

@@ -119,6 +119,17 @@ package final class IndexFile: Sendable {
         try write { (writer) throws(StorageError) in writer.head }
     }
 
+    /// Bytes of the pages that are in use, without those that a later commit can fill.
+    ///
+    /// - Throws: `StorageError`, as `commit`.
+    package func usedBytes() throws(StorageError) -> UInt64 {
+        try readNewest { (reads) throws(StorageError) in
+            let pages = try reads.connection.integer("PRAGMA page_count") ?? 0
+            let free = try reads.connection.integer("PRAGMA freelist_count") ?? 0
+            return UInt64(max(0, pages - free)) * IndexSchema.pageBytes
+        }
+    }
+
     private func write<Result>(
         _ body: (Writer) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {

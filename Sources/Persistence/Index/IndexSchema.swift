@@ -14,12 +14,13 @@ enum IndexSchema {
     ///
     /// A damaged length beyond it is refused before memory is allocated.
     static let rowBytesMax = 17 << 20
+    static let pageBytes: UInt64 = 4_096
     /// Faults kept.
     static let faultsMax = 100
 
     /// Settings that must be made before the first table exists.
     static let creationPragmas = """
-        PRAGMA page_size = 4096;
+        PRAGMA page_size = \(pageBytes);
         PRAGMA auto_vacuum = INCREMENTAL;
         """
 

@@ -15,6 +15,11 @@ extension ViewIndex {
         package var rows: UInt64 = 0
         /// The share of the changes that the index has: 0 to 1.
         package var progress = 0.0
+        /// The changes that the index has, and all that it must have to be complete.
+        package var changesDone: UInt64 = 0
+        package var changesTotal: UInt64 = 0
+        /// Whether queries count every vBucket that this node serves.
+        package var isComplete = false
         package var errors = ScriptErrors()
         package var isCompacting = false
 
@@ -38,6 +43,8 @@ extension ViewIndex {
     var status: Status {
         var status = Status()
         status.progress = progress.table.progress
+        (status.changesDone, status.changesTotal) = progress.table.changes
+        status.isComplete = progress.table.isReady
         status.errors = health.errors
         status.isCompacting = progress.compaction != nil
         // A file that has failed has no rows for queries either.

@@ -101,6 +101,27 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         lane.post { self.add(work, done) }
     }
 
+    /// What the processes use at one time.
+    package struct Usage: Hashable, Sendable {
+        package var processes = 0
+        package var residentBytes: UInt64 = 0
+        /// Works that are not answered yet.
+        package var works = 0
+
+        package init() {}
+    }
+
+    /// Passes what the processes use to `done`, on the pool's lane.
+    package func measure(_ done: @escaping @Sendable (Usage) -> Void) {
+        lane.post { [self] in
+            var usage = Usage()
+            usage.processes = processes.count
+            usage.residentBytes = processes.values.reduce(0) { $0 + ($1.residentBytes ?? 0) }
+            usage.works = jobs.count
+            done(usage)
+        }
+    }
+
     /// Frees a function in all processes.
     package func forget(_ function: ScriptFunction) {
         lane.post { for process in self.processes.values { process.forget(function) } }

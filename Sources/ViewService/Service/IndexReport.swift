@@ -7,6 +7,11 @@ package struct IndexReport: Sendable {
         /// Without `_design/`.
         package let designDocument: String
         package let view: String
+
+        package init(designDocument: String, view: String) {
+            self.designDocument = designDocument
+            self.view = view
+        }
     }
 
     package let bucket: String
@@ -20,11 +25,17 @@ package struct IndexReport: Sendable {
     /// Why it gets no further changes: the file's error, or that its function runs away.
     package var fault: String?
     package var diskBytes: UInt64 = 0
+    /// Of `diskBytes`, those of pages that are in use.
+    package var usedBytes: UInt64 = 0
     package var memoryBytes = 0
 
-    init(_ name: IndexName) {
-        bucket = name.bucket
-        signature = name.signature
+    /// Whether documents are being indexed that queries do not count yet.
+    package var isBuilding: Bool { isOpen && fault == nil && !status.isComplete }
+
+    /// A report without content; `bucket` is the bucket's UUID.
+    package init(bucket: String, signature: IndexSignature) {
+        self.bucket = bucket
+        self.signature = signature
     }
 }
 

@@ -40,6 +40,9 @@ extension IndexService {
         }
         let complete = next
         followed.withLock { $0 = complete }
+        queries.withLock { queries in
+            queries = queries.filter { complete.buckets[$0.key] != nil }
+        }
         keeper.adopt(complete.buckets)
         return earlier.reduceFunctions.filter { complete.reduceFunctions[$0.key] == nil }
             .map(\.value)

@@ -14,7 +14,11 @@ extension IndexService {
         to request: QueryRequest,
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) -> any QueryCall {
-        responder.respond(to: request, reply)
+        // A bucket that is not followed has no views, and its count would never be removed.
+        if bucket(request.bucket) != nil {
+            queries.withLock { $0[request.bucket, default: 0] += 1 }
+        }
+        return responder.respond(to: request, reply)
     }
 }
 

@@ -83,6 +83,8 @@ package final class IndexService: Sendable {
     let responder: QueryResponder
     let followed: Guarded<Followed>
     let newest = Guarded(Newest())
+    /// By bucket: the queries of which this node has answered a part.
+    let queries = Guarded<[String: UInt64]>([:])
 
     /// A service without buckets.
     ///

@@ -132,12 +132,14 @@ final class RunningIndex: Sendable {
     /// Passes what is reported of the index to `done`, on its lane.
     func report(_ done: @escaping @Sendable (IndexReport) -> Void) {
         lane.post { [self] in
-            var report = IndexReport(name)
+            var report = IndexReport(bucket: name.bucket, signature: name.signature)
             report.fault = fault
             if let index {
                 report.isOpen = true
                 report.status = index.status
                 report.memoryBytes = index.file.memoryBytes
+                // A file that has failed has its fault.
+                report.usedBytes = (try? index.file.usedBytes()) ?? 0
                 let disk = surroundings.environment.disk
                 for suffix in ["", "-wal"] {
                     report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
