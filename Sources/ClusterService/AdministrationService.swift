@@ -252,9 +252,6 @@ package final class AdministrationService: Sendable {
             $0.isServing = true
             $0.startedNanoseconds = max(now, 1)
         }
-        sampler.start(reading: dataPlane) { [weak self] in
-            self?.state.buckets.map(\.settings.name) ?? []
-        }
         startStatistics()
         let name = state.node(number: thisNode)?.otpNode ?? ""
         logEvent(.info, .node, "Node \(name) has started to serve.")

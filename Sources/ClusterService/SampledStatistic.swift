@@ -31,6 +31,9 @@ package enum SampledStatistic: Int, CaseIterable, Sendable {
     case diskWriteQueue
     case oldestUnpersisted
     case connections
+    case viewsDataUsed
+    case viewsDiskUsed
+    case viewQueries
 
     package var name: String {
         switch self {
@@ -63,20 +66,33 @@ package enum SampledStatistic: Int, CaseIterable, Sendable {
         case .diskWriteQueue: "disk_write_queue"
         case .oldestUnpersisted: "ep_oldest_unpersisted_ms"
         case .connections: "curr_connections"
+        case .viewsDataUsed: "couch_views_data_size"
+        case .viewsDiskUsed: "couch_views_actual_disk_size"
+        case .viewQueries: "couch_views_ops"
         }
+    }
+
+    /// What of a bucket is sampled.
+    struct Reading {
+        var bucket: BucketStatistics
+        /// Nil without views.
+        var views: ViewStatistics.Bucket?
     }
 
     /// The sample of one second: the increase of counters, the current value of others.
     static func sample(
-        _ now: BucketStatistics,
-        since before: BucketStatistics,
+        _ reading: Reading,
+        since earlier: Reading,
         seconds: Float
     ) -> SIMD32<Float> {
         var sample = SIMD32<Float>.zero
-        func rate(_ counter: KeyPath<BucketStatistics, UInt64>) -> Float {
-            let (new, old) = (now[keyPath: counter], before[keyPath: counter])
+        let (now, views) = (reading.bucket, reading.views)
+        func rate(_ new: UInt64, _ old: UInt64) -> Float {
             // A counter that decreased was reset: the bucket was reopened.
-            return Float(new >= old ? new - old : new) / seconds
+            Float(new >= old ? new - old : new) / seconds
+        }
+        func rate(_ counter: KeyPath<BucketStatistics, UInt64>) -> Float {
+            rate(now[keyPath: counter], earlier.bucket[keyPath: counter])
         }
         let hits = rate(\.getHits)
         let gets = hits + rate(\.getMisses)
@@ -112,6 +128,9 @@ package enum SampledStatistic: Int, CaseIterable, Sendable {
                 case .diskWriteQueue: Float(now.diskQueue)
                 case .oldestUnpersisted: Float(now.oldestUnpersistedMilliseconds)
                 case .connections: Float(now.connections)
+                case .viewsDataUsed: Float(views?.dataUsed ?? 0)
+                case .viewsDiskUsed: Float(views?.diskUsed ?? 0)
+                case .viewQueries: rate(views?.queries ?? 0, earlier.views?.queries ?? 0)
                 }
         }
         return sample

@@ -45,8 +45,17 @@ package final class StatisticsSampler: Sendable {
         }
     }
 
+    /// Where the sampler reads.
+    struct Source: Sendable {
+        let plane: any DataPlane
+        /// This node's indexes; nil if there are none.
+        let views: @Sendable () -> ViewStatistics?
+        /// The names of all buckets.
+        let names: @Sendable () -> [String]
+    }
+
     private struct Samples {
-        var last: BucketStatistics
+        var last: SampledStatistic.Reading
         var rings = Zoom.allCases.map(\.ring)
 
         mutating func add(_ sample: SIMD32<Float>, atMilliseconds milliseconds: UInt64) {
@@ -64,12 +73,12 @@ package final class StatisticsSampler: Sendable {
 
         mutating func begin(
             _ name: String,
-            _ statistics: BucketStatistics,
+            _ reading: SampledStatistic.Reading,
             atMilliseconds milliseconds: UInt64
         ) {
-            var samples = Samples(last: statistics)
+            var samples = Samples(last: reading)
             samples.add(
-                SampledStatistic.sample(statistics, since: statistics, seconds: 1),
+                SampledStatistic.sample(reading, since: reading, seconds: 1),
                 atMilliseconds: milliseconds
             )
             buckets[name] = samples
@@ -85,9 +94,7 @@ package final class StatisticsSampler: Sendable {
         self.lane = lane
     }
 
-    func start(reading plane: any DataPlane, names: @escaping @Sendable () -> [String]) {
-        tick(plane, names)
-    }
+    func start(reading source: Source) { tick(source) }
 
     func stop() {
         core.withLock { core in
@@ -100,7 +107,8 @@ package final class StatisticsSampler: Sendable {
     func begin(bucket name: String, _ statistics: BucketStatistics?) {
         guard let statistics else { return }
         let milliseconds = time.wallNanoseconds() / 1_000_000
-        core.withLock { $0.begin(name, statistics, atMilliseconds: milliseconds) }
+        let reading = SampledStatistic.Reading(bucket: statistics)
+        core.withLock { $0.begin(name, reading, atMilliseconds: milliseconds) }
     }
 
     func forget(bucket name: String) {
@@ -131,31 +139,36 @@ package final class StatisticsSampler: Sendable {
         }
     }
 
-    private func tick(_ plane: any DataPlane, _ names: @escaping @Sendable () -> [String]) {
+    private func tick(_ source: Source) {
         let now = time.monotonicNanoseconds()
         let milliseconds = time.wallNanoseconds() / 1_000_000
-        let statistics = names().map { ($0, plane.statistics(ofBucket: $0)) }
+        let views = source.views()
+        let readings = source.names().map { name in
+            let bucket = source.plane.statistics(ofBucket: name)
+            let views = views?.bucket(named: name)
+            return (name, bucket.map { SampledStatistic.Reading(bucket: $0, views: views) })
+        }
         core.withLock { core in
             guard !core.isStopped else { return }
             let elapsed = Float(now - min(core.lastNanoseconds, now)) / 1e9
             core.lastNanoseconds = now
-            for (name, statistics) in statistics {
-                guard let statistics else { continue }
+            for (name, reading) in readings {
+                guard let reading else { continue }
                 guard var samples = core.buckets.removeValue(forKey: name) else {
-                    core.begin(name, statistics, atMilliseconds: milliseconds)
+                    core.begin(name, reading, atMilliseconds: milliseconds)
                     continue
                 }
                 let sample = SampledStatistic.sample(
-                    statistics,
+                    reading,
                     since: samples.last,
                     seconds: max(elapsed, 0.001)
                 )
-                samples.last = statistics
+                samples.last = reading
                 samples.add(sample, atMilliseconds: milliseconds)
                 core.buckets[name] = samples
             }
             core.timer = lane.post(after: 1_000_000_000) { [weak self] in
-                self?.tick(plane, names)
+                self?.tick(source)
             }
         }
     }

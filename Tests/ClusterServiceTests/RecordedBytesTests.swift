@@ -116,8 +116,19 @@ import Testing
     /// Level 2 adds this payload; its bytes are recorded for the levels to come.
     static let levelTwo = [Recording(.randomKey, "0162", later: "0162 ff")]
 
-    /// Level 3 adds this one.
-    static let levelThree = [Recording(.compactViews, "026162 0164 01", later: "026162 0164 01 ff")]
+    private static let document = "0164 01 05 09"
+
+    /// Level 3 adds these: a compaction, and the figures of a bucket with a design document whose
+    /// index is being built.
+    static let levelThree = [
+        Recording(.compactViews, "026162 0164 01", later: "026162 0164 01 ff"),
+        Recording(.viewStatistics, "00", later: "00 ff"),
+        Recording(
+            .viewStatistics,
+            "01 0e 0162 8002 8001 07 01 05 \(document)",
+            later: "01 11 0162 8002 8001 07 01 07 \(document) ffee dd cc"
+        ),
+    ]
 
     @Test(arguments: recordings + levelTwo + levelThree)
     func payloadOfAnyReleaseIsReadWithoutTheUnknownFields(_ recording: Recording) {

@@ -37,6 +37,37 @@ import Testing
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
     }
 
+    @Test func viewsAreSampledWithTheirQueriesPerSecond() async throws {
+        let service = try await service()
+        let reads = Guarded(0)
+        let views = Guarded<ViewStatistics?>(nil)
+        service.readViews {
+            reads.withLock { $0 += 1 }
+            return views.withLock { $0 }
+        }
+        world.passSecond()
+        #expect(reads.withLock { $0 } > 0)
+        for second in 1...3 {
+            var bucket = ViewStatistics.Bucket(name: "b")
+            bucket.queries = UInt64(second) * 5
+            (bucket.diskUsed, bucket.dataUsed) = (8_192, 4_096)
+            let read = bucket
+            views.withLock {
+                $0 = ViewStatistics()
+                $0?.buckets = [read]
+            }
+            world.passSecond()
+        }
+        let series = try #require(service.sampler.series(ofBucket: "b", .minute))
+        #expect(series.values(of: .viewQueries) == [0, 0, 5, 5, 5])
+        #expect(series.values(of: .viewsDiskUsed) == [0, 0, 8_192, 8_192, 8_192])
+        #expect(series.values(of: .viewsDataUsed) == [0, 0, 4_096, 4_096, 4_096])
+        views.withLock { $0 = nil }
+        world.passSecond()
+        let later = try #require(service.sampler.series(ofBucket: "b", .minute))
+        #expect(later.values(of: .viewsDiskUsed).last == 0)
+    }
+
     @Test func coarserIntervalsHoldMeansWithinCapacity() async throws {
         let service = try await service()
         for second in 1...200 {

@@ -30,12 +30,13 @@ enum PeerKind {
     static let place: UInt16 = 22
     static let randomKey: UInt16 = 23
     static let compactViews: UInt16 = 24
+    static let viewStatistics: UInt16 = 25
 
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {
         switch kind {
         case randomKey: .randomKeyCall
-        case compactViews: .designDocuments
+        case compactViews, viewStatistics: .designDocuments
         default: .base
         }
     }

@@ -15,6 +15,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     case reports
     case done
     case statistics
+    case viewStatistics
     case document
     case documentOutcome
     case listing
@@ -46,6 +47,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
         case .reports: ReportsAnswer(bytes: bytes)?.bytes
         case .done: DoneAnswer(bytes: bytes)?.bytes
         case .statistics: NodeStatistics(bytes: bytes)?.bytes
+        case .viewStatistics: ViewStatistics(bytes: bytes)?.bytes
         case .document: DocumentCall(bytes: bytes)?.bytes
         case .documentOutcome: DocumentOutcome(bytes: bytes)?.bytes
         case .listing: ListingCall(bytes: bytes)?.bytes

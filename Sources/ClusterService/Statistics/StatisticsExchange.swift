@@ -12,8 +12,19 @@ final class StatisticsBoard: Sendable {
         var heardAt: UInt64
     }
 
+    struct ViewEntry: Sendable {
+        var statistics: ViewStatistics
+        var heardAt: UInt64
+    }
+
     struct Core: Sendable {
         var entries: [NodeNumber: Entry] = [:]
+        /// Of nodes that have views.
+        var views: [NodeNumber: ViewEntry] = [:]
+        /// Reads this node's indexes.
+        var readViews: (@Sendable () -> ViewStatistics?)?
+        /// Whether the other nodes have indexes of this node.
+        var hasSentViews = false
         /// Why nodes that are down are not failed over, as last reported by the leader.
         var failoverReasons: [String] = []
         /// How many consecutive ticks there has been no leader.
@@ -46,10 +57,18 @@ extension AdministrationService {
     private static var silenceMax: UInt64 { 1_500_000_000 }
 
     func startStatistics() {
+        sampler.start(
+            reading: StatisticsSampler.Source(
+                plane: dataPlane,
+                views: { [weak self] in self?.ownViewStatistics() },
+                names: { [weak self] in self?.state.buckets.map(\.settings.name) ?? [] }
+            )
+        )
         lane.post { self.tickStatistics() }
     }
 
     func handleStatistics() {
+        handleViewStatistics()
         calls.handleMessages(PeerKind.statistics) { [weak self] from, bytes in
             guard let self, let statistics = NodeStatistics(bytes: bytes) else { return }
             let now = environment.time.monotonicNanoseconds()
@@ -98,6 +117,7 @@ extension AdministrationService {
     private func tickStatistics() {
         guard !core.withLock({ $0.isStopped }) else { return }
         let others = sendStatistics()
+        sendViewStatistics(to: others)
         updateStatuses(others)
         logDiscardedChanges()
         let isMany = others.count >= Self.manyNodes
@@ -135,6 +155,7 @@ extension AdministrationService {
         for node in others { statuses[node] = status(of: node) }
         let isChanged = board.core.withLock { core in
             core.entries = core.entries.filter { others.contains($0.key) }
+            core.views = core.views.filter { others.contains($0.key) }
             core.ticksWithoutLeader = isLed || others.isEmpty ? 0 : core.ticksWithoutLeader + 1
             defer { core.statuses = statuses }
             return core.statuses != statuses
@@ -196,12 +217,17 @@ extension AdministrationService {
     /// The statistics of a node, at most a few seconds old; nil if the node does not answer.
     package func statistics(of node: NodeNumber) -> NodeStatistics? {
         if node == thisNode { return ownStatistics() }
-        guard let entry = board[node] else { return nil }
+        guard let entry = board[node], isCurrent(entry.heardAt, node) else { return nil }
+        return entry.statistics
+    }
+
+    /// Whether what a node sent at that time is shown.
+    func isCurrent(_ heardAt: UInt64, _ node: NodeNumber) -> Bool {
         let now = environment.time.monotonicNanoseconds()
         let isMany = state.nodes.count > Self.manyNodes
         let timeoutNanoseconds =
             3 * (isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds)
-        return now < entry.heardAt + timeoutNanoseconds && !isSilent(node) ? entry.statistics : nil
+        return now < heardAt + timeoutNanoseconds && !isSilent(node)
     }
 
     /// The last known statistics of a node, however old; nil if there are none.

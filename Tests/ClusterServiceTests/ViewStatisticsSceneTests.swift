@@ -1,0 +1,83 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// Each node's indexes reach the other nodes, from their feature level on.
+@Suite(.serialized) struct ViewStatisticsSceneTests {
+    /// Two nodes of one cluster; the second one has the feature level.
+    private func pair(_ level: FeatureLevel) async throws -> ClusterScene {
+        let scene = try ClusterScene(2)
+        try await scene.members[0].start()
+        try await scene.members[1].start(level: level)
+        let form = FormParameters([
+            ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
+        ])
+        guard case .done = await scene[2].initialise(form) else { throw SceneError("initialise") }
+        let outcome = await scene[2].addNode(
+            "127.0.0.1:\(scene.members[0].ports.admin)",
+            login: ("", ""),
+            services: ["kv"]
+        )
+        guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
+        return scene
+    }
+
+    private static let building: ViewStatistics = {
+        var document = ViewStatistics.DesignDocument(name: "d")
+        document.isBuilding = true
+        (document.changesDone, document.changesTotal) = (300, 1_000)
+        var bucket = ViewStatistics.Bucket(name: "b")
+        (bucket.diskUsed, bucket.dataUsed, bucket.queries) = (8_192, 4_096, 5)
+        bucket.designDocuments = [document]
+        var views = ViewStatistics()
+        views.buckets = [bucket]
+        return views
+    }()
+
+    @Test func indexesOfANodeAreShownOnTheOthersWhileItHasThem() async throws {
+        let scene = try await pair(.current)
+        defer { scene.stop() }
+        let (one, two) = (scene[1].thisNode, scene[2].thisNode)
+        #expect(scene[2].viewStatistics(of: one) == nil)
+        #expect(scene[1].viewStatistics(of: one) == nil)
+        let shown = Guarded<ViewStatistics?>(Self.building)
+        scene[1].readViews { shown.withLock { $0 } }
+        #expect(scene[1].viewStatistics(of: one) == Self.building)
+        #expect(await eventually { scene[2].viewStatistics(of: one) == Self.building })
+        #expect(scene[1].viewStatistics(of: two) == nil)
+
+        shown.withLock { $0 = nil }
+        #expect(await eventually { scene[2].viewStatistics(of: one) == nil })
+        // The node still answers: what it sent is gone, not out of date.
+        #expect(scene[2].statistics(of: one) != nil)
+    }
+
+    @Test func nodeThatStopsIsShownWithoutIndexes() async throws {
+        let scene = try await pair(.current)
+        defer { scene.stop() }
+        let one = scene[1].thisNode
+        scene[1].readViews { Self.building }
+        #expect(await eventually { scene[2].viewStatistics(of: one) != nil })
+        scene.members[0].stop()
+        #expect(await eventually { scene[2].viewStatistics(of: one) == nil })
+    }
+
+    @Test func nothingIsSentWhileAMemberIsOfAnEarlierLevel() async throws {
+        let scene = try await pair(.randomKeyCall)
+        defer { scene.stop() }
+        let one = scene[1].thisNode
+        scene[1].readViews { Self.building }
+        let before = scene[2].statistics(of: one)?.uptimeSeconds ?? 0
+        // Statistics that were sent later arrive.
+        #expect(
+            await eventually { (scene[2].statistics(of: one)?.uptimeSeconds ?? 0) > before + 2 }
+        )
+        #expect(scene[2].viewStatistics(of: one) == nil)
+
+        scene.members[1].stop()
+        try await scene.members[1].start()
+        #expect(await eventually { scene[2].viewStatistics(of: one) == Self.building })
+    }
+}
