@@ -241,6 +241,30 @@ def test_random_queries_from_every_node_equal_the_evaluation(cluster, nodes, see
         stored.change(changes, at=chance.random.randrange(3))
 
 
+def test_compaction_asked_of_one_node_runs_on_all_while_queries_are_answered(cluster, nodes):
+    stored = Stored(cluster, "travel")
+    present = {row["id"] for row in nodes[0].fresh("all", "map").rows}
+    stored.documents = dict.fromkeys(present)
+    stored.change(dict.fromkeys(present))
+    stored.fill(Chance(11), 300)
+    check_all(nodes, stored.documents)
+    path = "/pools/default/buckets/travel/ddocs/_design%2Fall/controller/compactView"
+    with Queries(nodes, stored.documents, stale="ok") as queries:
+        assert cluster[1].admin.post(path).status == 200
+        wait_until(
+            lambda: all("compaction ended" in member.log() for member in cluster.members),
+            30,
+            "the end of all compactions",
+        )
+        check_all(nodes, stored.documents)
+    if queries.failure:
+        raise queries.failure
+    assert queries.complete > 0 and queries.partial == 0
+    stored.change({"fresh": {"keys": [["fresh"]], "n": 1}})
+    check_all(nodes, stored.documents)
+    stored.change({"fresh": None})
+
+
 def test_write_through_one_node_is_fresh_on_every_other_node(cluster, nodes):
     stored = Stored(cluster, "travel")
     for turn in range(20):

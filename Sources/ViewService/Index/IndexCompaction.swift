@@ -45,7 +45,7 @@ struct IndexCompaction {
         }
     }
 
-    /// Gives up the copy; what is behind it continues.
+    /// Aborts the copy; the steps behind it continue.
     mutating func cancel() {
         switch phase {
         case .discarding, .rows, .documents: phase = .discarding(continues: false)

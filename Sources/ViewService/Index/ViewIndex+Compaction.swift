@@ -32,7 +32,7 @@ extension ViewIndex {
         }
     }
 
-    /// Gives up a compaction that is still copying. Any thread; returns at once.
+    /// Aborts a compaction that is still copying. Any thread; returns at once.
     package func cancelCompaction() {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
@@ -65,7 +65,7 @@ extension ViewIndex {
                 endCompaction()
             }
         } catch {
-            // A full disk has no room for a copy: the index continues without.
+            // If the disk is full, there is no room for a copy: the index continues without.
             progress.compaction?.cancel()
             handle(error)
         }

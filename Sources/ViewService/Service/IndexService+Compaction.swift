@@ -15,7 +15,7 @@ extension IndexService {
         forEachIndex(of: designDocument, uuid) { $0.compact() }
     }
 
-    /// Gives up compactions that are still copying.
+    /// Aborts compactions that are still copying.
     ///
     /// - Returns: As `compact`.
     package func cancelCompaction(_ designDocument: String, ofBucket uuid: String) -> Bool {
