@@ -15,6 +15,7 @@ package final class NodeViews: Sendable {
     private let links: QueryLinks
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
+    private let meter: ViewMeter
     private let queries = Guarded(Queries())
 
     /// What the queries that clients send to this node share.
@@ -30,6 +31,9 @@ package final class NodeViews: Sendable {
         self.opening = opening
         follower = ViewFollower(cluster, opening)
         documents = IncludedDocumentReader(cluster)
+        let meter = ViewMeter(environment.time, of: { opening.service })
+        self.meter = meter
+        cluster.readViews { meter.read().map(ViewStatistics.init) }
         let respond: QueryLinks.Respond = { [opening] request, reply in
             if let service = opening.service { return service.respond(to: request, reply) }
             // This node follows an older state than the one that asks, or stops.
@@ -85,6 +89,11 @@ package final class NodeViews: Sendable {
 
     /// The index service; nil while the node has no views, and once it stops.
     package var indexes: IndexService? { opening.service }
+
+    /// The newest figures of the node's indexes, queries and script processes; nil without views.
+    ///
+    /// They are at most some seconds old; nothing waits for them.
+    package var reading: ViewReading? { meter.read() }
 
     /// The script processes, made if there are none; nil once the node stops, or if they cannot run.
     package func openScripts() -> ScriptPool? {

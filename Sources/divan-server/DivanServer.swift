@@ -99,7 +99,8 @@ struct DivanServer: AsyncParsableCommand {
         return ViewServer.Services(
             designDocuments: ClusterDesignDocuments(node.cluster),
             queries: queries,
-            trials: PoolMapTrials(service: node.cluster, scripts: { views.openScripts() })
+            trials: PoolMapTrials(service: node.cluster, scripts: { views.openScripts() }),
+            reading: { views.reading }
         )
     }
 }

@@ -88,7 +88,8 @@ struct ViewNode: Sendable {
             trials: PoolMapTrials(
                 service: node.cluster,
                 scripts: { node.views?.openScripts() }
-            )
+            ),
+            reading: { node.views?.reading }
         )
         admin = try await AdminServer.start(
             service: node.cluster,

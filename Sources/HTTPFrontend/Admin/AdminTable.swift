@@ -17,7 +17,7 @@ struct AdminTable: RouteTable {
             + Routes.retries
             + Routes.autoFailover + Routes.groups
             + Routes.absent + Routes.console
-        routes = known + (views.map(Routes.views) ?? [])
+        routes = known + [Routes.metrics(views?.reading)] + (views.map(Routes.views) ?? [])
     }
 
     /// The same as Couchbase's: no caching, no framing.

@@ -20,6 +20,9 @@ struct ClusterNumbers {
         var hits = 0.0
         var diskFetches = 0.0
         var operations = 0.0
+        // Index files.
+        var viewsDiskUsed: UInt64 = 0
+        var viewsDataUsed: UInt64 = 0
 
         fileprivate mutating func add(_ bucket: NodeStatistics.Bucket) {
             let statistics = bucket.statistics
@@ -34,10 +37,17 @@ struct ClusterNumbers {
             diskFetches += bucket.rates[.diskFetches] ?? 0
             operations += bucket.rates[.operations] ?? 0
         }
+
+        fileprivate mutating func add(_ bucket: ViewStatistics.Bucket) {
+            viewsDiskUsed += bucket.diskUsed
+            viewsDataUsed += bucket.dataUsed
+        }
     }
 
     /// Nodes with current statistics only.
     let nodes: [NodeNumber: NodeStatistics]
+    /// Nodes with views only.
+    let views: [NodeNumber: ViewStatistics]
     private let visible: Set<String>
 
     /// - Parameters:
@@ -45,10 +55,13 @@ struct ClusterNumbers {
     ///   - nodes: The nodes to collect; nil for all.
     init(_ call: Call, of nodes: [NodeRecord]? = nil) {
         var found: [NodeNumber: NodeStatistics] = [:]
+        var views: [NodeNumber: ViewStatistics] = [:]
         for node in nodes ?? call.state.nodes {
             found[node.number] = call.service.statistics(of: node.number)
+            views[node.number] = call.service.viewStatistics(of: node.number)
         }
         self.nodes = found
+        self.views = views
         visible = Set(call.visibleBuckets.map(\.settings.name))
     }
 
@@ -56,6 +69,9 @@ struct ClusterNumbers {
         var totals = Totals()
         for node in some {
             for bucket in nodes[node.number]?.buckets ?? [] where visible.contains(bucket.name) {
+                totals.add(bucket)
+            }
+            for bucket in views[node.number]?.buckets ?? [] where visible.contains(bucket.name) {
                 totals.add(bucket)
             }
         }
@@ -66,6 +82,9 @@ struct ClusterNumbers {
     func totals(ofBucket name: String) -> Totals {
         var totals = Totals()
         for node in nodes.values {
+            if let bucket = node.bucket(named: name) { totals.add(bucket) }
+        }
+        for node in views.values {
             if let bucket = node.bucket(named: name) { totals.add(bucket) }
         }
         return totals

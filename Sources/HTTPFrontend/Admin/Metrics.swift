@@ -1,5 +1,6 @@
 internal import ClusterService
 internal import Orchestration
+internal import ViewService
 internal import Vocabulary
 
 /// All statistics in Prometheus's text format.
@@ -10,10 +11,12 @@ struct Metrics {
     private let call: Call
     private var lines: [String] = []
 
-    init(_ call: Call) {
+    /// The metrics of this node; `views` has the figures of its indexes, nil without views.
+    init(_ call: Call, views: ViewReading?) {
         self.call = call
         addBuckets()
         addNode()
+        if let views { lines += ViewMetrics(views).lines }
     }
 
     var text: String { lines.joined(separator: "\n") + "\n" }

@@ -137,6 +137,8 @@ struct NodeJSON {
             "cmd_get": .double(totals.gets),
             "couch_docs_actual_disk_size": .number(totals.diskUsed),
             "couch_docs_data_size": .number(totals.diskDataUsed),
+            "couch_views_actual_disk_size": .number(totals.viewsDiskUsed),
+            "couch_views_data_size": .number(totals.viewsDataUsed),
             "curr_items": .number(totals.items),
             "curr_items_tot": .number(totals.items + totals.replicaItems),
             "ep_bg_fetched": .double(totals.diskFetches),

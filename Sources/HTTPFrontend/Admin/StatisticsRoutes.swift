@@ -30,14 +30,18 @@ extension Routes {
             guard let node else { return .notFound }
             return await samples(call, of: [node.number])
         },
+        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(await logs($0)) },
+    ]
+
+    /// The route of the metrics; `views` reads the figures of this node's indexes.
+    static func metrics(_ views: ViewServer.Services.Reading?) -> Route {
         Route(.get, "/metrics", .administrator("cluster.admin.stats_export!read")) { call in
-            let text = Metrics(call).text
+            let text = Metrics(call, views: views?()).text
             var reply = Reply.text(text, status: 200)
             reply.contentType = "text/plain; version=0.0.4; charset=utf-8"
             return reply
-        },
-        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(await logs($0)) },
-    ]
+        }
+    }
 
     private static func zoom(_ call: Call) -> StatisticsSampler.Zoom? {
         guard let name = call.request.query["zoom"] else { return .minute }

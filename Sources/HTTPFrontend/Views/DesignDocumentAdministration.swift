@@ -15,6 +15,7 @@ extension Routes {
                 stallTimeout: services.stallTimeout
             )
             + (services.trials.map(trials) ?? [])
+            + [functionErrors(services)]
     }
 
     /// Where the admin port has the routes of the view port: the console can send requests only to

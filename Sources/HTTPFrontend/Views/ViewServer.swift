@@ -1,4 +1,5 @@
 package import Logging
+package import ViewService
 
 /// The view port (8092): design documents and view queries.
 ///
@@ -16,15 +17,21 @@ package final class ViewServer: Sendable {
         ///
         /// The admin port itself has no such limit: it has other streams, and large responses.
         package var stallTimeout = Duration.seconds(30)
+        /// Reads the newest figures of this node's indexes without waiting; nil while it has no views.
+        package let reading: Reading
+
+        package typealias Reading = @Sendable () -> ViewReading?
 
         package init(
             designDocuments: any DesignDocumentPlane,
             queries: any ViewQueries,
-            trials: (any MapTrials)? = nil
+            trials: (any MapTrials)? = nil,
+            reading: @escaping Reading = { nil }
         ) {
             self.designDocuments = designDocuments
             self.queries = queries
             self.trials = trials
+            self.reading = reading
         }
     }
 

@@ -1,0 +1,35 @@
+internal import ClusterService
+internal import ViewService
+
+/// What the other nodes and the samples of buckets need of a node's indexes.
+extension ViewStatistics {
+    init(_ reading: ViewReading) {
+        self.init()
+        // Reports are sorted by bucket.
+        for report in reading.indexes where !report.bucketName.isEmpty {
+            if buckets.last?.name != report.bucketName {
+                var bucket = Bucket(name: report.bucketName)
+                bucket.queries = reading.queries[report.bucket] ?? 0
+                buckets.append(bucket)
+            }
+            buckets[buckets.count - 1].add(report)
+        }
+    }
+}
+
+extension ViewStatistics.Bucket {
+    fileprivate mutating func add(_ report: IndexReport) {
+        diskUsed += report.diskBytes
+        dataUsed += report.usedBytes
+        // An index that is not open, or has stopped, is not being built.
+        for name in Set(report.views.map(\.designDocument)).sorted() {
+            let known = designDocuments.firstIndex { $0.name == name }
+            if known == nil { designDocuments.append(ViewStatistics.DesignDocument(name: name)) }
+            let place = known ?? designDocuments.count - 1
+            designDocuments[place].isBuilding =
+                designDocuments[place].isBuilding || report.isBuilding
+            designDocuments[place].changesDone &+= report.status.changesDone
+            designDocuments[place].changesTotal &+= report.status.changesTotal
+        }
+    }
+}
