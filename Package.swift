@@ -237,8 +237,8 @@ let tests: [(name: String, uses: [String])] = [
     (
         "HTTPFrontendTests",
         [
-            "HTTPFrontend", "Server", "ClusterService", "Orchestration", "Indexing", "Credentials",
-            "LinuxPlatform", "Seams", "Vocabulary", "Bytes",
+            "HTTPFrontend", "Server", "ViewService", "ClusterService", "Orchestration", "Indexing",
+            "Credentials", "LinuxPlatform", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (

@@ -3,6 +3,7 @@ import Foundation
 import HTTPFrontend
 import Logging
 import Testing
+import ViewService
 
 /// A node's view port over real sockets, beside its admin port, with design documents in memory and
 /// queries that a test scripts.
@@ -11,6 +12,8 @@ struct ViewSite: Sendable {
     let documents: MemoryDesignDocuments
     let queries: ScriptedQueries
     let trials: ScriptedTrials
+    /// What the node has measured of its indexes.
+    let reading: Guarded<ViewReading?>
     let server: ViewServer
 
     /// Runs a test with a new site, which has the bucket `b`.
@@ -23,10 +26,12 @@ struct ViewSite: Sendable {
         let documents = MemoryDesignDocuments()
         let queries = ScriptedQueries()
         let trials = ScriptedTrials()
+        let reading = Guarded<ViewReading?>(nil)
         var services = ViewServer.Services(
             designDocuments: documents,
             queries: queries,
-            trials: trials
+            trials: trials,
+            reading: { reading.withLock { $0 } }
         )
         services.stallTimeout = stallTimeout
         try await Site.with(viewsPort: 8_092, views: services) { [services] site in
@@ -46,6 +51,7 @@ struct ViewSite: Sendable {
                 documents: documents,
                 queries: queries,
                 trials: trials,
+                reading: reading,
                 server: server
             )
             do {
