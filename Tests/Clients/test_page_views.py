@@ -113,3 +113,30 @@ def test_a_view_is_written_tried_queried_and_published(page, node):
     press(page, "view-delete")
     wait_until(lambda: names() == ["_design/kinds"], 10, "the development view is deleted")
     assert page.console == [], "the page threw"
+
+
+def test_errors_of_a_saved_function_are_shown_under_the_editor(page, node):
+    path = "/couchBase/demo/_design/dev_broken"
+    body = {"views": {"v": {"map": "function (doc, meta) {\n  emit(doc.none.here, 1);\n}"}}}
+    reply = node.admin.request(
+        "PUT", path, json.dumps(body), headers={"Content-Type": "application/json"}
+    )
+    assert reply.status == 201, reply.text
+    page.evaluate("location.hash = '#/views/demo/dev_broken/v'")
+    page.wait("document.getElementById('failures')?.hidden === false", "the errors are shown")
+    page.wait("document.querySelectorAll('#failure-rows tr').length == 4", "every document")
+    rows = rows_of(page, "failure-rows")
+    assert {row[0] for row in rows} == {f"doc-{number}" for number in range(4)}
+    assert all(line == "2" and text for _, line, text in rows)
+    assert "4 calls failed: 4 threw" in page.evaluate(
+        "document.getElementById('failure-summary').innerText"
+    )
+
+    # A function without errors has no such list.
+    body["views"]["v"]["map"] = MAP
+    reply = node.admin.request(
+        "PUT", path, json.dumps(body), headers={"Content-Type": "application/json"}
+    )
+    assert reply.status == 201, reply.text
+    page.wait("document.getElementById('failures').hidden", "the errors are gone")
+    assert page.console == [], "the page threw"

@@ -1,7 +1,7 @@
-// Views: list, write, try on a document, save for development, query, publish.
+// Views: list, write, try on a document, save for development, query, publish, errors.
 
 import { get, post, put, remove, bucketPath, designPath, documentPath, Refused } from "/ui/api.js";
-import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
+import { h, fill, counted, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
 import { resultArea } from "/ui/viewresult.js";
 
 const prefix = "dev_";
@@ -27,6 +27,7 @@ export function views([bucket, designDocument, view]) {
   let names = null;
   let designs = new Map();
   let isShown = false;
+  let showFailures = null;
 
   return { element, refresh };
 
@@ -45,6 +46,7 @@ export function views([bucket, designDocument, view]) {
       return;
     }
     if (!isShown) await load();
+    else await showFailures?.();
   }
 
   // MARK: The list
@@ -66,8 +68,10 @@ export function views([bucket, designDocument, view]) {
     fill(list, designs.size ? table() : h("div", { class: "empty" },
       "There are no views yet. A view lists documents by keys that its map function computes."));
     const json = designs.get(designDocument);
+    showFailures = null;
     if (json?.views && view in json.views) showEditor();
     else fill(editor);
+    await showFailures?.();
   }
 
   function table() {
@@ -166,7 +170,7 @@ export function views([bucket, designDocument, view]) {
       });
     });
     fill(editor, h("div", { class: "two" },
-      h("section", { class: "card" }, form), trial(map)), query());
+      h("section", { class: "card" }, form), trial(map)), failures(), query());
 
     async function deleteView() {
       if (!confirm(`Delete the view ${view} of ${designDocument}?`)) return;
@@ -256,6 +260,47 @@ export function views([bucket, designDocument, view]) {
       shown.textContent = `${found.json ?? `${found.base64} (base 64)`}\n\nmeta: `
         + JSON.stringify(found.meta);
     }
+  }
+
+  // MARK: Errors
+
+  // The documents that the saved function failed for, as this node has counted them; hidden if none.
+  function failures() {
+    const kinds = { threw: "threw", timedOut: "took too long", memory: "ended their process",
+      keyTooLong: "emitted a key that is too long", emittedTooMuch: "emitted too much",
+      reductionTooLong: "have a reduction that is too long", notJSON: "emitted what is not JSON",
+      invalidReply: "disturbed their process" };
+    const summary = h("p", { id: "failure-summary" });
+    const fault = h("p", { id: "failure-fault", class: "error", role: "alert" });
+    const body = h("tbody", { id: "failure-rows" });
+    const element = h("section", { id: "failures", class: "card", hidden: true },
+      h("h2", {}, "Documents without rows"), fault, summary,
+      h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {},
+        ["Document", "Line", "Error"].map(text => h("th", { scope: "col" }, text)))), body)));
+    const path = `${bucketPath(bucket)}/ddocs/${encodeURIComponent(`_design/${designDocument}`)}/errors`;
+    let shown = "";
+    showFailures = async () => {
+      let answer;
+      try {
+        answer = await get(path);
+      } catch (problem) {
+        if (!problem.errors) throw problem;
+        return;
+      }
+      const found = answer.views[view] ?? { total: 0, counts: {}, last: [] };
+      // Unchanged rows stay, and with them the user's selection.
+      if (JSON.stringify(found) === shown) return;
+      shown = JSON.stringify(found);
+      element.hidden = found.total === 0 && !found.fault;
+      fault.textContent = found.fault ?? "";
+      const causes = Object.entries(found.counts).map(([kind, number]) => `${number} ${kinds[kind] ?? kind}`);
+      summary.textContent = `On node ${answer.node}, since it opened the index, `
+        + `${counted(found.total, "call")} failed: ${causes.join(", ")}. The last ones:`;
+      summary.hidden = found.total === 0;
+      fill(body, found.last.map(({ id, line, text }) => h("tr", {},
+        h("td", { class: "mono" }, id), h("td", {}, line || ""), h("td", {}, text))));
+    };
+    return element;
   }
 
   // MARK: Query
