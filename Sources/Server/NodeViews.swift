@@ -34,7 +34,12 @@ package final class NodeViews: Sendable {
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
         cluster.readViews { meter.read().map(ViewStatistics.init) }
-        let respond: QueryLinks.Respond = { [opening] request, reply in
+        let respond: QueryLinks.Respond = { [opening, environment] request, reply in
+            if let obstacle = NodeViews.obstacle(environment) {
+                // Else it would wait for changes that are never indexed.
+                reply(.failed(obstacle))
+                return EndedQuery()
+            }
             if let service = opening.service { return service.respond(to: request, reply) }
             // This node follows an older state than the one that asks, or stops.
             reply(.moved(0))
@@ -97,7 +102,7 @@ package final class NodeViews: Sendable {
 
     /// The script processes, made if there are none; nil once the node stops, or if they cannot run.
     package func openScripts() -> ScriptPool? {
-        guard environment.children.obstacle(to: ScriptPool.programName) == nil else { return nil }
+        guard NodeViews.obstacle(environment) == nil else { return nil }
         return opening.open()?.scripts
     }
 
@@ -105,11 +110,15 @@ package final class NodeViews: Sendable {
     ///
     /// An opening that failed is repeated: a full disk may have room again.
     package var obstacle: String? {
-        if let error = environment.children.obstacle(to: ScriptPool.programName) {
-            return "Views do not work on this node: \(error.description)."
-        }
+        if let obstacle = NodeViews.obstacle(environment) { return obstacle }
         if opening.failure != nil { _ = opening.open() }
         return opening.failure
+    }
+
+    /// Why functions cannot run.
+    private static func obstacle(_ environment: Environment) -> String? {
+        environment.children.obstacle(to: ScriptPool.programName)
+            .map { "Views do not work on this node: \($0.description)." }
     }
 
     /// What queries of clients need of this node; nil while it has no views, and once it stops.

@@ -41,12 +41,16 @@ struct ViewNode: Sendable {
 
     /// Runs a test with the node of a directory.
     ///
+    /// Without the program of functions the node coordinates queries as another node would, which has
+    /// the program.
+    ///
     /// - Throws: The test's error.
     static func with(
         directory: String,
+        hasProgram: Bool = true,
         _ body: (ViewNode) async throws -> Void
     ) async throws {
-        let node = try await ViewNode(directory: directory)
+        let node = try await ViewNode(directory: directory, hasProgram: hasProgram)
         do {
             try await body(node)
         } catch {
@@ -56,7 +60,7 @@ struct ViewNode: Sendable {
         await node.stop()
     }
 
-    private init(directory: String) async throws {
+    private init(directory: String, hasProgram: Bool) async throws {
         self.directory = directory
         world = LinuxEnvironment.make(reactors: 2, logLevel: .fault)
         var settings = NodeSettings(memoryTotal: 16 << 30)
@@ -65,9 +69,19 @@ struct ViewNode: Sendable {
         settings.adminPort = 0
         settings.viewsPort = 0
         settings.memoryQuota = 512 << 20
+        let own = world.environment
+        let environment = Environment(
+            time: own.time,
+            entropy: own.entropy,
+            network: own.network,
+            disk: own.disk,
+            lanes: own.lanes,
+            trace: own.trace,
+            children: hasProgram ? own.children : NoChildren()
+        )
         let node = try Node(
             settings,
-            environment: world.environment,
+            environment: environment,
             version: Release.couchbaseVersion,
             probe: AdminClient()
         )
@@ -82,7 +96,7 @@ struct ViewNode: Sendable {
                 IndexQueries.Node(
                     indexes: { node.views?.indexes },
                     surroundings: { node.views?.surroundings },
-                    obstacle: { node.views?.obstacle }
+                    obstacle: { hasProgram ? node.views?.obstacle : nil }
                 )
             ),
             trials: PoolMapTrials(
