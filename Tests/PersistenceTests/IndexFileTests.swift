@@ -325,4 +325,68 @@ import Vocabulary
         _ = try file.checkpoint()
         #expect(try FileDisk().size(index.path) < size / 4)
     }
+
+    // MARK: Compaction
+
+    @Test func whatAnOlderTreeLeftIsRemovedInParts() throws {
+        let file = try index.open()
+        let slots = try file.commit { (transaction) throws(StorageError) in
+            let slots = [
+                try transaction.addSlot(signature: "a", kind: 1, source: "_sum"),
+                try transaction.addSlot(signature: "b", kind: 2, source: "f"),
+            ]
+            for node in 1...30 as ClosedRange<UInt64> {
+                try transaction.write(node: node, [1])
+                try transaction.write(value: node, [2])
+                for slot in slots { try transaction.write(reduction: slot.id, node, [3]) }
+            }
+            return slots
+        }
+        var removed: [[Int]] = []
+        for _ in 0..<3 {
+            removed.append(
+                try file.commit { (transaction) throws(StorageError) in
+                    [
+                        try transaction.removeNodes(below: IndexNodeID(21), countMax: 12),
+                        try transaction.removeValues(below: IndexValueID(6), countMax: 3),
+                        try transaction.removeReductions(
+                            slots[0].id,
+                            below: IndexNodeID(11),
+                            countMax: 7
+                        ),
+                    ]
+                }
+            )
+        }
+        #expect(removed == [[12, 3, 7], [8, 2, 3], [0, 0, 0]])
+        try file.readNewest { reads throws(StorageError) in
+            #expect(try reads.content(20) == nil)
+            #expect(try reads.content(21) == [1])
+            #expect(try reads.value(5) == nil)
+            #expect(try reads.value(6) == [2])
+            #expect(try reads.reduction(slots[0].id, 10) == nil)
+            #expect(try reads.reduction(slots[0].id, 11) == [3])
+            #expect(try reads.reduction(slots[1].id, 1) == [3])
+            var values: [UInt64] = []
+            try reads.forEachValue { id in
+                values.append(id.value)
+                return values.count < 3
+            }
+            #expect(values == [6, 7, 8])
+        }
+    }
+
+    @Test func noteOfACompactionIsKeptUntilItIsRemoved() throws {
+        var file = try index.open()
+        let notes: [IndexRemains?] = [
+            nil, .copy, .trees(below: IndexNodeID(7), IndexValueID(.max)), .copy, nil, nil,
+        ]
+        for note in notes {
+            try file.commit { (transaction) throws(StorageError) in try transaction.write(note) }
+            try file.close()
+            file = try index.open()
+            let found = try file.readNewest { (reads) throws(StorageError) in try reads.remains() }
+            #expect(found == note)
+        }
+    }
 }
