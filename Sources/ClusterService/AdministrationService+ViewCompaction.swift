@@ -31,12 +31,6 @@ extension AdministrationService {
     private static var viewCompactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
     private static var followed: [UInt8] { [1] }
 
-    /// Sets what carries out the orders for this node; it returns whether the node has the document's
-    /// indexes. It may be called from any thread.
-    package func serveViewCompactions(by follow: @escaping @Sendable (ViewCompactionOrder) -> Bool) {
-        core.withLock { $0.compactViews = follow }
-    }
-
     /// Starts compaction on all nodes; it continues in the background.
     ///
     /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`, or `.failed`
@@ -116,7 +110,6 @@ extension AdministrationService {
     }
 
     private func follow(_ order: ViewCompactionOrder) -> Bool {
-        let follow = core.withLock { $0.compactViews }
-        return follow?(order) ?? false
+        settings.compactViews?(order) ?? false
     }
 }

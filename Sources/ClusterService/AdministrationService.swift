@@ -31,6 +31,10 @@ package final class AdministrationService: Sendable {
         package var memcached: MemcachedListener?
         /// Checks the functions of views; nil accepts every source.
         package var scripts: (any ScriptCheck)?
+        /// Carries out an order for this node; returns whether it has the document's indexes.
+        ///
+        /// Called from any thread. Nil if the node has no views.
+        package var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory
@@ -81,8 +85,6 @@ package final class AdministrationService: Sendable {
         var address: Address?
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
-        /// Compacts the views of this node; nil if it has none.
-        var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
     }
 
     package let settings: Settings

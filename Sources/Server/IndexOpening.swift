@@ -1,4 +1,5 @@
 internal import Bytes
+internal import ClusterService
 internal import DataService
 internal import Persistence
 internal import Seams
@@ -29,6 +30,15 @@ final class IndexOpening: Sendable {
         self.directory = directory
         self.environment = environment
         changes = ViewFeeds(data)
+    }
+
+    /// Carries out an order; returns whether this node has the document's indexes.
+    func follow(_ order: ViewCompactionOrder) -> Bool {
+        guard let service else { return false }
+        let (document, bucket) = (order.designDocument, order.bucket)
+        return order.isCancellation
+            ? service.cancelCompaction(document, ofBucket: bucket)
+            : service.compact(document, ofBucket: bucket)
     }
 
     /// The service, if it is open.

@@ -56,6 +56,7 @@ package final class Node: Sendable {
         if settings.viewsPort != nil {
             let opening = IndexOpening(in: settings.directory, environment, data)
             administration.scripts = ViewSourceCheck(opening, environment.children)
+            administration.compactViews = { opening.follow($0) }
             indexes = opening
         }
         do throws(ClusterError) {

@@ -54,13 +54,6 @@ package final class NodeViews: Sendable {
         )
         acceptor = QueryAcceptor(respond: respond, environment: environment)
         connections.serve(acceptor)
-        cluster.serveViewCompactions { [opening] order in
-            guard let service = opening.service else { return false }
-            let (document, bucket) = (order.designDocument, order.bucket)
-            return order.isCancellation
-                ? service.cancelCompaction(document, ofBucket: bucket)
-                : service.compact(document, ofBucket: bucket)
-        }
     }
 
     /// A query that was answered at once.

@@ -22,12 +22,11 @@ struct DivanServer: AsyncParsableCommand {
     )
 
     @OptionGroup var options: ServerOptions
+    @OptionGroup var inspection: InspectionOptions
 
     func run() async throws {
         do {
-            if let directory = options.dump { return try Dump.write(directory) }
-            if let file = options.dumpIndex { return try Dump.writeIndex(file) }
-            if let file = options.checkIndex { return try Dump.checkIndex(file) }
+            guard try !inspection.inspect() else { return }
             try await serve()
         } catch is Dump.Violations {
             throw ExitCode(1)

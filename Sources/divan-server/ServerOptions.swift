@@ -60,27 +60,6 @@ struct ServerOptions: ParsableArguments {
     @Option(help: ArgumentHelp("Announce and use a lower feature level.", visibility: .private))
     var testFeatureLevel: UInt16?
 
-    @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
-    var dump: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Print the rows of a view's index file as lines of JSON, and exit.",
-            discussion: "The first line describes the index. A node may have the file open.",
-            valueName: "file"
-        )
-    )
-    var dumpIndex: String?
-
-    @Option(
-        help: ArgumentHelp(
-            "Check a view's index file, print each violation, and exit; with status 1 if there is any.",
-            discussion: "A node may have the file open.",
-            valueName: "file"
-        )
-    )
-    var checkIndex: String?
-
     func validate() throws {
         if memcachedPort != nil, memcachedBucket == nil {
             throw ValidationError("--memcached-port needs --memcached-bucket NAME")
@@ -133,6 +112,44 @@ struct ServerOptions: ParsableArguments {
         settings.memoryQuota = memoryQuota.map { $0 << 20 }
         if let testFeatureLevel { settings.featureLevel = FeatureLevel(testFeatureLevel) }
         return settings
+    }
+}
+
+/// The options of the command line with which the program reads files, and starts no node.
+struct InspectionOptions: ParsableArguments {
+    @Option(help: "Print the documents of a data directory as lines of JSON, and exit.")
+    var dump: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Print the rows of a view's index file as lines of JSON, and exit.",
+            discussion: "The first line describes the index. A node may have the file open.",
+            valueName: "file"
+        )
+    )
+    var dumpIndex: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Check a view's index file, print each violation, and exit; with status 1 if there is any.",
+            discussion: "A node may have the file open.",
+            valueName: "file"
+        )
+    )
+    var checkIndex: String?
+
+    /// Reads the file that an option names; false if there is no such option.
+    func inspect() throws -> Bool {
+        if let dump {
+            try Dump.write(dump)
+        } else if let dumpIndex {
+            try Dump.writeIndex(dumpIndex)
+        } else if let checkIndex {
+            try Dump.checkIndex(checkIndex)
+        } else {
+            return false
+        }
+        return true
     }
 }
 

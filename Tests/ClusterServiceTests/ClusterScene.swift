@@ -109,6 +109,7 @@ final class SceneMember: Sendable {
     private let life = Guarded<Life?>(nil)
     private let portsBox: Guarded<NodePorts>
     private let probe: SceneProbe
+    let views = Guarded(SceneViews())
 
     init(_ number: UInt16, _ probe: SceneProbe) {
         root = FileManager.default.temporaryDirectory.path + "/divan-scene-\(UUID().uuidString)"
@@ -137,6 +138,12 @@ final class SceneMember: Sendable {
 
     func releaseDisk() { life.withLock { $0?.lanes }?.release() }
 
+    /// Orders about views that it received, and whether it has the indexes.
+    struct SceneViews: Sendable {
+        var orders: [ViewCompactionOrder] = []
+        var hasIndexes = true
+    }
+
     /// Has its next start announce this port for views; 0 for none.
     func setViewsPort(_ port: UInt16) { portsBox.withLock { $0.views = port } }
 
@@ -162,6 +169,12 @@ final class SceneMember: Sendable {
             memoryTotal: memoryTotal
         )
         settings.level = level
+        settings.compactViews = { [views] order in
+            views.withLock { views in
+                views.orders.append(order)
+                return views.hasIndexes
+            }
+        }
         let service = try AdministrationService(
             settings: settings,
             environment: lanes.environment(of: world.environment),

@@ -47,7 +47,7 @@ enum NumberExceptions {
         "divan-bench.SteadyLoad": 16,
         "divan-bench.SteadyTally": 18,
         "divan-bench.Workload": 14,
-        "divan-server.ServerOptions": 17,
+        "divan-server.ServerOptions": 16,
     ]
 
     /// Types with an initialiser of more than 5 arguments: the greatest number.

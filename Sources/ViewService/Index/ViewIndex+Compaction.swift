@@ -20,7 +20,9 @@ extension ViewIndex {
     /// The pause between two steps behind the copy: other work of the lane comes in between.
     private static let pauseNanoseconds: UInt64 = 2_000_000
 
-    /// Begins a compaction, unless one is running. Any thread; returns at once.
+    /// Begins a compaction, unless one is running.
+    ///
+    /// Any thread; returns at once.
     package func compact() {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil, progress.compaction == nil else {
@@ -32,7 +34,9 @@ extension ViewIndex {
         }
     }
 
-    /// Aborts a compaction that is still copying. Any thread; returns at once.
+    /// Aborts a compaction that is still copying.
+    ///
+    /// Any thread; returns at once.
     package func cancelCompaction() {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }

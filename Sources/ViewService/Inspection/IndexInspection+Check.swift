@@ -232,7 +232,7 @@ private struct FileCheck {
         }
     }
 
-    /// Stored partial results. Missing ones are allowed: queries compute them from rows.
+    /// Stored partial results, of which some may be missing: queries compute these from rows.
     mutating func checkSlots() {
         let slots = attempt("the slots", { () throws(StorageError) in try reads.slots() })
         for slot in slots ?? [] {
