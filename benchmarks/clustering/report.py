@@ -29,20 +29,21 @@ def line(row, figure):
     goal = "at most" if figure["smaller"] else "at least"
     goals = f"{goal} {figure['must']}" + (f" / {figure['stretch']}" if figure["stretch"] else "")
     unit = f" {figure['unit']}" if figure["unit"] else ""
-    return f"| {row} | {figure['what']} | **{shown}**{unit} | {goals}{unit} | {met} | {figure['note']} |"
+    goals = "" if figure["must"] is None else goals + unit
+    return f"| {row} | {figure['what']} | **{shown}**{unit} | {goals} | {met} | {figure['note']} |"
 
 
-def text(head, rows, order):
+def text(head, rows, order, template=HEAD):
     """`rows`: by name, the figures of each, in the order of `order`."""
     lines = [line(name, each) for name in order if name in rows for each in rows[name]]
-    return HEAD.format(**head) + "\n".join(lines) + "\n"
+    return template.format(**head) + "\n".join(lines) + "\n"
 
 
-def write(plan, rows, order, commit):
+def write(plan, rows, order, commit, kind="cluster", template=HEAD):
     """Writes the table, with the numbers beside it; returns the path and the text."""
     os.makedirs(RESULTS, exist_ok=True)
     where, date = machine(), time.strftime("%Y-%m-%d")
-    name = f"{date}-cluster-{slug(where.split(',')[0])}" + ("-quick" if plan.quick else "")
+    name = f"{date}-{kind}-{slug(where.split(',')[0])}" + ("-quick" if plan.quick else "")
     path = os.path.join(RESULTS, name)
     old = {}
     if os.path.exists(path + ".json"):
@@ -53,7 +54,7 @@ def write(plan, rows, order, commit):
         json.dump(rows, file, indent=1, sort_keys=True)
         file.write("\n")
     head = {"date": date, "machine": where, "commit": commit, "quick": QUICK if plan.quick else ""}
-    table = text(head, rows, order)
+    table = text(head, rows, order, template)
     with open(path + ".md", "w") as file:
         file.write(table)
     return path + ".md", table

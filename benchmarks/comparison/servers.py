@@ -184,7 +184,7 @@ class Divan(Server):
         if not line:
             raise Failure(f"divan-server did not start; see {self.log.name}")
         ready = json.loads(line)
-        self.port, self.admin = ready["kv"], ready["admin"]
+        self.port, self.admin, self.views = ready["kv"], ready["admin"], ready["views"]
 
     def driver_arguments(self):
         return [

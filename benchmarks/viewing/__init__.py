@@ -1,0 +1,1 @@
+"""The targets of views on one node: what `benchmarks/views` measures."""
