@@ -37,11 +37,12 @@ def test_updates_fit_the_views():
     assert value["update"] == 10 and value["watched"]
 
 
-def test_an_update_that_was_never_seen_counts_unless_it_had_no_time():
-    answered = {10: 1.0, 20: 2.0, 30: 3.0, 40: 9.5}
-    waits, missed = freshness.visibility(answered, {10: 1.25, 20: 1.9}, until=10.0)
-    assert waits == [0.25, 0]
-    assert missed == 1
+def test_an_update_that_was_not_seen_counts_as_never_visible():
+    answered = {10: 1.0, 20: 2.0, 30: 3.0}
+    # A row can be seen before the update's answer.
+    waits = freshness.visibility(answered, {10: 1.25, 20: 1.9})
+    assert waits == [0.25, 0, float("inf")]
+    assert freshness.percentile(waits, 99) == float("inf")
 
 
 @pytest.mark.parametrize(("percent", "value"), [(50, 51), (99, 100), (100, 100)])
