@@ -22,7 +22,8 @@ extension ScriptPool {
     ///   - document: A version of a document.
     ///   - key: Its key.
     ///   - vBucket: Its vBucket.
-    /// - Returns: What the function did, after one second at most.
+    /// - Returns: What the function did in one second of processor time; a failure if no process can
+    ///   be started.
     package func tryMap(
         _ source: String,
         on document: DocumentCopy,
@@ -69,7 +70,7 @@ extension ScriptPool {
         guard isIndexed else { return .omitted }
         let work = ScriptWork(.map, function, count: 1, frame: frame.bytes)
         let results = await withUnsafeContinuation { waiter in
-            submit(work) { waiter.resume(returning: $0) }
+            submit(work, isAwaited: true) { waiter.resume(returning: $0) }
         }
         forget(function)
         if let failure = results.failures.first {

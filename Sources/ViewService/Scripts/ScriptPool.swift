@@ -20,14 +20,14 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     package static let mapTimeoutMilliseconds: UInt32 = 1_000
     /// How often the memory of busy processes is measured: functions allocate gigabytes a second.
     private static let measureNanoseconds: UInt64 = 20_000_000
-    /// How long a reduction waits at least while no process can be started.
+    /// How long a client waits at least while no process can be started.
     private static let unableNanoseconds: UInt64 = 2_000_000_000
 
     private struct Job {
         let work: ScriptWork
         var results = ScriptResults()
         let done: Done
-        /// Only of a reduction.
+        /// Only if a client waits.
         var timer: LaneTimer?
     }
 
@@ -96,9 +96,14 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     ///
     /// - Parameters:
     ///   - work: The function and its items.
+    ///   - isAwaited: Whether a client waits for it, so that it fails if no process can be started.
     ///   - done: Called once, on the pool's lane.
-    package func submit(_ work: ScriptWork, done: @escaping Done) {
-        lane.post { self.add(work, done) }
+    package func submit(
+        _ work: ScriptWork,
+        isAwaited: Bool = false,
+        done: @escaping Done
+    ) {
+        lane.post { self.add(work, isAwaited: isAwaited || work.purpose != .map, done) }
     }
 
     /// What the processes use at one time.
@@ -157,16 +162,16 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     private var now: UInt64 { environment.time.monotonicNanoseconds() }
 
-    private func add(_ work: ScriptWork, _ done: @escaping Done) {
+    private func add(_ work: ScriptWork, isAwaited: Bool, _ done: @escaping Done) {
         guard !isStopped else { return done(ScriptResults(stoppedBefore: work)) }
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
-        if work.purpose != .map { watch(jobNumbers) }
+        if isAwaited { watch(jobNumbers) }
         let job = ScriptJob(number: jobNumbers, functionCount: 1, itemCount: work.count)
         handle(.submitted(job))
     }
 
-    /// Fails a reduction if no process can be started: its query has no other limit.
+    /// Fails a reduction or a trial if no process can be started: its client has no other limit.
     ///
     /// Changes wait instead, since an index must not omit their documents.
     private func watch(_ number: UInt64) {
