@@ -96,13 +96,13 @@ final class ServiceWorld: Sendable {
         _ definition: ViewDefinition,
         _ uuid: String
     ) throws -> ViewIndex {
-        let opened = Guarded<ViewIndex??>(nil)
-        let signature = service.signature(of: definition)
-        service.whenOpen(signature, ofBucket: uuid, nanoseconds: 60_000_000_000) { index in
-            opened.withLock { $0 = .some(index) }
+        // An index that is open may be replaced at any moment, so it is kept when it is seen.
+        var found: ViewIndex?
+        try waitUntil("the index is open") {
+            found = service.index(service.signature(of: definition), ofBucket: uuid)
+            return found != nil
         }
-        try waitUntil("the index is open") { opened.withLock { $0 } != nil }
-        return try #require(opened.withLock { $0 } ?? nil)
+        return try #require(found)
     }
 
     func reports(_ service: IndexService) throws -> [IndexReport] {
