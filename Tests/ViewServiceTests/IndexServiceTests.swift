@@ -205,29 +205,4 @@ import Wire
         #expect(try world.reports(service).first?.status.rows == 40)
         try world.stop(service)
     }
-
-    // MARK: Revisions
-
-    @Test func waitForARevisionEndsWhenItIsFollowedOrTheTimeIsOver() throws {
-        defer { world.stop() }
-        let service = try world.service()
-        let answers = Guarded<[String: Bool]>([:])
-        func wait(_ name: String, _ revision: UInt64, _ seconds: UInt64) {
-            service.whenRevision(revision, ofBucket: "b1", nanoseconds: seconds * 1_000_000_000) {
-                isFollowed in answers.withLock { $0[name] = isFollowed }
-            }
-        }
-        service.follow([world.bucket([], revision: 4)])
-        wait("present", 4, 60)
-        wait("next", 5, 60)
-        wait("never", 9, 0)
-        try world.waitUntil("two waits end") { answers.withLock { $0.count } == 2 }
-        #expect(answers.withLock { $0 } == ["present": true, "never": false])
-        service.follow([world.bucket([], revision: 6)])
-        try world.waitUntil("the wait ends") { answers.withLock { $0["next"] } != nil }
-        #expect(answers.withLock { $0["next"] } == true)
-        wait("stopped", 9, 60)
-        try world.stop(service)
-        #expect(answers.withLock { $0["stopped"] } == false)
-    }
 }

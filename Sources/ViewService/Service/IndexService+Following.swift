@@ -17,7 +17,6 @@ extension IndexService {
         }
         guard let unused else { return }
         for function in unused { scripts.forget(function) }
-        waits.check()
         responder.bucketsChanged()
     }
 
@@ -98,48 +97,5 @@ extension IndexService {
     /// Why an index gets no further changes, or is not open: a sentence; nil without a fault.
     package func fault(of signature: IndexSignature, ofBucket uuid: String) -> String? {
         keeper[IndexName(bucket: uuid, signature: signature)]?.fault
-    }
-
-    /// Waits until the service follows the bucket at a revision of the map, or a newer one.
-    ///
-    /// - Parameters:
-    ///   - revision: The revision.
-    ///   - uuid: The bucket.
-    ///   - nanoseconds: The longest wait.
-    ///   - done: Called once, from another lane, with whether it does.
-    package func whenRevision(
-        _ revision: UInt64,
-        ofBucket uuid: String,
-        nanoseconds: UInt64,
-        done: @escaping @Sendable (Bool) -> Void
-    ) {
-        waits.add(
-            nanoseconds: nanoseconds,
-            until: { [weak self] in
-                guard let bucket = self?.bucket(uuid) else { return false }
-                return bucket.mapRevision >= revision
-            },
-            done: done
-        )
-    }
-
-    /// Waits until an index is open: after a start, or after its first definition.
-    ///
-    /// - Parameters:
-    ///   - signature: The index.
-    ///   - uuid: The bucket.
-    ///   - nanoseconds: The longest wait.
-    ///   - done: Called once, from another lane, with the index; nil if it is not open in time.
-    package func whenOpen(
-        _ signature: IndexSignature,
-        ofBucket uuid: String,
-        nanoseconds: UInt64,
-        done: @escaping @Sendable (ViewIndex?) -> Void
-    ) {
-        waits.add(
-            nanoseconds: nanoseconds,
-            until: { [weak self] in self?.index(signature, ofBucket: uuid) != nil },
-            done: { [weak self] _ in done(self?.index(signature, ofBucket: uuid)) }
-        )
     }
 }

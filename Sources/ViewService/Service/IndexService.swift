@@ -37,8 +37,6 @@ package final class IndexService: Sendable {
         let files: any Lane
         let checkpoints: any Lane
         let scripts: any Lane
-        /// Where waits end.
-        let waits: any Lane
         /// Where queries read.
         let queries: [any Lane]
 
@@ -49,12 +47,11 @@ package final class IndexService: Sendable {
             files = factory.makeLane("index-files", isPatient: true)
             checkpoints = factory.makeLane("index-sync", isPatient: true)
             scripts = factory.makeLane("scripts", isPatient: true)
-            waits = factory.makeLane("index-waits")
             let count = min(max(factory.reactorCount, 1), Lanes.queriesMax)
             queries = (0..<count).map { _ in factory.makeLane("index-reads") }
         }
 
-        var all: [any Lane] { [files, checkpoints, scripts, waits] + queries }
+        var all: [any Lane] { [files, checkpoints, scripts] + queries }
     }
 
     /// What queries need of the followed buckets.
@@ -79,7 +76,6 @@ package final class IndexService: Sendable {
     let settings: Settings
     let lanes: Lanes
     let keeper: IndexKeeper
-    let waits: IndexWaits
     let responder: QueryResponder
     let followed: Guarded<Followed>
     let newest = Guarded(Newest())
@@ -109,8 +105,6 @@ package final class IndexService: Sendable {
         scripts = ScriptPool(environment, lane: lanes.scripts, limits: settings.scripts)
         let followed = Guarded(Followed())
         self.followed = followed
-        let waits = IndexWaits(lanes.waits)
-        self.waits = waits
         let opening = OpeningHook()
         let surroundings = RunningIndex.Surroundings(
             environment: environment,
@@ -119,10 +113,7 @@ package final class IndexService: Sendable {
             checkpoints: lanes.checkpoints,
             collations: Collations(),
             files: settings.files,
-            opened: {
-                waits.check()
-                opening.responder?.bucketsChanged()
-            }
+            opened: { opening.responder?.bucketsChanged() }
         )
         keeper = IndexKeeper(root, settings, lane: lanes.files, surroundings)
         responder = QueryResponder(
@@ -144,7 +135,6 @@ package final class IndexService: Sendable {
     /// Works that script processes have not answered fail. Afterwards the lanes can be stopped.
     package func stop(done: @escaping @Sendable () -> Void) {
         newest.withLock { $0.isStopped = true }
-        waits.stop()
         responder.stop()
         keeper.stop { [scripts] in scripts.stop(done) }
     }
