@@ -124,6 +124,34 @@ import Vocabulary
         }
     }
 
+    /// What the first query has read of the index is kept only for queries of the same commit.
+    @Test func queryAfterACommitHasItsRows() throws {
+        defer { world.stop() }
+        put(0..<10)
+        let index = try makeIndex()
+        for _ in 0..<2 { #expect(try world.ask("stale=ok").start == QueryStart(indexRows: 10)) }
+        put(10..<30)
+        try world.world.awaitFresh(index)
+        let replies = try world.ask("stale=ok")
+        #expect(replies.start == QueryStart(indexRows: 30) && replies.rows().count == 30)
+    }
+
+    @Test func vBucketThatLeavesTheIndexIsMissingInTheNextQuery() throws {
+        defer { world.stop() }
+        put(0..<20)
+        let index = try makeIndex()
+        #expect(try world.ask("stale=ok").start == QueryStart(indexRows: 20))
+        let kept = VBucketID(0)
+        world.world.serve(index, [kept])
+        try world.world.waitUntil("the other vBuckets are removed") {
+            try world.world.homes(index) == [kept: .main]
+        }
+        let rows = try world.world.rowCounts(index)
+        let replies = try world.ask("stale=ok", ResponderWorld.Ask(startMilliseconds: 100))
+        #expect(replies.start?.indexRows == rows && replies.rows().count == Int(rows))
+        #expect(replies.start?.missing == MemoryChanges.vBuckets.filter { $0 != kept })
+    }
+
     @Test func currentQueryFailsAtItsDeadline() throws {
         defer { world.stop() }
         put(0..<20)

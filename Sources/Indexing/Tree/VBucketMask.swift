@@ -2,14 +2,17 @@ package import Vocabulary
 
 /// A set of vBuckets, as a query names those that it wants from a node.
 package struct VBucketMask: Equatable, Sendable {
-    private var words = [UInt64](repeating: 0, count: 16)
+    @usableFromInline var words = [UInt64](repeating: 0, count: 16)
 
+    @inlinable
     package init() {}
 
+    @inlinable
     package init(_ vBuckets: some Sequence<VBucketID>) {
         for vBucket in vBuckets { insert(vBucket) }
     }
 
+    @inlinable
     package mutating func insert(_ vBucket: VBucketID) {
         let number = Int(vBucket.number)
         precondition(number < 1_024, "a bucket has at most 1024 vBuckets")
@@ -17,6 +20,7 @@ package struct VBucketMask: Equatable, Sendable {
     }
 
     /// False for numbers that no vBucket can have.
+    @inlinable
     package func contains(_ vBucket: VBucketID) -> Bool {
         let number = Int(vBucket.number)
         return number < 1_024 && words[number >> 6] >> UInt64(number & 63) & 1 == 1

@@ -75,7 +75,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     var pending = Pending()
     var alarm = Alarm()
     var health = Health()
-    /// The value of `fault`.
     let shared = Guarded(Shared())
 
     /// How far the index is, and the queries that wait for it.
@@ -145,6 +144,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var fault: String?
         /// The numeric slots in which no result is missing.
         var completeSlots: Set<IndexSlotID> = []
+        /// What the newest commit that a query has read has; nil before the first query.
+        var contents: IndexContents?
     }
 
     /// vBuckets that have something to read, and whether a read is posted.

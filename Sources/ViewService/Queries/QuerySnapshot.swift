@@ -44,11 +44,11 @@ final class QuerySnapshot {
         }
         self.reduction = request.scan.reduction == .none ? nil : reduction
         let head: IndexHead
-        let stored: [IndexVBucket]
+        let contents: IndexContents
         var storage: IndexSlotID?
         do throws(StorageError) {
             head = try reader.begin()
-            stored = try reader.use { (reads) throws(StorageError) in try reads.vBuckets() }
+            contents = try index.contents(of: head.commit, in: reader)
             if self.reduction != nil, let slot {
                 storage = try reader.use { (reads) throws(StorageError) in
                     try index.slot(slot, in: reads)
@@ -58,10 +58,9 @@ final class QuerySnapshot {
             file.release(reader)
             throw error
         }
-        let requested = Set(request.vBuckets)
-        let complete = stored.filter { requested.contains($0.id) && $0.home == .main }
-        rows = complete.reduce(0) { $0 + $1.rows }
-        missing = requested.subtracting(complete.map(\.id)).sorted()
+        let part = contents.part(of: request.vBuckets)
+        rows = part.rows
+        missing = part.missing
         partials = slot.flatMap { name in storage.map { (name, $0) } }
         let root = TreeRoot(
             id: head.main.node,
@@ -74,7 +73,7 @@ final class QuerySnapshot {
             source: source,
             tree: Tree(root, of: .row, from: source),
             // The tree has rows of other vBuckets exactly if it has more rows.
-            mask: head.main.rows == rows ? nil : VBucketMask(complete.map(\.id))
+            mask: head.main.rows == rows ? nil : part.complete
         )
         switch self.reduction {
         case nil: scan = IndexScan(input)
