@@ -29,6 +29,8 @@ final class ViewFollower: ServingMaps {
         var hasIndexes = false
         var observers: [UInt64: Observer] = [:]
         var lastObserver: UInt64 = 0
+        /// The newest maps that were asked for, by the bucket's UUID.
+        var maps: [String: KnownMap] = [:]
         /// Whether the state may have changed since the last update began.
         var isDue = false
         /// Whether a thread is updating.
@@ -47,6 +49,12 @@ final class ViewFollower: ServingMaps {
             mapRevision = bucket.rev
             designRevision = bucket.designRevision
         }
+    }
+
+    /// A map, with the epoch of its revision.
+    private struct KnownMap {
+        let epoch: UInt64
+        let map: QueryCoordination.ServingMap
     }
 
     private struct Observer {
@@ -108,6 +116,8 @@ final class ViewFollower: ServingMaps {
                 return false
             }
             core.followed = (buckets.map(Mark.init), node)
+            // Made again when they are asked for; so none of a deleted bucket stays.
+            core.maps = [:]
             return true
         }
         guard isNews else { return }
@@ -125,7 +135,7 @@ final class ViewFollower: ServingMaps {
             }
         }
         for observer in core.withLock({ Array($0.observers.values) }) {
-            guard let map = ViewFollower.servingMap(ofBucket: observer.bucket, in: state) else {
+            guard let map = servingMap(ofBucket: observer.bucket, in: state) else {
                 continue
             }
             observer.changed(map)
@@ -135,21 +145,33 @@ final class ViewFollower: ServingMaps {
     // MARK: Maps for queries
 
     func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap? {
-        ViewFollower.servingMap(ofBucket: uuid, in: cluster.state)
+        servingMap(ofBucket: uuid, in: cluster.state)
     }
 
     /// The first node of a chain is asked even if its promotion is not confirmed: it answers that it
     /// does not serve yet, and the query starts again until it does.
-    private static func servingMap(
+    ///
+    /// Each query asks twice, so a map is kept while the bucket has its revision.
+    private func servingMap(
         ofBucket uuid: String,
         in state: ClusterState
     ) -> QueryCoordination.ServingMap? {
-        state.buckets.first { $0.settings.uuid == uuid }.map { bucket in
-            QueryCoordination.ServingMap(
-                revision: bucket.rev,
-                actives: bucket.placements.map(\.chain.first)
-            )
+        guard let bucket = state.buckets.first(where: { $0.settings.uuid == uuid }) else {
+            return nil
         }
+        let (epoch, revision) = (state.revEpoch, bucket.rev)
+        if let known = core.withLock({ $0.maps[uuid] }), known.epoch == epoch,
+            known.map.revision == revision
+        {
+            return known.map
+        }
+        // A closure: a key path is evaluated by reflection, for each vBucket.
+        let map = QueryCoordination.ServingMap(
+            revision: revision,
+            actives: bucket.placements.map { $0.chain.first }
+        )
+        core.withLock { $0.maps[uuid] = KnownMap(epoch: epoch, map: map) }
+        return map
     }
 
     /// Calls `changed` with each map from now on; a map may be passed again.
