@@ -50,6 +50,7 @@ struct ViewFeeds: DocumentChanges {
     func highVisible(of vBuckets: [VBucketID], ofBucket uuid: String) -> [VBucketID: Seqno] {
         guard let bucket = data.bucket(uuid: uuid) else { return [:] }
         var seqnos: [VBucketID: Seqno] = [:]
+        seqnos.reserveCapacity(vBuckets.count)
         for vBucket in vBuckets { seqnos[vBucket] = bucket.servedHighVisible(vBucket) }
         return seqnos
     }

@@ -9,11 +9,7 @@ extension QueryCoordination {
         attempt += 1
         attemptRevision = map.revision
         mapDeadline = .max
-        var parts: [NodeNumber: [VBucketID]] = [:]
-        for (number, node) in map.actives.enumerated() {
-            if let node { parts[node, default: []].append(VBucketID(UInt16(number))) }
-        }
-        responders = parts.sorted { $0.key < $1.key }.map { node, vBuckets in
+        responders = map.parts.map { node, vBuckets in
             QueryResponder(node: node, vBuckets: vBuckets)
         }
         merge = RowMerge(streams: responders.count, plan: terms.merge)
@@ -80,9 +76,17 @@ extension QueryCoordination {
             case .failed, .disordered: continue
             }
         }
-        let served = Set(responders.flatMap(\.vBuckets))
-        let count = UInt16(map.actives.count)
-        let missing = (0..<count).map { VBucketID($0) }.filter { !served.contains($0) }
+        var isServed = [Bool](repeating: false, count: map.actives.count)
+        for responder in responders {
+            // The newest map may be another one than that of the attempt.
+            for vBucket in responder.vBuckets where Int(vBucket.number) < isServed.count {
+                isServed[Int(vBucket.number)] = true
+            }
+        }
+        var missing: [VBucketID] = []
+        for number in isServed.indices where !isServed[number] {
+            missing.append(VBucketID(UInt16(number)))
+        }
         if !missing.isEmpty {
             failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
         }
@@ -171,5 +175,25 @@ extension QueryCoordination {
     func cancelAll() -> [Action] {
         responders.filter { $0.isActive || $0.state == .disordered }
             .map { .cancel(node: $0.node, attempt: attempt) }
+    }
+}
+
+extension QueryCoordination.ServingMap {
+    /// The vBuckets of each node that serves some, both in ascending order.
+    fileprivate var parts: [(node: NodeNumber, vBuckets: [VBucketID])] {
+        // Few nodes serve many vBuckets: a search is shorter than hashing.
+        var parts: [(node: NodeNumber, vBuckets: [VBucketID])] = []
+        for (number, node) in actives.enumerated() {
+            guard let node else { continue }
+            let vBucket = VBucketID(UInt16(number))
+            var place = 0
+            while place < parts.count, parts[place].node < node { place += 1 }
+            if place < parts.count, parts[place].node == node {
+                parts[place].vBuckets.append(vBucket)
+            } else {
+                parts.insert((node, [vBucket]), at: place)
+            }
+        }
+        return parts
     }
 }

@@ -128,7 +128,10 @@ package struct QueryCoordination: Sendable {
             guard responders[index].state == .asked else {
                 return fail(index, .invalid("It started twice."), now)
             }
-            guard Set(start.missing).isSubset(of: responders[index].vBuckets) else {
+            let isAsked =
+                start.missing.isEmpty
+                || Set(start.missing).isSubset(of: responders[index].vBuckets)
+            guard isAsked else {
                 return fail(index, .invalid("It named vBuckets that were not requested."), now)
             }
             responders[index].state = .started(start)

@@ -48,7 +48,7 @@ extension QueryResponse {
         }
         guard let index else { return finish(.notReady(choice.wanted)) }
         guard let state, !isBehind else { return finish(.moved(state?.revision ?? 0)) }
-        guard state.vBuckets.isSuperset(of: request.vBuckets) else {
+        guard state.contains(allOf: request.vBuckets) else {
             return finish(.moved(state.revision))
         }
         if let refusal = index.fault { return finish(.failed(refusal)) }
@@ -60,7 +60,7 @@ extension QueryResponse {
     /// vBucket before the wait began.
     func endIfMoved() {
         guard let state = surroundings.buckets.state(ofBucket: request.bucket),
-            !state.vBuckets.isSuperset(of: request.vBuckets)
+            !state.contains(allOf: request.vBuckets)
         else { return }
         finish(.moved(state.revision))
     }
@@ -78,7 +78,8 @@ extension QueryResponse {
             of: request.vBuckets,
             ofBucket: request.bucket
         )
-        guard request.vBuckets.allSatisfy({ vector[$0] != nil }) else { return finishMoved() }
+        // It has an entry for each of them that is served, and no other.
+        guard vector.count == request.vBuckets.count else { return finishMoved() }
         awaitIndex(index, vector, until: course.startsUntil) { response in
             response.finish(
                 .failed(
@@ -155,7 +156,7 @@ extension QueryResponse {
         guard !missing.isEmpty else { return start(QueryStart(indexRows: rows)) }
         // A vBucket that has left is another node's to answer; it is not being built.
         let state = surroundings.buckets.state(ofBucket: request.bucket)
-        let isServed = state?.vBuckets.isSuperset(of: missing) ?? false
+        let isServed = state?.contains(allOf: missing) ?? false
         guard isServed, course.hasWaitedForBuild || request.freshness == .current else {
             closeSnapshot()
             return isServed ? awaitBuild(index) : finishMoved()

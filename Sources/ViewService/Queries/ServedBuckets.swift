@@ -17,11 +17,16 @@ package protocol ServedBuckets: Sendable {
 package struct ServedVBuckets: Equatable, Sendable {
     /// The revision of the cluster map that assigned them.
     package let revision: UInt64
-    package let vBuckets: Set<VBucketID>
+    private let vBuckets: VBucketMask
 
     package init(revision: UInt64, vBuckets: Set<VBucketID>) {
         self.revision = revision
-        self.vBuckets = vBuckets
+        self.vBuckets = VBucketMask(vBuckets)
+    }
+
+    /// Whether the node serves all of these.
+    func contains(allOf vBuckets: [VBucketID]) -> Bool {
+        vBuckets.allSatisfy { self.vBuckets.contains($0) }
     }
 }
 
