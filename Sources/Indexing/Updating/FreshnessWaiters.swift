@@ -84,13 +84,3 @@ package struct FreshnessWaiters: Sendable {
         return ended
     }
 }
-
-extension IndexTable {
-    /// Whether queries count `vBucket`, and the index has a state of it at `seqno` or later.
-    ///
-    /// Without an open feed it has none: the position may be of a history that the copy has lost.
-    package func has(_ vBucket: VBucketID, through seqno: Seqno) -> Bool {
-        home(of: vBucket) == .main && follows(vBucket)
-            && position(of: vBucket).covered >= seqno
-    }
-}

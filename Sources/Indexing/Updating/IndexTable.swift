@@ -149,6 +149,14 @@ package struct IndexTable: Sendable {
         return false
     }
 
+    /// Whether queries count `vBucket`, and the index has a state of it at `seqno` or later.
+    ///
+    /// Without an open feed it has none: the position may be of a history that the copy has lost.
+    package func has(_ vBucket: VBucketID, through seqno: Seqno) -> Bool {
+        guard let entry = entries[vBucket], case .open = entry.feed else { return false }
+        return entry.home == .main && entry.position.covered >= seqno
+    }
+
     /// The home that a commit of changes through `position` stores.
     package func homeAfterCommit(
         of vBucket: VBucketID,
