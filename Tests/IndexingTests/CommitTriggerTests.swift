@@ -28,14 +28,35 @@ import Testing
         #expect(trigger.dueAt == 5 * millisecond)
     }
 
-    @Test func expensiveCommitStretchesThePauseUpToABound() {
+    /// The cost of the last commit, and the pause behind it, in milliseconds.
+    @Test(arguments: [(0, 20), (1, 20), (5, 20), (6, 24), (20, 80), (25, 100), (26, 100), (900, 100)])
+    func expensiveCommitStretchesThePauseUpToABound(_ cost: UInt64, _ pause: UInt64) {
         var trigger = CommitTrigger()
-        trigger.committed(costNanoseconds: 4 * millisecond)
+        trigger.committed(costNanoseconds: cost * millisecond)
         trigger.add(documents: 1, bytes: 10, now: 0)
-        #expect(trigger.dueAt == 80 * millisecond)
+        #expect(trigger.dueAt == pause * millisecond)
+    }
+
+    @Test func costBeyondAllBoundsDoesNotOverflow() {
+        var trigger = CommitTrigger()
         trigger.committed(costNanoseconds: .max)
         trigger.add(documents: 1, bytes: 10, now: 0)
-        #expect(trigger.dueAt == 1_000 * millisecond)
+        #expect(trigger.dueAt == 100 * millisecond)
+    }
+
+    /// 1 000 updates per second, a commit that costs 2 ms and 50 us per document.
+    @Test func pauseDoesNotFeedItself() {
+        var trigger = CommitTrigger()
+        var now: UInt64 = 0
+        for _ in 0..<100 {
+            trigger.add(documents: 1, bytes: 10, now: now)
+            let pause = (trigger.dueAt ?? 0) - now
+            #expect(pause <= 25 * millisecond)
+            now += pause
+            let cost = 2 * millisecond + pause / millisecond * 50_000
+            trigger.committed(costNanoseconds: cost)
+            now += cost
+        }
     }
 
     @Test(arguments: [(5_000, 1), (1, 4 << 20)])

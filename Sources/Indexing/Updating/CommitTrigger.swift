@@ -10,14 +10,18 @@ package struct CommitTrigger: Sendable {
         package var hurriedNanoseconds: UInt64 = 5_000_000
         /// From the first change, if no query waits.
         package var pauseNanoseconds: UInt64 = 20_000_000
-        /// The pause is at least this multiple of the last commit's cost, so that an index that
-        /// changes slowly takes at most one part in so many of a core.
-        package var costFactor: UInt64 = 20
+        /// The pause is at least this multiple of the last commit's cost, up to `pauseMaxNanoseconds`,
+        /// so that commits of an index take at most a fifth of a core.
+        ///
+        /// A larger factor feeds itself: a longer pause collects more documents, so that the next
+        /// commit costs more.
+        package var costFactor: UInt64 = 4
         /// A commit is due at this size at once.
         package var documentsMax = 5_000
         package var bytesMax = 4 << 20
-        /// The cost stretches the pause to this at most.
-        package var pauseMaxNanoseconds: UInt64 = 1_000_000_000
+        /// The cost stretches the pause to this at most: a change is to be visible within 100 ms in
+        /// the median.
+        package var pauseMaxNanoseconds: UInt64 = 100_000_000
 
         package init() {}
     }
