@@ -29,7 +29,9 @@ import Testing
     }
 
     /// The cost of the last commit, and the pause behind it, in milliseconds.
-    @Test(arguments: [(0, 20), (1, 20), (5, 20), (6, 24), (20, 80), (25, 100), (26, 100), (900, 100)])
+    @Test(arguments: [
+        (0, 20), (1, 20), (5, 20), (6, 24), (20, 80), (25, 100), (26, 100), (900, 100),
+    ])
     func expensiveCommitStretchesThePauseUpToABound(_ cost: UInt64, _ pause: UInt64) {
         var trigger = CommitTrigger()
         trigger.committed(costNanoseconds: cost * millisecond)
@@ -64,6 +66,34 @@ import Testing
         var trigger = CommitTrigger()
         trigger.add(documents: documents, bytes: bytes, now: 7)
         #expect(trigger.isDue(7))
+    }
+
+    /// Documents, bytes, whether a query waits, and the pause in milliseconds while building.
+    @Test(arguments: [
+        (5_000, 1, false, 1_000), (19_999, 1, false, 1_000), (20_000, 1, false, 0),
+        (1, 4 << 20, false, 1_000), (1, 16 << 20, false, 0),
+        (4_999, 1, true, 5), (5_000, 1, true, 0), (1, 4 << 20, true, 0),
+    ])
+    func commitsOfABuildAreLargerUnlessAQueryWaits(
+        _ documents: Int,
+        _ bytes: Int,
+        _ isAwaited: Bool,
+        _ pause: UInt64
+    ) {
+        var trigger = CommitTrigger()
+        trigger.isBuilding = true
+        trigger.isAwaited = isAwaited
+        trigger.add(documents: documents, bytes: bytes, now: 7)
+        #expect(trigger.dueAt == 7 + pause * millisecond)
+    }
+
+    @Test func endOfABuildRestoresThePause() {
+        var trigger = CommitTrigger()
+        trigger.isBuilding = true
+        trigger.add(documents: 5_000, bytes: 1, now: 0)
+        #expect(!trigger.isDue(20 * millisecond))
+        trigger.isBuilding = false
+        #expect(trigger.isDue(0))
     }
 
     @Test func advancedPositionIsCommittedToo() {

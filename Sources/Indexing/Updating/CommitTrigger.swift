@@ -2,7 +2,9 @@
 ///
 /// A commit costs the same few hundred microseconds for one change or for a hundred, so commits wait
 /// for more changes: briefly if a query waits for them, longer if none does, and longer still if the
-/// last commit was expensive. Times are monotonic nanoseconds.
+/// last commit was expensive. While the index is built, commits are large: keys of documents are
+/// spread over the whole tree, so that each leaf is rewritten for fewer rows the smaller a commit is.
+/// Times are monotonic nanoseconds.
 package struct CommitTrigger: Sendable {
     /// The pauses and sizes; tests and the simulator may set others.
     package struct Limits: Hashable, Sendable {
@@ -22,6 +24,14 @@ package struct CommitTrigger: Sendable {
         /// The cost stretches the pause to this at most: a change is to be visible within 100 ms in
         /// the median.
         package var pauseMaxNanoseconds: UInt64 = 100_000_000
+        /// The pause while the index is built, and no query waits.
+        package var buildPauseNanoseconds: UInt64 = 1_000_000_000
+        /// While the index is built and no query waits, a commit is due at this size at once.
+        ///
+        /// The bytes are those of rows before their changes are sorted; a commit needs about three
+        /// times as much memory.
+        package var buildDocumentsMax = 20_000
+        package var buildBytesMax = 16 << 20
 
         package init() {}
     }
@@ -33,6 +43,8 @@ package struct CommitTrigger: Sendable {
     private var lastCost: UInt64 = 0
     /// Whether a query waits for a commit.
     package var isAwaited = false
+    /// Whether vBuckets are filled, and further documents are being mapped.
+    package var isBuilding = false
 
     package init(_ limits: Limits = Limits()) {
         self.limits = limits
@@ -65,11 +77,19 @@ package struct CommitTrigger: Sendable {
     /// When the next commit is due; nil if there is nothing to commit.
     package var dueAt: UInt64? {
         guard let firstAt else { return nil }
-        if documents >= limits.documentsMax || bytes >= limits.bytesMax { return firstAt }
+        if isFull { return firstAt }
         if isAwaited { return firstAt + limits.hurriedNanoseconds }
+        if isBuilding { return firstAt + limits.buildPauseNanoseconds }
         let (stretched, overflow) = lastCost.multipliedReportingOverflow(by: limits.costFactor)
         let cost = overflow ? limits.pauseMaxNanoseconds : stretched
         return firstAt + max(limits.pauseNanoseconds, min(cost, limits.pauseMaxNanoseconds))
+    }
+
+    private var isFull: Bool {
+        guard isBuilding, !isAwaited else {
+            return documents >= limits.documentsMax || bytes >= limits.bytesMax
+        }
+        return documents >= limits.buildDocumentsMax || bytes >= limits.buildBytesMax
     }
 
     /// Whether a commit is due at `now`.

@@ -11,6 +11,9 @@ extension ViewIndex {
     private static let bytesMax = 128 << 10
 
     /// Fills batches until enough are being mapped or there is nothing to read.
+    ///
+    /// `pending.mapped` is bounded: as soon as the rows have the size of a commit, nothing is read, so
+    /// at most the results of `batchesMax` batches are added to them.
     func read() {
         guard health.runaway.cause == nil else { return }
         while pending.queue.count < ViewIndex.batchesMax, !progress.trigger.isDue(now),

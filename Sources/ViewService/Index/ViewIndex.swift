@@ -308,8 +308,12 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// Reads, commits if that is due, and sets the timer.
     func advance() {
         guard !health.isStopped, health.failure == nil else { return }
-        read()
         progress.trigger.isAwaited = !progress.waiters.isEmpty
+        let isFilling = !progress.table.isReady
+        progress.trigger.isBuilding = isFilling
+        read()
+        // Without a batch in flight nothing more is to be read, or a commit is due.
+        progress.trigger.isBuilding = isFilling && pending.queue.count > 0
         if isCommitDue { commit() }
         setTimer()
     }
