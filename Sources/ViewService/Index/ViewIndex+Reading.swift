@@ -57,10 +57,10 @@ extension ViewIndex {
         return request.batch.isEmpty ? nil : request
     }
 
-    private func nextReady() -> VBucketID? { ready.withLock { $0.vBuckets.popFirst() } }
+    private func nextReady() -> VBucketID? { ready.withLock { $0.removeFirst() } }
 
     private func setReady(_ vBucket: VBucketID) {
-        ready.withLock { _ = $0.vBuckets.insert(vBucket) }
+        ready.withLock { $0.insert(vBucket) }
     }
 
     /// Adds records of a feed to a request.

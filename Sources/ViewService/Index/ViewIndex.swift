@@ -148,12 +148,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var contents: IndexContents?
     }
 
-    /// vBuckets that have something to read, and whether a read is posted.
-    struct ReadyFeeds {
-        var vBuckets: Set<VBucketID> = []
-        var isPosted = false
-    }
-
     /// An index on an open file.
     ///
     /// - Throws: `StorageError` if the stored positions cannot be read.
@@ -291,18 +285,20 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     /// A feed may have records; called from any thread.
     func wake(_ vBucket: VBucketID) {
-        let posts = ready.withLock { ready in
-            ready.vBuckets.insert(vBucket)
-            guard !ready.isPosted else { return false }
-            ready.isPosted = true
-            return true
+        switch ready.withLock({ $0.wake(vBucket) }) {
+        case nil: break
+        case .atOnce: surroundings.lane.post { [weak self] in self?.readPosted() }
+        case .afterPause:
+            surroundings.lane.post(after: ReadyFeeds.pauseNanoseconds) { [weak self] in
+                self?.readPosted()
+            }
         }
-        guard posts else { return }
-        surroundings.lane.post { [weak self] in
-            guard let self else { return }
-            ready.withLock { $0.isPosted = false }
-            advance()
-        }
+    }
+
+    private func readPosted() {
+        // Before the feeds are read: what wakes from now on may come too late for this read.
+        ready.withLock { $0.readBegins() }
+        advance()
     }
 
     /// Reads, commits if that is due, and sets the timer.
@@ -311,6 +307,9 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         progress.trigger.isAwaited = !progress.waiters.isEmpty
         let isFilling = !progress.table.isReady
         progress.trigger.isBuilding = isFilling
+        // Before the feeds are read: later wakes must not wait for a delayed read.
+        let isHurried = progress.trigger.isAwaited || isFilling
+        ready.withLock { $0.isHurried = isHurried }
         read()
         // Without a batch in flight nothing more is to be read, or a commit is due.
         progress.trigger.isBuilding = isFilling && pending.queue.count > 0
