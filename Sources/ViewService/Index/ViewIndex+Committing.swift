@@ -10,8 +10,6 @@ internal import Wire
 extension ViewIndex {
     /// Rows that one commit removes at most, so that readers and the write-ahead log stay small.
     private static let removedRowsMax = 5_000
-    /// Pages of the write-ahead log after which it is copied into the file.
-    private static let walPagesMax = 1_000
 
     /// The newest version of each changed document, and how far each vBucket has come.
     private struct Changes {
@@ -194,19 +192,18 @@ extension ViewIndex {
         }
     }
 
-    /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
+    /// Copies the write-ahead log if it has become large.
     func checkpointIfLarge() {
-        guard file.walPages > ViewIndex.walPagesMax, !alarm.isCheckpointing else { return }
-        checkpoint()
+        if alarm.checkpoints.committed(walPages: file.walPages) { checkpoint() }
     }
 
-    /// Copies what is in the write-ahead log now.
-    func checkpoint() {
-        guard !alarm.isCheckpointing else {
-            alarm.needsCheckpoint = true
-            return
-        }
-        alarm.isCheckpointing = true
+    /// Copies everything that is in the write-ahead log now.
+    func requestCheckpoint() {
+        if alarm.checkpoints.request() { checkpoint() }
+    }
+
+    /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
+    private func checkpoint() {
         let (file, lane) = (file, surroundings.lane)
         surroundings.checkpoints.post { [weak self] in
             var failure: StorageError?
@@ -221,12 +218,26 @@ extension ViewIndex {
     }
 
     private func endCheckpoint(_ error: StorageError?) {
-        alarm.isCheckpointing = false
+        let heldCommits = alarm.checkpoints.holdsCommits
+        let continues: Bool
+        if error == nil {
+            continues = alarm.checkpoints.ended()
+        } else {
+            alarm.checkpoints.failed()
+            continues = false
+        }
         guard !health.isStopped, health.failure == nil else { return }
-        if let error { return handle(error) }
-        guard alarm.needsCheckpoint else { return }
-        alarm.needsCheckpoint = false
-        checkpoint()
+        if let error { handle(error) }
+        if continues { checkpoint() }
+        if heldCommits, !alarm.checkpoints.holdsCommits { resumeCommits() }
+    }
+
+    /// Posts the steps that have ended because commits were held, and commits what is due.
+    private func resumeCommits() {
+        guard health.failure == nil else { return }
+        postCompactionStep(after: 0)
+        postSlotStep(after: 0)
+        advance()
     }
 }
 

@@ -58,6 +58,8 @@ extension ViewIndex {
         else {
             return
         }
+        // The end of the checkpoint posts the next step.
+        guard !alarm.checkpoints.holdsCommits else { return }
         let now = now
         guard now >= alarm.pausedUntil else {
             return postCompactionStep(after: alarm.pausedUntil - now)
@@ -82,7 +84,7 @@ extension ViewIndex {
     private func endCompaction() {
         progress.compaction = nil
         // Only a checkpoint shortens the file.
-        checkpoint()
+        requestCheckpoint()
         surroundings.environment.trace.info("views", "Index \(name): compaction ended")
     }
 

@@ -85,6 +85,8 @@ extension ViewIndex {
     private func stepSlots() {
         progress.slots.isPosted = false
         guard !health.isStopped, health.failure == nil else { return }
+        // The end of the checkpoint posts the next step.
+        guard !alarm.checkpoints.holdsCommits else { return }
         let now = now
         guard now >= alarm.pausedUntil else { return postSlotStep(after: alarm.pausedUntil - now) }
         guard let step = progress.slots.next() else { return }

@@ -124,9 +124,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var pausedUntil: UInt64 = 0
         /// Whether a timer calls `tick`.
         var isTicking = false
-        var isCheckpointing = false
-        /// Whether another checkpoint follows the one that is running.
-        var needsCheckpoint = false
+        var checkpoints = CheckpointPlan()
     }
 
     /// What went wrong.
@@ -318,16 +316,18 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     private var isCommitDue: Bool {
-        guard now >= alarm.pausedUntil, progress.compaction?.holdsCommits != true else {
-            return false
-        }
+        guard now >= alarm.pausedUntil, !isHoldingCommits else { return false }
         return !pending.removals.isEmpty || !pending.completions.isEmpty
             || progress.trigger.isDue(now)
     }
 
+    private var isHoldingCommits: Bool {
+        progress.compaction?.holdsCommits == true || alarm.checkpoints.holdsCommits
+    }
+
     private func setTimer() {
-        // Behind the copy, its last step commits.
-        guard progress.compaction?.holdsCommits != true else { return }
+        // What holds commits calls `advance` at its end.
+        guard !isHoldingCommits else { return }
         var due = progress.trigger.dueAt ?? .max
         if !pending.removals.isEmpty || !pending.completions.isEmpty { due = now }
         due = due == .max ? due : max(due, alarm.pausedUntil)
