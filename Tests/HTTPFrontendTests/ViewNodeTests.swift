@@ -204,13 +204,11 @@ import Testing
     }
 
     /// Not after the minute that a query waits for changes to be indexed.
-    @Test func nodeThatLostItsProgramFailsItsPartOfAQueryAtOnce() async throws {
+    @Test func nodeWithoutItsProgramFailsItsPartOfAQueryAtOnce() async throws {
         try await ViewNode.withDirectory { directory in
-            try await ViewNode.with(directory: directory) { node in
+            try await ViewNode.with(directory: directory, hasProgram: false) { node in
                 try await node.provision()
                 _ = try await node.put("d", Self.design)
-            }
-            try await ViewNode.with(directory: directory, hasProgram: false) { node in
                 try await node.write(Self.documents)
                 let began = ContinuousClock.now
                 let reply = try await node.query("stale=false")

@@ -328,9 +328,10 @@ import Vocabulary
             .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows)),
         ]
         for command in commands { _ = state.apply(command, at: state.index + 1) }
-        // The encoded state ends with the bucket's revision and documents, and the checksum.
+        // The encoded state ends with the bucket's revision and documents, the node's port for views,
+        // and the checksum.
         let writer = ByteWriter()
-        writer.append(Array(state.encoded().dropLast(4 + 2)))
+        writer.append(Array(state.encoded().dropLast(4 + 2 + 2)))
         writer.append(revision)
         writer.append(UInt8(designs.count))
         for (name, bytes) in designs {
@@ -340,6 +341,7 @@ import Vocabulary
             LEB128.append(UInt64(bytes), to: writer)
             writer.append([UInt8](repeating: 0x20, count: bytes))
         }
+        writer.append(bigEndian: UInt16(0))
         writer.append(bigEndian: CRC32.checksum(writer.view))
         guard case .state(let decoded) = ClusterState.decode(writer.bytes) else {
             throw CheckerError(text: "the state is not decoded")
