@@ -69,7 +69,7 @@ def test_a_view_is_written_tried_queried_and_published(page, node):
     page.wait_for_text("line 2:")
     set_text(page, "view-map", MAP)
     press(page, "trial-run")
-    page.wait("document.querySelector('#trial-rows tr')", "the row of the trial")
+    page.wait("document.querySelector('#trial-rows tr') != null", "the row of the trial")
     assert rows_of(page, "trial-rows") == [['"b"', "3", "doc-3"]]
     saved = node.admin.get("/pools/default/buckets/demo/ddocs").json["rows"][0]["doc"]["json"]
     assert saved["views"]["by_kind"]["map"] != MAP
@@ -91,7 +91,8 @@ def test_a_view_is_written_tried_queried_and_published(page, node):
         return row["doc"]["json"]["views"]["by_kind"] == {"map": MAP, "reduce": "_sum"}
 
     wait_until(is_saved, 10, "the view is saved")
-    page.wait("document.getElementById('query-run')", "the form of queries")
+    # The list and the forms are shown again after the save.
+    page.wait("document.getElementById('view-table').innerText.includes('_sum')", "the new list")
     set_text(page, "query-group_level", "1")
     press(page, "query-run")
     page.wait("document.querySelectorAll('#query-rows tr').length == 2", "two groups")

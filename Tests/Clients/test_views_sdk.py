@@ -3,7 +3,6 @@
 Each answer is compared with a plain evaluation of the same documents (`view_oracle.py`).
 """
 
-import datetime
 import json
 
 import pytest
@@ -379,25 +378,6 @@ def test_contradicting_options_are_refused(beers, options):
     assert not isinstance(error.value, TIMEOUTS)
 
 
-def test_query_that_waits_for_a_slow_view_times_out_in_its_time(node):
-    """In a bucket of its own: what the function costs must delay no other test."""
-    node.create_bucket("slow", numVBuckets=64)
-    cluster = sdk.connect(node)
-    try:
-        bucket = cluster.bucket("slow")
-        for number in range(3):
-            bucket.default_collection().upsert(f"slow-{number}", {"slow": number})
-        slow = DesignDocument("slow", {"v": Definition("function () { while (true) {} }")})
-        bucket.view_indexes().upsert_design_document(slow, PRODUCTION)
-        began = datetime.datetime.now()
-        with pytest.raises(TIMEOUTS):
-            rows_of(bucket, "v", name="slow", timeout=datetime.timedelta(milliseconds=400))
-        assert datetime.datetime.now() - began < datetime.timedelta(seconds=5)
-    finally:
-        cluster.close()
-    assert node.admin.delete("/pools/default/buckets/slow").status == 200
-
-
 # Everything together
 
 
@@ -428,6 +408,9 @@ def test_random_queries_of_random_documents_equal_the_evaluation(node):
                 options = {key: value for key, value in query.items() if key != "descending"}
                 # The SDK leaves out options that are null, and keys that are none.
                 if any(value is None or value == [] for value in options.values()):
+                    continue
+                # It sends the members of objects in `keys` in alphabetical order.
+                if "{" in json.dumps(options.get("keys")):
                     continue
                 if query.get("descending"):
                     options["order"] = ViewOrdering.DESCENDING

@@ -148,9 +148,11 @@ private typealias Version = MemoryChanges.Version
         _ isReleased: Guarded<Bool>
     ) {
         let held = Held(isReleased)
-        index.whenFresh(vector, isWanted: { isWanted.withLock { $0 } }) { _ in
-            withExtendedLifetime(held) {}
-        }
+        index.whenFresh(
+            vector,
+            isWanted: { isWanted.withLock { $0 } },
+            done: { _ in withExtendedLifetime(held) {} }
+        )
     }
 
     private final class Held: Sendable {

@@ -6,10 +6,13 @@ package import Vocabulary
 /// A query computes in its snapshot; the tree may have changed since. A result is added only if its
 /// parent still has the child in the same version. The table keeps only such results.
 package enum CustomSlotUpdate {
-    /// Bytes of a table. Results beyond are left out, and every query computes them.
+    /// Bytes of a table.
+    ///
+    /// Results beyond are left out, and every query computes them.
     private static let tableBytesMax = 1 << 20
 
     /// Calls `store` with each table that has a new result; the bytes are valid during the call.
+    ///
     /// `node` returns nil for a node that was freed.
     ///
     /// - Throws: What the sources throw.

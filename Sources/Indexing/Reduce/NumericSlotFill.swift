@@ -19,7 +19,9 @@ package final class NumericSlotFill {
     package init() {}
 
     /// Reads at most `readsMax` nodes below the root, and calls `store` with the tables that have
-    /// new results; the bytes are valid during the call. `partials` must return what was stored.
+    /// new results; the bytes are valid during the call.
+    ///
+    /// `partials` must return what was stored.
     ///
     /// - Throws: What the sources throw.
     /// - Returns: Whether the fill is complete; otherwise, call it again.

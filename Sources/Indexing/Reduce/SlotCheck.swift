@@ -26,8 +26,9 @@ package struct SlotCheck {
         return check
     }
 
-    /// Verifies a numeric slot. Sums are compared as they are printed: the last bits depend on the
-    /// order of additions.
+    /// Verifies a numeric slot.
+    ///
+    /// Sums are compared as they are printed: the last bits depend on the order of additions.
     ///
     /// - Throws: What the sources throw, and `IndexError.damaged` for nodes that contradict each
     ///   other.

@@ -75,7 +75,9 @@ extension PartialTableWriter {
 
 extension Tree {
     /// The numbers of a child whose result its parent's table does not have: of a leaf from its
-    /// rows, of an inner node from its own table. Reads one node.
+    /// rows, of an inner node from its own table.
+    ///
+    /// Reads one node.
     func storedNumbers(
         of child: ChildRef,
         level: Int,

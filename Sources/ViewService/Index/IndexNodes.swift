@@ -132,7 +132,9 @@ extension IndexTransaction {
     }
 
     /// Stores the tables of the inner nodes that an edit wrote; returns whether each child has a
-    /// result. Tables of freed nodes are removed with the nodes.
+    /// result.
+    ///
+    /// Tables of freed nodes are removed with the nodes.
     private func updateTables(
         of slot: IndexSlotID,
         _ edit: EditResult,

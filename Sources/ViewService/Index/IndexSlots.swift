@@ -22,7 +22,9 @@ package struct SlotDefinition: Hashable, Sendable {
         self.source = source
     }
 
-    /// The slot that `_sum` and `_stats` share. `_count` needs none: inner nodes have row counts.
+    /// The slot that `_sum` and `_stats` share.
+    ///
+    /// `_count` needs none: inner nodes have row counts.
     package static func numeric(_ signature: IndexSignature) -> SlotDefinition {
         SlotDefinition(signature: signature, kind: .numeric, source: "_sum _stats")
     }
@@ -56,7 +58,9 @@ package struct IndexSlots {
     /// Whether the next step is posted to the index's lane.
     var isPosted = false
 
-    /// Bytes of results that wait to be stored. More are dropped, and computed again by a query.
+    /// Bytes of results that wait to be stored.
+    ///
+    /// More are dropped, and computed again by a query.
     private static let computedBytesMax = 8 << 20
     /// What a result costs in addition to its bytes.
     private static let resultBytes = 48

@@ -29,7 +29,9 @@ extension ViewIndex {
     /// For clients; the log has the error.
     static let unusable = "The index cannot be used. The log of its node states the error."
 
-    /// Why the index gets no further changes, a sentence; nil if it does. From any thread.
+    /// Why the index gets no further changes, a sentence; nil if it does.
+    ///
+    /// From any thread.
     ///
     /// The file has failed, or the function was stopped because it runs away.
     package var fault: String? { shared.withLock { $0.fault } }
@@ -88,7 +90,9 @@ extension ViewIndex {
         surroundings.failed(error)
     }
 
-    /// A query has found that the file is useless. Any thread.
+    /// A query has found that the file is useless.
+    ///
+    /// Any thread.
     func readFailed(_ error: StorageError) {
         surroundings.lane.post { [self] in
             guard !health.isStopped else { return }

@@ -17,8 +17,9 @@ extension ViewIndex {
     /// The pause between two steps: other work of the lane comes in between.
     private static let stepPauseNanoseconds: UInt64 = 2_000_000
 
-    /// Sets the reductions that the index's views need. Any thread; the newest call replaces those
-    /// before.
+    /// Sets the reductions that the index's views need.
+    ///
+    /// Any thread; the newest call replaces those before.
     ///
     /// Rows are not touched. A numeric slot that is added is filled in the background; until then,
     /// reductions are computed from rows.
@@ -31,7 +32,9 @@ extension ViewIndex {
         }
     }
 
-    /// Stores results that a query computed (`CustomReduce.computed`). Any thread; returns at once.
+    /// Stores results that a query computed (`CustomReduce.computed`).
+    ///
+    /// Any thread; returns at once.
     ///
     /// Results of nodes that have changed since are dropped, and so are those of a slot that the
     /// index does not have.
@@ -44,7 +47,9 @@ extension ViewIndex {
         }
     }
 
-    /// The slot of a reduction in a reader's snapshot, for `StoredPartials`. Any thread.
+    /// The slot of a reduction in a reader's snapshot, for `StoredPartials`.
+    ///
+    /// Any thread.
     ///
     /// Nil if the snapshot does not have the slot, or if results of a numeric slot may be missing: a
     /// query would have to read many rows in one step.
@@ -135,8 +140,9 @@ extension ViewIndex {
         }
     }
 
-    /// Computes tables of a slot from the newest commit, and stores them in the next one. Without
-    /// new tables there is no commit.
+    /// Computes tables of a slot from the newest commit, and stores them in the next one.
+    ///
+    /// Without new tables there is no commit.
     private func change(
         _ slot: IndexSlotID,
         _ compute: (

@@ -56,8 +56,9 @@ extension QueryResponse {
         request.freshness == .current ? refresh(index) : open(index)
     }
 
-    /// Ends the wait for a vBucket that has left. The index does not, if it had stopped to follow the
-    /// vBucket before the wait began.
+    /// Ends the wait for a vBucket that has left.
+    ///
+    /// The index does not, if it had stopped to follow the vBucket before the wait began.
     func endIfMoved() {
         guard let state = surroundings.buckets.state(ofBucket: request.bucket),
             !state.contains(allOf: request.vBuckets)
@@ -106,8 +107,10 @@ extension QueryResponse {
     ) {
         let wait = wait(.refreshing, until: time, late)
         // A response is released when it is over.
-        index.whenFresh(vector, isWanted: { [weak self] in self != nil }) { [weak self] outcome in
-            self?.post { response in
+        let isWanted = { @Sendable [weak self] in self != nil }
+        let done = { @Sendable [weak self] (outcome: FreshnessWaiters.Outcome) in
+            guard let self else { return }
+            post { response in
                 guard response.isWaiting(wait) else { return }
                 switch outcome {
                 case .fresh: response.open(index)
@@ -119,6 +122,7 @@ extension QueryResponse {
                 }
             }
         }
+        index.whenFresh(vector, isWanted: isWanted, done: done)
     }
 
     // MARK: Snapshot

@@ -57,8 +57,11 @@ final class RunningIndex: Sendable {
     /// An index that begins to open its file.
     ///
     /// - Parameters:
-    ///   - directory: The directory of the bucket's indexes; created if it does not exist.
+    ///   - name: The bucket and the signature.
     ///   - title: The index in logs.
+    ///   - directory: The directory of the bucket's indexes; created if it does not exist.
+    ///   - function: The map function.
+    ///   - surroundings: What all indexes of the service share.
     init(
         _ name: IndexName,
         _ title: String,

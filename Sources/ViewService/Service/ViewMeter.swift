@@ -41,7 +41,9 @@ package final class ViewMeter: Sendable {
         self.service = service
     }
 
-    /// The newest measurement; nil without an index service. From any thread.
+    /// The newest measurement; nil without an index service.
+    ///
+    /// From any thread.
     ///
     /// It is at most some seconds old if this is called every second.
     package func read() -> ViewReading? {
