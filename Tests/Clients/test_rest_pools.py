@@ -238,9 +238,8 @@ def test_node_description_matches_the_node(node, bucket):
     assert int(this["uptime"]) >= 0 and isinstance(this["uptime"], str)
     assert this["memoryTotal"] > this["memoryFree"] > 0
     assert this["cpuCount"] >= 1
-    # Views are not supported, so they are not advertised.
-    for absent in ("couchApiBase", "couchApiBaseHTTPS"):
-        assert absent not in this
+    assert this["couchApiBase"] == f"http://127.0.0.1:{node.ready['views']}/"
+    assert "couchApiBaseHTTPS" not in this
     for port in ("httpsMgmt", "httpsCAPI"):
         assert port not in this["ports"]
     by_name = node.admin.get(f"/nodes/{this['otpNode']}").json
@@ -255,7 +254,8 @@ def test_node_statuses_and_services(node):
     services = node.admin.get("/pools/default/nodeServices").json
     (this,) = services["nodesExt"]
     assert this["thisNode"] is True
-    assert this["services"] == {"mgmt": node.admin_port, "kv": node.kv_port}
+    ports = {"mgmt": node.admin_port, "kv": node.kv_port, "capi": node.ready["views"]}
+    assert this["services"] == ports
     assert not {"name", "vBucketServerMap"} & set(services)
     info = node.admin.get("/pools/default/terseClusterInfo").json
     assert HEX32.fullmatch(info["clusterUUID"]) and info["isBalanced"] is True

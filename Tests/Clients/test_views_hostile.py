@@ -116,7 +116,13 @@ def check_healthy(node, views, documents, turns=3, seconds=FRESH_SECONDS):
         documents[id] = {"n": len(documents), "isTarget": False}
         store(node, {id: documents[id]})
         began = time.monotonic()
-        answer = views.fresh("healthy", "v", reduce=False)
+        answer = views.fresh(
+            "healthy",
+            "v",
+            reduce=False,
+            seconds=seconds + 10,
+            connection_timeout=int(1_000 * seconds),
+        )
         assert time.monotonic() - began < seconds
         assert not answer.errors, answer.errors
         assert answer.content == HEALTHY.query(documents, reduce=False)
