@@ -162,6 +162,14 @@ import Testing
         #expect(PeerPayloadProbe.series.rewrite(later) == recorded)
     }
 
+    /// 1.001 has no exact `Double`, and 2⁶⁴ − 1 is more than any percentage.
+    @Test(arguments: [("e907", "e907"), ("ffffffffffffffffff01", "80809aa6eaafe301")])
+    func percentageKeepsItsThousandthsAndIsBounded(_ sent: String, _ kept: String) {
+        let rest = "02 01 02 03 04 05 06 01 64 00 00"
+        let written = PeerPayloadProbe.statistics.rewrite(bytes("00 05 \(sent) \(rest)"))
+        #expect(written == bytes("00 05 \(kept) \(rest)"))
+    }
+
     /// A record that claims more bytes than its frame has.
     @Test func lengthBeyondTheFrameIsRefused() {
         #expect(PeerPayloadProbe.vBuckets.rewrite(bytes("03 04 026162 01 03 07 09")) == nil)

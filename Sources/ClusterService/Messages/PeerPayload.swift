@@ -91,6 +91,14 @@ extension ByteWriter {
         LEB128.append(UInt64(number), to: self)
     }
 
+    /// Appends a number in parts of `1 / unit`; zero if it is negative or not finite.
+    ///
+    /// Rounds, because a decimal part has no exact `Double`: 1.001 × 1 000 is less than 1 001.
+    func append(_ number: Double, unit: Double) {
+        let parts = number.isFinite && number > 0 ? (number * unit).rounded() : 0
+        append(leb: UInt64(min(parts, PeerPayloadLimit.parts)))
+    }
+
     func append(_ node: NodeNumber) { append(leb: node.value) }
 
     func append(_ flag: Bool) { append(UInt8(flag ? 1 : 0)) }
@@ -116,9 +124,19 @@ extension ByteWriter {
     }
 }
 
+private enum PeerPayloadLimit {
+    /// Every whole number up to it keeps its value through a division by a unit and back.
+    static let parts = 1e15
+}
+
 extension ByteReader {
     mutating func leb<Integer: FixedWidthInteger>(_ type: Integer.Type) -> Integer? {
         leb128().flatMap { Integer(exactly: $0) }
+    }
+
+    /// A number in parts of `1 / unit`.
+    mutating func number(unit: Double) -> Double? {
+        leb128().map { min(Double($0), PeerPayloadLimit.parts) / unit }
     }
 
     mutating func node() -> NodeNumber? { leb(UInt16.self).map { NodeNumber($0) } }

@@ -81,15 +81,15 @@ package struct RebalanceReport: Hashable, Sendable {
 
 extension RebalanceReport: PeerPayload {
     /// Fractions are encoded in millionths.
-    private static let unit = 1_000_000.0
+    fileprivate static let unit = 1_000_000.0
 
     init?(_ reader: inout ByteReader) {
         self.init()
-        guard let fraction = reader.leb128(), let bucket = reader.text(),
+        guard let fraction = reader.number(unit: Self.unit), let bucket = reader.text(),
             let number = reader.leb(Int.self), let count = reader.leb(Int.self),
             let nodes = reader.all(Node.self), let obstacle = reader.text()
         else { return nil }
-        self.fraction = Double(fraction) / Self.unit
+        self.fraction = fraction
         self.bucket = bucket.isEmpty ? nil : bucket
         bucketNumber = number
         bucketsCount = count
@@ -98,7 +98,7 @@ extension RebalanceReport: PeerPayload {
     }
 
     func append(to writer: ByteWriter) {
-        writer.append(leb: UInt64(fraction * Self.unit))
+        writer.append(fraction, unit: Self.unit)
         writer.append(counted: bucket ?? "")
         writer.append(leb: bucketNumber)
         writer.append(leb: bucketsCount)
@@ -109,12 +109,13 @@ extension RebalanceReport: PeerPayload {
 
 extension RebalanceReport.Node: PeerPayload {
     init?(_ reader: inout ByteReader) {
-        guard let node = reader.node(), let fraction = reader.leb128(),
+        guard let node = reader.node(),
+            let fraction = reader.number(unit: RebalanceReport.unit),
             let ingoing = reader.record(RebalanceProgress.Direction.self),
             let outgoing = reader.record(RebalanceProgress.Direction.self)
         else { return nil }
         self.node = node
-        self.fraction = Double(fraction) / 1_000_000
+        self.fraction = fraction
         detail = RebalanceProgress.NodeDetail()
         detail.ingoing = ingoing
         detail.outgoing = outgoing
@@ -122,7 +123,7 @@ extension RebalanceReport.Node: PeerPayload {
 
     func append(to writer: ByteWriter) {
         writer.append(node)
-        writer.append(leb: UInt64(fraction * 1_000_000))
+        writer.append(fraction, unit: RebalanceReport.unit)
         writer.append(record: detail.ingoing)
         writer.append(record: detail.outgoing)
     }

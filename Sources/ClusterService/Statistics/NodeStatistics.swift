@@ -65,18 +65,14 @@ extension NodeStatistics: PeerPayload {
     /// Rates and percentages are sent in thousandths.
     fileprivate static let unit = 1_000.0
 
-    fileprivate static func thousandths(_ number: Double) -> UInt64 {
-        number.isFinite && number > 0 ? UInt64(min(number, 1e12) * unit) : 0
-    }
-
     init?(_ reader: inout ByteReader) {
         self.init()
         guard let status = NodeStatus(&reader), let uptime = reader.leb128(),
-            let cpu = reader.leb128(), let cores = reader.leb(Int.self)
+            let cpu = reader.number(unit: Self.unit), let cores = reader.leb(Int.self)
         else { return nil }
         self.status = status
         uptimeSeconds = uptime
-        machine.cpuPercent = Double(cpu) / Self.unit
+        machine.cpuPercent = cpu
         machine.cores = cores
         guard let memoryTotal = reader.leb128(), let memoryFree = reader.leb128(),
             let swapTotal = reader.leb128(), let swapFree = reader.leb128(),
@@ -98,7 +94,7 @@ extension NodeStatistics: PeerPayload {
     func append(to writer: ByteWriter) {
         status.append(to: writer)
         writer.append(leb: uptimeSeconds)
-        writer.append(leb: Self.thousandths(machine.cpuPercent))
+        writer.append(machine.cpuPercent, unit: Self.unit)
         writer.append(leb: machine.cores)
         for number in [
             machine.memoryTotal, machine.memoryFree, machine.swapTotal, machine.swapFree,
@@ -120,11 +116,11 @@ extension NodeStatistics.Bucket: PeerPayload {
         else { return nil }
         self.init(name: name, status: status, statistics: statistics, rates: [:])
         for place in 0..<count {
-            guard let number = reader.leb128() else { return nil }
+            guard let number = reader.number(unit: NodeStatistics.unit) else { return nil }
             // A newer node may send more fields.
             guard let raw = UInt8(exactly: place), let rate = NodeStatistics.Rate(rawValue: raw)
             else { continue }
-            rates[rate] = Double(number) / NodeStatistics.unit
+            rates[rate] = number
         }
     }
 
@@ -134,7 +130,7 @@ extension NodeStatistics.Bucket: PeerPayload {
         writer.append(record: statistics)
         writer.append(leb: NodeStatistics.Rate.allCases.count)
         for rate in NodeStatistics.Rate.allCases {
-            writer.append(leb: NodeStatistics.thousandths(rates[rate] ?? 0))
+            writer.append(rates[rate] ?? 0, unit: NodeStatistics.unit)
         }
     }
 }
