@@ -47,6 +47,9 @@ extension Connection {
         case .selectBucket: selectBucket(request)
         case .getClusterConfig: clusterConfig(request)
         case .getAllVBucketSeqnos: allSeqnos(request)
+        case .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest, .dcpGetFailoverLog,
+            .getFailoverLog, .dcpNoop, .dcpBufferAcknowledgement, .dcpControl:
+            changes(request)
         default: answer(.unknownCommand, to: request.replyTo)
         }
         return .done

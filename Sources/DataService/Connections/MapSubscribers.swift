@@ -38,7 +38,27 @@ struct MapSubscription {
     var isTimed = false
 }
 
+/// What a connection sends without a request for it.
+struct Pushes {
+    /// The client's subscription to changed maps; nil if it has none.
+    var subscription: MapSubscription?
+    /// The streams of changes; nil before DCP_OPEN.
+    var producer: ClientProducer?
+
+    @inline(__always) var isStreaming: Bool { producer != nil }
+}
+
 extension Connection {
+    var subscription: MapSubscription? {
+        get { pushes.subscription }
+        set { pushes.subscription = newValue }
+    }
+
+    var producer: ClientProducer? {
+        get { pushes.producer }
+        set { pushes.producer = newValue }
+    }
+
     /// Applies the notification features that the client agreed to in HELLO.
     func noteSubscription() {
         let isWanted =
