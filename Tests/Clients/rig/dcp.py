@@ -108,10 +108,13 @@ class Consumer:
     # Messages
 
     def _receive(self):
-        header = self.connection._take(24)
-        count = int.from_bytes(header[8:12], "big")
-        self.last_bytes = 24 + count
-        return Message(header, self.connection._take(count))
+        # A timeout inside a message loses nothing: the message is taken as a whole.
+        self.connection.await_bytes(24)
+        count = 24 + int.from_bytes(self.connection.buffer[8:12], "big")
+        self.connection.await_bytes(count)
+        self.last_bytes = count
+        whole = self.connection._take(count)
+        return Message(whole[:24], whole[24:])
 
     def receive(self):
         """The next message of a stream; answers no-ops."""
