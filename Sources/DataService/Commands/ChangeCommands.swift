@@ -11,6 +11,7 @@ extension Connection {
     func changes(_ request: CommandContext) {
         switch request.command.opcode {
         case .dcpOpen: openProducer(request)
+        case .tapConnect: connectTap(request)
         case .dcpAddStream:
             let text = "ADD_STREAM is for servers only. Request streams with STREAM_REQ."
             answer(.notSupported, to: request.replyTo, because: text)
@@ -38,7 +39,7 @@ extension Connection {
         case .dcpCloseStream: closeStream(request, producer)
         case .dcpBufferAcknowledgement:
             let bytes = request.frame.extras.bigEndian(at: 0, as: UInt32.self)
-            producer.acknowledge(Int(bytes))
+            producer.streams.acknowledge(Int(bytes))
         default: answer(.unknownCommand, to: request.replyTo)
         }
     }
@@ -47,8 +48,8 @@ extension Connection {
         guard !isMemcachedListener else {
             return answer(.unknownCommand, to: request.replyTo)
         }
-        guard producer == nil else {
-            let text = "This connection has sent DCP_OPEN before. Use another connection."
+        guard pushes.sender == nil else {
+            let text = "This connection streams changes already. Use another connection."
             return answer(.invalid, to: request.replyTo, because: text)
         }
         guard case .open(let flags, let name) = DCPDecoder.message(in: request.frame) else {
@@ -57,7 +58,7 @@ extension Connection {
         }
         do throws(ConsumerRefusal) {
             let flags = ConsumerSettings.OpenFlags(rawValue: flags)
-            producer = ClientProducer(
+            pushes.sender = ClientProducer(
                 name: name.text,
                 selectedBucket,
                 try ConsumerSettings(flags: flags),
@@ -68,6 +69,30 @@ extension Connection {
         } catch {
             refuse(request, error)
         }
+    }
+
+    /// TAP_CONNECT has a response only if it is refused: a client reads the messages at once.
+    private func connectTap(_ request: CommandContext) {
+        guard !isMemcachedListener else {
+            return answer(.unknownCommand, to: request.replyTo)
+        }
+        guard pushes.sender == nil else {
+            let text = "This connection streams changes already. Use another connection."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        guard let asked = TapRequest(request.frame) else {
+            let text = "The flags need a date of eight bytes, or a list of vBuckets, in the value."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        let known: TapRequest.Flags = [
+            .backfill, .dump, .listVBuckets, .supportAcknowledgement, .keysOnly, .fixFlagByteOrder,
+        ]
+        guard asked.flags.isSubset(of: known) else {
+            let rest = String(asked.flags.subtracting(known).rawValue, radix: 16)
+            let text = "The TAP flags 0x\(rest) are not supported: they are for servers."
+            return answer(.notSupported, to: request.replyTo, because: text)
+        }
+        pushes.sender = TapProducer(asked, selectedBucket, port: port, service)
     }
 
     private func control(_ request: CommandContext, _ producer: ClientProducer) {
@@ -111,7 +136,7 @@ extension Connection {
         switch opening {
         case .opened(let feed, _, let log):
             answer(log, request)
-            producer.start(frame.vBucket, opaque: frame.opaque, feed)
+            producer.streams.start(frame.vBucket, opaque: frame.opaque, feed)
         case .rollBack(let seqno, _):
             let scratch = context.scratch
             scratch.removeAll()
@@ -154,7 +179,7 @@ extension Connection {
     }
 
     private func closeStream(_ request: CommandContext, _ producer: ClientProducer) {
-        guard let stream = producer.close(request.frame.vBucket) else {
+        guard let stream = producer.streams.close(request.frame.vBucket) else {
             let text = "This connection has no stream of this vBucket."
             return answer(.keyNotFound, to: request.replyTo, because: text)
         }
@@ -163,7 +188,7 @@ extension Connection {
         let before = output.count
         let encoder = DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque)
         encoder.append(DCPStreamEnd.closed, to: output)
-        producer.noteSent(output.count - before)
+        producer.streams.noteSent(output.count - before)
     }
 
     private func failoverLog(_ request: CommandContext) {

@@ -111,9 +111,10 @@ struct Command {
         Shape(extras: extras, key: key, value: value, access: access)
     }
 
-    /// Commands of the change protocol (DCP) that a client sends to a producer.
+    /// Commands of the change protocols (DCP and TAP) that a client sends to a producer.
     private static func changes(_ opcode: Opcode) -> Shape? {
         switch opcode {
+        case .tapConnect: shape(.bucketUser, extras: [0, 4], key: .any, value: .any)
         case .dcpOpen: shape(.bucketUser, extras: [8], key: .some)
         case .dcpAddStream, .dcpBufferAcknowledgement: shape(.bucketUser, extras: [4])
         case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog, .dcpNoop: shape(.bucketUser)

@@ -47,7 +47,8 @@ extension Connection {
         case .selectBucket: selectBucket(request)
         case .getClusterConfig: clusterConfig(request)
         case .getAllVBucketSeqnos: allSeqnos(request)
-        case .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest, .dcpGetFailoverLog,
+        case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
+            .dcpGetFailoverLog,
             .getFailoverLog, .dcpNoop, .dcpBufferAcknowledgement, .dcpControl:
             changes(request)
         default: answer(.unknownCommand, to: request.replyTo)

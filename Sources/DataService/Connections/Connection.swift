@@ -47,7 +47,7 @@ package final class Connection: ConnectionHandler {
     var agent = ""
     var login = Login.anonymous {
         didSet {
-            endProducer()
+            endSender()
             decoder = FrameDecoder()
             lostBucketName = nil
             isElsewhere = false
@@ -112,7 +112,7 @@ package final class Connection: ConnectionHandler {
 
     package func closed() {
         endSubscription()
-        endProducer()
+        endSender()
         service.connectionCount.add(-1)
         bucket = nil
         parked = []
@@ -329,9 +329,7 @@ package final class Connection: ConnectionHandler {
         let header = frame.header
         guard header.isRequest else {
             // Ignore responses that were not requested. A client must not send server requests.
-            if pushes.isStreaming, frame.opcode == .dcpNoop {
-                _ = producer?.answersNoop(frame.opaque)
-            }
+            if pushes.isStreaming { noteAnswer(frame) }
             return header.magic == .serverRequest ? .close : .done
         }
         guard let command = commands[Int(header.opcodeByte)] else {

@@ -42,10 +42,10 @@ struct MapSubscription {
 struct Pushes {
     /// The client's subscription to changed maps; nil if it has none.
     var subscription: MapSubscription?
-    /// The streams of changes; nil before DCP_OPEN.
-    var producer: ClientProducer?
+    /// Sends changes; nil before DCP_OPEN or TAP_CONNECT.
+    var sender: (any ChangeSender)?
 
-    @inline(__always) var isStreaming: Bool { producer != nil }
+    @inline(__always) var isStreaming: Bool { sender != nil }
 }
 
 extension Connection {
@@ -54,10 +54,8 @@ extension Connection {
         set { pushes.subscription = newValue }
     }
 
-    var producer: ClientProducer? {
-        get { pushes.producer }
-        set { pushes.producer = newValue }
-    }
+    /// The producer that the client opened with DCP_OPEN.
+    var producer: ClientProducer? { pushes.sender as? ClientProducer }
 
     /// Applies the notification features that the client agreed to in HELLO.
     func noteSubscription() {

@@ -43,6 +43,6 @@ extension Connection {
         before?.selections.add(-1)
         bucket?.selections.add(1)
         // The streams of a deleted bucket end with a message of their own.
-        if pushes.isStreaming, before?.isRetired == false { endProducer() }
+        if pushes.isStreaming, before?.isRetired == false { endSender() }
     }
 }
