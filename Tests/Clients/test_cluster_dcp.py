@@ -163,11 +163,14 @@ def test_consumer_follows_rebalance_and_failover_without_gap_or_repeat(start, cl
         nodes.start_rebalance(eject=[2])
         write(documents, WRITES // 4, WRITES // 4, expected)
         nodes.await_rebalance(seconds=120)
+        # The removed node has not left yet: adding it waits for that.
         nodes.add(2)
         nodes.rebalance(seconds=120)
         write(documents, WRITES // 2, WRITES // 4, expected)
-        assert nodes.fail_over(2).status == 200
+        assert nodes.fail_over(2, path="startGracefulFailover").status == 200
         write(documents, 3 * WRITES // 4, WRITES // 4, expected)
+
+        nodes.await_rebalance(seconds=120)
 
         def numbers():
             if follower.failure:
