@@ -74,6 +74,7 @@ extension QueryRun {
     /// What a run needs of its node.
     package struct Surroundings: Sendable {
         let environment: Environment
+        /// Of runs, and of what asks by them.
         let lane: any Lane
         let scripts: ScriptPool
         let ports: Ports

@@ -12,20 +12,55 @@ extension IndexService {
     package func follow(_ buckets: [ViewBucket]) {
         let unused = newest.withLock { newest -> [ScriptFunction]? in
             guard !newest.isStopped, newest.buckets != buckets else { return nil }
+            defer { newest.recorded = [:] }
             newest.buckets = buckets
-            return adopt(buckets)
+            return adopt(buckets, recorded: newest.recorded)
         }
+        finishAdopting(unused)
+    }
+
+    /// States that the definition's index is complete on all nodes that serve the bucket: the indexes
+    /// of the previous definitions of its views are closed, and their files removed.
+    ///
+    /// Has no effect on a view that was changed meanwhile.
+    package func settle(_ definition: ViewDefinition, ofBucket uuid: String) {
+        let unused = newest.withLock { newest -> [ScriptFunction]? in
+            guard !newest.isStopped, let buckets = newest.buckets,
+                unsettled(ofBucket: uuid).contains(where: {
+                    signature(of: $0) == signature(of: definition)
+                })
+            else { return nil }
+            return adopt(buckets, settled: (uuid, definition))
+        }
+        finishAdopting(unused)
+    }
+
+    private func finishAdopting(_ unused: [ScriptFunction]?) {
         guard let unused else { return }
         for function in unused { scripts.forget(function) }
         responder.bucketsChanged()
     }
 
+    /// - Parameters:
+    ///   - buckets: All buckets.
+    ///   - recorded: What earlier runs of the node knew of the bucket's definitions.
+    ///   - settled: A definition that is complete on all nodes, and its bucket.
     /// - Returns: The reduce functions that are not needed any more.
-    private func adopt(_ buckets: [ViewBucket]) -> [ScriptFunction] {
+    private func adopt(
+        _ buckets: [ViewBucket],
+        recorded: [String: ViewSuccession] = [:],
+        settled: (uuid: String, definition: ViewDefinition)? = nil
+    ) -> [ScriptFunction] {
         let earlier = followed.withLock { $0 }
         var next = Followed()
         for bucket in buckets {
-            let signed = FollowedBucket(bucket, earlier: earlier.buckets[bucket.uuid])
+            let known = earlier.buckets[bucket.uuid]
+            let signed = FollowedBucket(
+                bucket,
+                earlier: known,
+                known?.succession ?? recorded[bucket.uuid] ?? ViewSuccession(),
+                settled: settled?.uuid == bucket.uuid ? settled?.definition : nil
+            )
             next.buckets[bucket.uuid] = signed
             for (slot, source) in signed.reductions where next.reduceFunctions[slot] == nil {
                 next.reduceFunctions[slot] =
@@ -61,6 +96,27 @@ extension IndexService {
         ofBucket uuid: String
     ) -> ViewDefinition? {
         followed.withLock { $0.buckets[uuid]?.definitions[designDocument]?[view] }
+    }
+
+    /// The definition whose index answers `stale=ok` until that of `definition` is complete on all nodes;
+    /// nil if there is none.
+    package func previousDefinition(
+        of definition: ViewDefinition,
+        ofBucket uuid: String
+    ) -> ViewDefinition? {
+        followed.withLock { $0.buckets[uuid]?.succession.previous(of: definition) }
+    }
+
+    /// Definitions of a bucket whose indexes were never complete on all nodes, one for each index.
+    package func unsettled(ofBucket uuid: String) -> [ViewDefinition] {
+        followed.withLock { $0.buckets[uuid]?.unsettled ?? [] }
+    }
+
+    /// The followed buckets that have such definitions.
+    var unsettledBuckets: [ViewBucket] {
+        followed.withLock { followed in
+            followed.buckets.values.filter { !$0.unsettled.isEmpty }.map(\.bucket)
+        }.sorted { $0.uuid < $1.uuid }
     }
 
     /// The name of the index that has the view's rows.

@@ -15,7 +15,8 @@ extension IndexService {
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) -> any QueryCall {
         // A bucket that is not followed has no views, and its count would never be removed.
-        if bucket(request.bucket) != nil {
+        let isCheck = request.index.choice.previous == request.index.choice.current
+        if !isCheck, bucket(request.bucket) != nil {
             queries.withLock { $0[request.bucket, default: 0] += 1 }
         }
         return responder.respond(to: request, reply)

@@ -64,6 +64,8 @@ package final class IndexService: Sendable {
     /// The argument of the newest `follow`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
+        /// What an earlier run of the node has left, by bucket; for the first `follow`.
+        var recorded: [String: ViewSuccession]
         var isStopped = false
     }
 
@@ -78,7 +80,7 @@ package final class IndexService: Sendable {
     let keeper: IndexKeeper
     let responder: QueryResponder
     let followed: Guarded<Followed>
-    let newest = Guarded(Newest())
+    let newest: Guarded<Newest>
     /// By bucket: the queries of which this node has answered a part.
     let queries = Guarded<[String: UInt64]>([:])
 
@@ -115,7 +117,9 @@ package final class IndexService: Sendable {
             files: settings.files,
             opened: { opening.responder?.bucketsChanged() }
         )
-        keeper = IndexKeeper(root, settings, lane: lanes.files, surroundings)
+        let records = SuccessionFiles(root, environment.disk)
+        newest = Guarded(Newest(recorded: records.stored))
+        keeper = IndexKeeper(root, settings, records, lane: lanes.files, surroundings)
         responder = QueryResponder(
             QueryResponder.Surroundings(
                 environment: environment,
