@@ -76,14 +76,15 @@ package struct IndexQueries: ViewQueries {
             return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
         }
         var query = QueryRun.Query(of: bucket, current)
-        if let old = indexes.previousDefinition(of: definition, ofBucket: bucket.uuid) {
+        let standing = indexes.standing(of: definition, ofBucket: bucket.uuid)
+        if !standing.isSettled {
             query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
-            // A query that the previous definition would refuse is answered by the current one.
-            if plan.freshness != .current,
-                let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
-            {
-                query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
-            }
+        }
+        // A query that the previous definition would refuse is answered by the current one.
+        if let old = standing.previous, plan.freshness != .current,
+            let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
+        {
+            query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
         }
         switch await QueryRun.begin(query, surroundings) {
         case .open(let run): return .rows(IndexRows(run: run))

@@ -1,5 +1,6 @@
 internal import Bytes
 package import Indexing
+internal import Seams
 internal import Wire
 
 /// The buckets that the service follows, and what queries need of them.
@@ -12,25 +13,8 @@ extension IndexService {
     package func follow(_ buckets: [ViewBucket]) {
         let unused = newest.withLock { newest -> [ScriptFunction]? in
             guard !newest.isStopped, newest.buckets != buckets else { return nil }
-            defer { newest.recorded = [:] }
             newest.buckets = buckets
-            return adopt(buckets, recorded: newest.recorded)
-        }
-        finishAdopting(unused)
-    }
-
-    /// States that the definition's index is complete on all nodes that serve the bucket: the indexes
-    /// of the previous definitions of its views are closed, and their files removed.
-    ///
-    /// Has no effect on a view that was changed meanwhile.
-    package func settle(_ definition: ViewDefinition, ofBucket uuid: String) {
-        let unused = newest.withLock { newest -> [ScriptFunction]? in
-            guard !newest.isStopped, let buckets = newest.buckets,
-                unsettled(ofBucket: uuid).contains(where: {
-                    signature(of: $0) == signature(of: definition)
-                })
-            else { return nil }
-            return adopt(buckets, settled: (uuid, definition))
+            return adopt(buckets, &newest)
         }
         finishAdopting(unused)
     }
@@ -41,25 +25,19 @@ extension IndexService {
         responder.bucketsChanged()
     }
 
-    /// - Parameters:
-    ///   - buckets: All buckets.
-    ///   - recorded: What earlier runs of the node knew of the bucket's definitions.
-    ///   - settled: A definition that is complete on all nodes, and its bucket.
     /// - Returns: The reduce functions that are not needed any more.
-    private func adopt(
-        _ buckets: [ViewBucket],
-        recorded: [String: ViewSuccession] = [:],
-        settled: (uuid: String, definition: ViewDefinition)? = nil
-    ) -> [ScriptFunction] {
+    private func adopt(_ buckets: [ViewBucket], _ newest: inout Newest) -> [ScriptFunction] {
         let earlier = followed.withLock { $0 }
         var next = Followed()
+        let uuids = Set(buckets.map(\.uuid))
+        newest.successions = newest.successions.filter { uuids.contains($0.key) }
         for bucket in buckets {
-            let known = earlier.buckets[bucket.uuid]
+            newest.successions[bucket.uuid, default: ViewSuccession()].adopt(bucket.views)
             let signed = FollowedBucket(
                 bucket,
-                earlier: known,
-                known?.succession ?? recorded[bucket.uuid] ?? ViewSuccession(),
-                settled: settled?.uuid == bucket.uuid ? settled?.definition : nil
+                earlier: earlier.buckets[bucket.uuid],
+                newest.successions[bucket.uuid] ?? ViewSuccession(),
+                retired: newest.retired.filter { $0.bucket == bucket.uuid }.map(\.definition)
             )
             next.buckets[bucket.uuid] = signed
             for (slot, source) in signed.reductions where next.reduceFunctions[slot] == nil {
@@ -82,6 +60,76 @@ extension IndexService {
             .map(\.value)
     }
 
+    // MARK: Changed definitions
+
+    /// States that the definition's index is complete on all nodes that serve the bucket: the previous
+    /// definitions of its views answer no more, and their files are removed after a while.
+    ///
+    /// Has no effect on a view that was changed meanwhile.
+    package func settle(_ definition: ViewDefinition, ofBucket uuid: String) {
+        let unused = newest.withLock { newest -> [ScriptFunction]? in
+            guard !newest.isStopped, let buckets = newest.buckets,
+                let bucket = buckets.first(where: { $0.uuid == uuid })
+            else { return nil }
+            let before = newest.successions[uuid, default: ViewSuccession()]
+            var after = before
+            after.settle(definition, among: bucket.views)
+            guard after != before else { return nil }
+            newest.successions[uuid] = after
+            for view in bucket.views {
+                guard let previous = before.previous(of: view), after.isSettled(view) else {
+                    continue
+                }
+                newest.numbers += 1
+                newest.retired.append(
+                    Retired(bucket: uuid, definition: previous, number: newest.numbers)
+                )
+                endLater(newest.numbers)
+            }
+            return adopt(buckets, &newest)
+        }
+        finishAdopting(unused)
+    }
+
+    /// Queries that have begun still read the index of a retired definition.
+    private func endLater(_ number: UInt64) {
+        lanes.files.post(after: settings.retirementNanoseconds) { [weak self] in
+            guard let self else { return }
+            let unused = newest.withLock { newest -> [ScriptFunction]? in
+                guard !newest.isStopped, let buckets = newest.buckets else { return nil }
+                newest.retired.removeAll { $0.number == number }
+                return adopt(buckets, &newest)
+            }
+            finishAdopting(unused)
+        }
+    }
+
+    /// Whether a current definition has been complete on all nodes, and what answers until it is.
+    package func standing(
+        of definition: ViewDefinition,
+        ofBucket uuid: String
+    ) -> (isSettled: Bool, previous: ViewDefinition?) {
+        followed.withLock { followed in
+            guard let bucket = followed.buckets[uuid], !bucket.unsettled.isEmpty else {
+                return (true, nil)
+            }
+            let succession = bucket.succession
+            return (succession.isSettled(definition), succession.previous(of: definition))
+        }
+    }
+
+    /// Definitions of a bucket whose indexes were never complete on all nodes, one for each index.
+    package func unsettled(ofBucket uuid: String) -> [ViewDefinition] {
+        followed.withLock { $0.buckets[uuid]?.unsettled ?? [] }
+    }
+
+    /// The followed buckets that have such definitions.
+    var unsettledBuckets: [ViewBucket] {
+        followed.withLock { followed in
+            followed.buckets.values.filter { !$0.unsettled.isEmpty }.map(\.bucket)
+        }.sorted { $0.uuid < $1.uuid }
+    }
+
     // MARK: Definitions
 
     /// The bucket of the newest `follow`; nil if the service does not follow it.
@@ -96,27 +144,6 @@ extension IndexService {
         ofBucket uuid: String
     ) -> ViewDefinition? {
         followed.withLock { $0.buckets[uuid]?.definitions[designDocument]?[view] }
-    }
-
-    /// The definition whose index answers `stale=ok` until that of `definition` is complete on all nodes;
-    /// nil if there is none.
-    package func previousDefinition(
-        of definition: ViewDefinition,
-        ofBucket uuid: String
-    ) -> ViewDefinition? {
-        followed.withLock { $0.buckets[uuid]?.succession.previous(of: definition) }
-    }
-
-    /// Definitions of a bucket whose indexes were never complete on all nodes, one for each index.
-    package func unsettled(ofBucket uuid: String) -> [ViewDefinition] {
-        followed.withLock { $0.buckets[uuid]?.unsettled ?? [] }
-    }
-
-    /// The followed buckets that have such definitions.
-    var unsettledBuckets: [ViewBucket] {
-        followed.withLock { followed in
-            followed.buckets.values.filter { !$0.unsettled.isEmpty }.map(\.bucket)
-        }.sorted { $0.uuid < $1.uuid }
     }
 
     /// The name of the index that has the view's rows.

@@ -24,6 +24,8 @@ package final class IndexService: Sendable {
         package var files = IndexSettings()
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
+        /// How long an index that new queries do not use any more is open for those that have begun.
+        package var retirementNanoseconds: UInt64 = 10_000_000_000
 
         package init(directory: String, processors: Int) {
             self.directory = directory
@@ -64,9 +66,20 @@ package final class IndexService: Sendable {
     /// The argument of the newest `follow`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
-        /// What an earlier run of the node has left, by bucket; for the first `follow`.
-        var recorded: [String: ViewSuccession]
+        /// By bucket; before the first `follow`, what an earlier run of the node has stored.
+        var successions: [String: ViewSuccession]
+        var retired: [Retired] = []
+        /// Counts the retired definitions.
+        var numbers: UInt64 = 0
         var isStopped = false
+    }
+
+    /// A definition that was the previous one of a view, until queries of it have ended.
+    struct Retired: Sendable {
+        /// The bucket's UUID.
+        let bucket: String
+        let definition: ViewDefinition
+        let number: UInt64
     }
 
     /// The version of ICU and its data, by which the keys of all indexes are ordered.
@@ -118,7 +131,7 @@ package final class IndexService: Sendable {
             opened: { opening.responder?.bucketsChanged() }
         )
         let records = SuccessionFiles(root, environment.disk)
-        newest = Guarded(Newest(recorded: records.stored))
+        newest = Guarded(Newest(successions: records.stored))
         keeper = IndexKeeper(root, settings, records, lane: lanes.files, surroundings)
         responder = QueryResponder(
             QueryResponder.Surroundings(

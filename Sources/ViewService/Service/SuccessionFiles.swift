@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 internal import Persistence
 internal import Seams
 
@@ -7,7 +7,7 @@ internal import Seams
 ///
 /// A file that is missing or damaged costs only that: changed views are then named in `errors` rows until
 /// they are built.
-struct SuccessionFiles {
+package struct SuccessionFiles {
     private static let name = "definitions"
     private static let magic: UInt32 = 0x4456_4445
     private static let format: UInt32 = 1
@@ -58,7 +58,7 @@ struct SuccessionFiles {
 
     // MARK: Encoding
 
-    static func encode(_ succession: ViewSuccession) -> [UInt8] {
+    package static func encode(_ succession: ViewSuccession) -> [UInt8] {
         let output = ByteWriter()
         output.append(bigEndian: magic)
         output.append(bigEndian: format)
@@ -94,7 +94,7 @@ struct SuccessionFiles {
     }
 
     /// Nil if the bytes are not of this format, or damaged.
-    static func decode(_ bytes: ByteView) -> ViewSuccession? {
+    package static func decode(_ bytes: ByteView) -> ViewSuccession? {
         guard bytes.count >= 16 else { return nil }
         let content = bytes.slice(0, bytes.count - 4)
         var end = ByteReader(bytes.dropFirst(bytes.count - 4))

@@ -77,6 +77,8 @@ struct FollowedBucket: Sendable {
 
     let bucket: ViewBucket
     let succession: ViewSuccession
+    /// Previous definitions that no new query uses; those that have begun still read their indexes.
+    let retired: [ViewDefinition]
     /// By design document and view.
     private(set) var definitions: [String: [String: ViewDefinition]] = [:]
     private(set) var indexes: [IndexSignature: Plan] = [:]
@@ -90,20 +92,20 @@ struct FollowedBucket: Sendable {
     /// - Parameters:
     ///   - bucket: The bucket.
     ///   - earlier: What the service followed before.
-    ///   - succession: The bucket's before this change.
-    ///   - settled: A definition whose index was found complete on all nodes.
+    ///   - succession: That of the same views.
+    ///   - retired: Definitions whose indexes stay open, unless their views are deleted.
     init(
         _ bucket: ViewBucket,
         earlier: FollowedBucket?,
         _ succession: ViewSuccession,
-        settled: ViewDefinition? = nil
+        retired: [ViewDefinition] = []
     ) {
-        var succession = succession
-        succession.adopt(bucket.views)
-        if let settled { succession.settle(settled, among: bucket.views) }
         self.bucket = bucket
         self.succession = succession
-        if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession {
+        self.retired = retired
+        if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession,
+            earlier.retired == retired
+        {
             definitions = earlier.definitions
             indexes = earlier.indexes
             reductions = earlier.reductions
@@ -120,6 +122,10 @@ struct FollowedBucket: Sendable {
             if let previous = succession.previous(of: definition) {
                 add(previous, to: \.changedViews)
             }
+        }
+        for definition in retired
+        where definitions[definition.designDocument]?[definition.view] != nil {
+            add(definition, to: \.changedViews)
         }
     }
 

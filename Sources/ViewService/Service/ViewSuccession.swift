@@ -11,18 +11,18 @@ internal import Vocabulary
 ///   is complete at once.
 /// - Nodes decide this each for itself. A query that meets a node without the previous definition uses the
 ///   current one.
-struct ViewSuccession: Equatable, Sendable {
+package struct ViewSuccession: Equatable, Sendable {
     /// By view; a view that is missing was never complete on all nodes.
-    private(set) var complete: [IndexReport.View: ViewDefinition] = [:]
+    package private(set) var complete: [IndexReport.View: ViewDefinition] = [:]
 
-    init() {}
+    package init() {}
 
-    init(_ definitions: [ViewDefinition]) {
+    package init(_ definitions: [ViewDefinition]) {
         for definition in definitions { complete[definition.name] = definition }
     }
 
     /// Follows the current definitions of the bucket; what they do not name is forgotten.
-    mutating func adopt(_ definitions: [ViewDefinition]) {
+    package mutating func adopt(_ definitions: [ViewDefinition]) {
         var kept: [IndexReport.View: ViewDefinition] = [:]
         for definition in definitions {
             guard let known = complete[definition.name] else { continue }
@@ -32,14 +32,14 @@ struct ViewSuccession: Equatable, Sendable {
     }
 
     /// The index of this definition is complete on all nodes; `definitions` are the current ones.
-    mutating func settle(_ settled: ViewDefinition, among definitions: [ViewDefinition]) {
+    package mutating func settle(_ settled: ViewDefinition, among definitions: [ViewDefinition]) {
         for definition in definitions where definition.hasIndex(of: settled) {
             complete[definition.name] = definition
         }
     }
 
     /// The definition that answers while the current one is not complete; nil if there is none.
-    func previous(of definition: ViewDefinition) -> ViewDefinition? {
+    package func previous(of definition: ViewDefinition) -> ViewDefinition? {
         guard let known = complete[definition.name], !known.hasIndex(of: definition) else {
             return nil
         }
@@ -47,7 +47,7 @@ struct ViewSuccession: Equatable, Sendable {
     }
 
     /// Whether a current definition has been complete on all nodes.
-    func isSettled(_ definition: ViewDefinition) -> Bool {
+    package func isSettled(_ definition: ViewDefinition) -> Bool {
         complete[definition.name]?.hasIndex(of: definition) ?? false
     }
 }
