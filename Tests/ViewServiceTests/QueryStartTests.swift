@@ -98,6 +98,26 @@ import Vocabulary
         #expect(try world.ask("stale=ok", changed).all == [.notReady(KnownBuckets.signature)])
     }
 
+    /// Only its own definition may bring the index: the node never had the view's previous one.
+    @Test func unknownPreviousIndexIsNotReadyAtOnce() throws {
+        defer { world.stop() }
+        let ask = ResponderWorld.Ask(previous: KnownBuckets.other, usesPrevious: true)
+        #expect(try world.ask("stale=ok", ask).all == [.notReady(KnownBuckets.other)])
+    }
+
+    @Test func previousIndexThatIsBeingOpenedIsAwaited() throws {
+        defer { world.stop() }
+        put(0..<5)
+        let ask = ResponderWorld.Ask(previous: KnownBuckets.signature, usesPrevious: true)
+        let replies = try world.begin("stale=ok", ask)
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        try world.index(source)
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.rows().count == 5 && replies.last == .end)
+    }
+
     @Test func previousIndexNamesWhatItLacks() throws {
         defer { world.stop() }
         put(0..<20)

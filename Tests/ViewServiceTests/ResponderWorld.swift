@@ -168,6 +168,10 @@ final class KnownBuckets: ServedBuckets {
         signature == KnownBuckets.signature ? known.withLock { $0.index } : nil
     }
 
+    func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        signature == KnownBuckets.signature
+    }
+
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
         slot == KnownBuckets.slot ? known.withLock { $0.reduction } : nil
     }

@@ -33,9 +33,13 @@ extension QueryResponse {
         let state = buckets.state(ofBucket: request.bucket)
         let index = buckets.index(request.index.choice.wanted, ofBucket: request.bucket)
         let isBehind = (state?.revision ?? 0) < request.mapRevision
-        // If the view's previous index can answer, the coordinator asks for that at once.
         let choice = request.index.choice
-        let waitsForIndex = (index == nil || lacksReduction) && !choice.requiresReady
+        let isComing =
+            choice.previous == nil
+            || choice.usesPrevious
+                && buckets.needsIndex(choice.wanted, ofBucket: request.bucket)
+        // If the view's other index can answer, the coordinator asks for that at once.
+        let waitsForIndex = (index == nil || lacksReduction) && isComing
         let waits = isBehind || state == nil || waitsForIndex
         if waits, now < course.admittedUntil {
             if course.timer == nil {

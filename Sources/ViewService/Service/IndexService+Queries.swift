@@ -52,6 +52,10 @@ struct FollowedBuckets: ServedBuckets {
         keeper[IndexName(bucket: uuid, signature: signature)]?.index
     }
 
+    func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        followed.withLock { $0.buckets[uuid]?.indexes[signature] != nil }
+    }
+
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
         if slot == FollowedBuckets.count { return .count }
         if slot == FollowedBuckets.numbers { return .numbers }
