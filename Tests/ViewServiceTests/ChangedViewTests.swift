@@ -101,6 +101,67 @@ import Vocabulary
         try world.stop(service)
     }
 
+    // MARK: Queries that have begun
+
+    /// Its rows need more batches than a query may send without credit.
+    private var large: ViewDefinition {
+        world.view("d/a", "function (doc) { emit(doc.n, new Array(1025).join('x')); }")
+    }
+
+    /// A query that waits for credit.
+    private func query(_ service: IndexService, _ choice: IndexChoice) throws -> Replies {
+        let replies = Replies()
+        let call = service.respond(to: world.request(choice)) { replies.add($0) }
+        replies.begin(call, addsCredit: false)
+        try world.waitUntil("the credit is used up") {
+            replies.batches.count == RowMerge.creditMax
+        }
+        return replies
+    }
+
+    @Test func queryThatReadsThePreviousIndexIsNotEndedByTheNewOne() throws {
+        defer { world.stop() }
+        fill(400)
+        let service = try world.service()
+        service.follow([world.bucket([large])])
+        try world.awaitFresh(service, large)
+        service.settle(large, ofBucket: "b1")
+        service.follow([world.bucket([new])])
+        let choice = IndexChoice(
+            current: service.signature(of: new),
+            previous: service.signature(of: large),
+            usesPrevious: true
+        )
+        let replies = try query(service, choice)
+        try world.awaitFresh(service, new)
+        service.settle(new, ofBucket: "b1")
+        for _ in 0..<400 { replies.addCredit() }
+        try world.waitUntil("the query ends") { replies.last != nil }
+        #expect(replies.last == .end && replies.batches.reduce(0) { $0 + $1.count } == 400)
+        try world.stop(service)
+    }
+
+    @Test func queryOfADeletedViewEndsAndTheFilesAreRemoved() throws {
+        defer { world.stop() }
+        fill(400)
+        let service = try world.service()
+        service.follow([world.bucket([large])])
+        try world.awaitFresh(service, large)
+        let replies = try query(service, IndexChoice(current: service.signature(of: large)))
+        service.follow([])
+        try world.waitUntil("the directory is removed") { world.files() == nil }
+        replies.addCredit()
+        try world.waitUntil("the query ends") { replies.last != nil }
+        guard case .failed(let reason)? = replies.last else {
+            Issue.record("the query did not fail")
+            return
+        }
+        #expect(reason.contains("Retry the query"))
+        try world.stop(service)
+    }
+
+    // MARK: Later changes
+
     @Test func secondChangeDropsTheDefinitionInTheMiddle() throws {
         defer { world.stop() }
         fill()
