@@ -9,18 +9,15 @@ import Vocabulary
 
     @Test func wakesWithinThePausePostOneRead() {
         var ready = ReadyFeeds()
-        #expect(wake(&ready, first) == .afterPause)
+        let posted = ready.wake(first)
+        #expect(posted == .afterPause)
         for _ in 0..<1_000 {
-            let (one, two) = (wake(&ready, first), wake(&ready, second))
+            let (one, two) = (ready.wake(first), ready.wake(second))
             #expect(one == nil && two == nil)
         }
         _ = ready.readBegins(.afterPause)
         let removed = [ready.removeFirst(), ready.removeFirst(), ready.removeFirst()]
         #expect(removed == [first, second, nil])
-    }
-
-    private func wake(_ ready: inout ReadyFeeds, _ vBucket: VBucketID) -> ReadyFeeds.Posting? {
-        ready.wake(vBucket)
     }
 
     /// The read that is posted and whether a query waits, with the read that a wake posts.
