@@ -15,10 +15,18 @@ package struct ReadyFeeds: Sendable {
         case afterPause
     }
 
+    /// Removed vBuckets that the queue keeps at most, so that few removals move the others.
+    private static let gapMax = 1_024
+
     /// Changes that come within this time are read together.
     package static let pauseNanoseconds: UInt64 = 5_000_000
 
     private var vBuckets: Set<VBucketID> = []
+    /// The same, in the order in which they were entered; those before `first` are removed.
+    ///
+    /// A vBucket with a long backlog is read in turns with the others.
+    private var queue: [VBucketID] = []
+    private var first = 0
     /// The earliest read that is posted.
     private var posted: Posting?
     /// Whether changes are to be read at once: a query waits for them, or the index is built.
@@ -30,7 +38,7 @@ package struct ReadyFeeds: Sendable {
     ///
     /// - Returns: The read to post; nil if one is posted that is early enough.
     package mutating func wake(_ vBucket: VBucketID) -> Posting? {
-        vBuckets.insert(vBucket)
+        insert(vBucket)
         let wanted = isHurried ? Posting.atOnce : .afterPause
         guard posted == nil || (posted == .afterPause && wanted == .atOnce) else { return nil }
         posted = wanted
@@ -38,11 +46,23 @@ package struct ReadyFeeds: Sendable {
     }
 
     /// Enters a vBucket that has more records than were read; the owner reads again by itself.
-    package mutating func insert(_ vBucket: VBucketID) { vBuckets.insert(vBucket) }
+    package mutating func insert(_ vBucket: VBucketID) {
+        if vBuckets.insert(vBucket).inserted { queue.append(vBucket) }
+    }
 
     /// A posted read begins: later wakes post another.
     package mutating func readBegins() { posted = nil }
 
-    /// Removes a vBucket to read it; nil if there is none.
-    package mutating func removeFirst() -> VBucketID? { vBuckets.popFirst() }
+    /// Removes the vBucket that was entered first, to read it; nil if there is none.
+    package mutating func removeFirst() -> VBucketID? {
+        guard first < queue.count else { return nil }
+        let vBucket = queue[first]
+        vBuckets.remove(vBucket)
+        first += 1
+        if first == queue.count || first >= ReadyFeeds.gapMax {
+            queue.removeSubrange(..<first)
+            first = 0
+        }
+        return vBucket
+    }
 }
