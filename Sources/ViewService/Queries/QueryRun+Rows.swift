@@ -21,8 +21,6 @@ extension QueryRun {
         var ready: [Gathered] = []
         /// Whether documents or reductions of `gathered` were requested.
         var isFetching = false
-        /// Documents to read at once.
-        var documentsMax = QueryRun.documentsMax
 
         init() {
             output = ByteWriter()
@@ -119,7 +117,7 @@ extension QueryRun {
     private func add(_ row: MergedRow) {
         guard query.plan.includesDocuments else { return write(Gathered(rows: [row])) }
         answer.gathered.append(Gathered(rows: [row]))
-        if answer.gathered.count >= answer.documentsMax { fetch() }
+        if answer.gathered.count >= QueryRun.documentsMax { fetch() }
     }
 
     private func add(group rows: [MergedRow]) {
