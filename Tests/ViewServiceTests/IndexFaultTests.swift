@@ -110,13 +110,12 @@ import Wire
         // From now on each of its calls throws, as after an error of the disk.
         try index.file.close()
         world.changes.put("new", #"{"n":1}"#)
-        let signature = service.signature(of: view)
         try world.waitUntil("the fault is stated") {
-            service.fault(of: signature, ofBucket: "b1") != nil
+            try world.reports(service).first?.fault != nil
         }
         #expect(index.fault != nil)
         #expect(try world.awaitFresh(service, view) !== index)
-        #expect(service.fault(of: signature, ofBucket: "b1") == nil)
+        #expect(try world.reports(service).first?.fault == nil)
         #expect(try world.reports(service).first?.status.rows == 41)
         try world.stop(service)
     }

@@ -9,6 +9,9 @@ package protocol ServedBuckets: Sendable {
     func state(ofBucket uuid: String) -> ServedVBuckets?
     /// The index with this signature; nil if the node does not have it.
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex?
+    /// Why the index of this signature is not there although it should be: its file cannot be opened.
+    /// A sentence with cause and cure for clients; nil if there is no such obstacle.
+    func obstacle(to signature: IndexSignature, ofBucket uuid: String) -> String?
     /// The reduction of a slot; nil if no view of the bucket has it.
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction?
 }
