@@ -133,11 +133,11 @@ import Wire
         let index = try #require(service.index(signature, ofBucket: "b1"))
         let outcomes = Guarded<[FreshnessWaiters.Outcome]>([])
         // Beyond all changes, so that skipping the documents does not end it.
-        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+        index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
         try world.waitUntil("the wait ends") { !outcomes.withLock { $0.isEmpty } }
-        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+        index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
         try world.waitUntil("the later wait ends") { outcomes.withLock { $0.count } == 2 }

@@ -28,19 +28,18 @@ final class ResponderWorld: Sendable {
     private let lane: any Lane
     private let collation = Guarded(try? Collation())
 
-    init() {
+    init(_ limit: (inout StallRule.Limits) -> Void = { _ in }) {
         let buckets = KnownBuckets()
         self.buckets = buckets
         lane = world.linux.environment.lanes.makeLane("queries")
-        responder = QueryResponder(
-            QueryResponder.Surroundings(
-                environment: world.linux.environment,
-                changes: world.changes,
-                scripts: world.scripts,
-                buckets: buckets
-            ),
-            lanes: [lane]
+        var surroundings = QueryResponder.Surroundings(
+            environment: world.linux.environment,
+            changes: world.changes,
+            scripts: world.scripts,
+            buckets: buckets
         )
+        limit(&surroundings.stall)
+        responder = QueryResponder(surroundings, lanes: [lane])
     }
 
     func stop() {
@@ -135,6 +134,7 @@ final class KnownBuckets: ServedBuckets {
     struct State {
         var served = ServedVBuckets(revision: 1, vBuckets: Set(MemoryChanges.vBuckets))
         var index: ViewIndex?
+        var obstacle: String?
         var reduction: QueryReduction?
     }
 
@@ -157,6 +157,10 @@ final class KnownBuckets: ServedBuckets {
 
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
         signature == KnownBuckets.signature ? known.withLock { $0.index } : nil
+    }
+
+    func obstacle(to signature: IndexSignature, ofBucket uuid: String) -> String? {
+        known.withLock { $0.obstacle }
     }
 
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {

@@ -47,7 +47,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         /// Whether the answer has waited for the first build of the index.
         var hasWaitedForBuild = false
         var credit = RowMerge.creditMax
-        var stall = StallRule()
+        var stall: StallRule
         /// Whether the snapshot is checked regularly.
         var isWatched = false
     }
@@ -59,7 +59,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     private let done: @Sendable () -> Void
     /// Set from any thread.
     private let isCancelled = Guarded(false)
-    var course = Course()
+    var course: Course
     var index: ViewIndex?
     var snapshot: QuerySnapshot?
 
@@ -73,6 +73,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     ) {
         self.request = request
         self.surroundings = surroundings
+        course = Course(stall: StallRule(surroundings.stall))
         self.lane = lane
         self.reply = reply
         self.done = done
