@@ -31,6 +31,40 @@ import Wire
         try world.stop(service)
     }
 
+    /// A file has the name of the directory of the bucket's indexes.
+    @Test func queryOfAnIndexThatCannotBeOpenedStatesTheCauseAndTheCure() throws {
+        defer { world.stop() }
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        try world.write("no directory", to: "\(world.directory)/indexes/b1")
+        service.follow([world.bucket([view])])
+        try world.waitUntil("the fault is reported") {
+            try world.reports(service).first?.fault != nil
+        }
+        var request = QueryRequest(
+            bucket: "b1",
+            index: QueryRequest.IndexSelection(
+                choice: IndexChoice(current: service.signature(of: view)),
+                collation: service.collationVersion
+            ),
+            scan: QueryPlan(ViewQuery()).scan,
+            freshness: .current
+        )
+        request.vBuckets = MemoryChanges.vBuckets
+        request.mapRevision = 1
+        request.startMillisecondsMax = 60_000
+        let replies = Replies()
+        replies.begin(service.respond(to: request) { replies.add($0) }, addsCredit: true)
+        try world.waitUntil("the query ends") { replies.last != nil }
+        guard case .failed(let reason)? = replies.last else {
+            Issue.record("the query did not fail")
+            return
+        }
+        #expect(reason.contains("beer/d/a is not open") && reason.contains("Remove the cause"))
+        #expect(!reason.contains(world.directory))
+        try world.stop(service)
+    }
+
     /// The part that is damaged is read by queries only, since no change touches it.
     @Test func fileThatAQueryFindsDamagedIsSetAside() throws {
         defer { world.stop() }
