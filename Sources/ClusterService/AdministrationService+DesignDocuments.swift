@@ -70,17 +70,18 @@ extension AdministrationService {
         } catch {
             throw DesignDocumentError(.invalid, error.description)
         }
-        try checkCount(of: definition, named: name, in: record)
-        do throws(DesignFlaw) {
-            try await checkSources(of: definition)
-        } catch {
-            throw DesignDocumentError(.invalid, error.description)
-        }
         let change = DesignDocumentChange(
             bucket: record.settings.uuid,
             name: name,
             body: DesignDocument.compacted(body)
         )
+        // Before the sources of many views are checked.
+        if let refusal = state.refusal(of: change) { throw error(for: refusal, change) }
+        do throws(DesignFlaw) {
+            try await checkSources(of: definition)
+        } catch {
+            throw DesignDocumentError(.invalid, error.description)
+        }
         guard let document = try await carry(change, inBucket: bucket) else {
             throw DesignDocumentError(.failed, ClusterRefusal.changedMeanwhile.sentence)
         }
@@ -158,26 +159,6 @@ extension AdministrationService {
         return record
     }
 
-    /// Checks that the buckets do not have too many views; requests that arrive at the same time may
-    /// exceed the limit together.
-    private func checkCount(
-        of definition: DesignDefinition,
-        named name: String,
-        in bucket: BucketRecord
-    ) throws(DesignDocumentError) {
-        let documents = state.buckets.lazy.flatMap(\.designDocuments)
-        let now = documents.reduce(0) { $0 + $1.definition.views.count }
-        let old = bucket.designDocument(named: name)?.definition.views.count ?? 0
-        let sum = now - old + definition.views.count
-        // Fewer views are possible also if a later release allowed more than this one.
-        guard sum > max(Limits.viewsOfAllMax, now) else { return }
-        throw DesignDocumentError(
-            .tooLarge,
-            "With the document \"\(DesignDocument.idPrefix)\(name)\" the buckets would have \(sum) "
-                + "views; at most \(Limits.viewsOfAllMax) are possible. Delete views that are not used."
-        )
-    }
-
     /// Checks the source of every function; without a checker, none.
     private func checkSources(of definition: DesignDefinition) async throws(DesignFlaw) {
         guard let scripts = settings.scripts else { return }
@@ -249,9 +230,22 @@ extension AdministrationService {
         case .designDocumentUnknown: DesignDocumentError(.documentUnknown, refusal.sentence)
         case .designDocumentTooLarge: DesignDocumentError(.tooLarge, refusal.sentence)
         case .designDocumentsTooLarge: DesignDocumentError(.tooLarge, sumSentence(change))
+        case .tooManyViews: DesignDocumentError(.tooLarge, countSentence(change))
         case .featureUnavailable: DesignDocumentError(.levelTooLow, levelSentence)
         default: DesignDocumentError(.failed, refusal.sentence)
         }
+    }
+
+    private func countSentence(_ change: DesignDocumentChange?) -> String {
+        guard let change else { return ClusterRefusal.tooManyViews.sentence }
+        let state = state
+        let bucket = state.buckets.first { $0.settings.uuid == change.bucket }
+        let old = bucket?.designDocument(named: change.name)
+        let sum = state.designViews(with: change, replacing: old)
+        return
+            "With the document \"\(DesignDocument.idPrefix)\(change.name)\" the buckets would have "
+            + "\(sum) views; at most \(Limits.viewsOfAllMax) are possible. Delete views that are not "
+            + "used."
     }
 
     private func sumSentence(_ change: DesignDocumentChange?) -> String {

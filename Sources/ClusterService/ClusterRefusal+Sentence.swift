@@ -50,6 +50,9 @@ extension ClusterRefusal {
         case .designDocumentsTooLarge:
             "The design documents of all buckets together would have more than "
                 + "\(Limits.designDocumentsBytesMax) bytes. Delete documents that are not used."
+        case .tooManyViews:
+            "The buckets together would have more than \(Limits.viewsOfAllMax) views. Delete views "
+                + "that are not used."
         default: nil
         }
     }

@@ -40,19 +40,40 @@ package struct IncludedDocumentReader: IncludedDocuments {
         self.read = read
     }
 
-    package func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument? {
+    package func document(
+        _ id: [UInt8],
+        inBucket name: String
+    ) async -> IncludedDocumentOutcome {
         let owner = owner(id, name)
         if let owner { await turns.begin(at: owner) }
         let outcome = await read(id, name)
         if let owner { turns.end(at: owner) }
-        guard case .found(let copy) = outcome else { return nil }
+        let copy: DocumentCopy
+        switch outcome {
+        case .found(let found): copy = found
+        case .refused(.notFound): return .missing
+        case .refused(.temporaryFailure), .refused(.notMyVBucket):
+            return .failed("The node of the document did not answer in time. Retry the query.")
+        case .failed(let reason): return .failed(reason)
+        case .noBucket: return .failed("The bucket was deleted.")
+        case .refused, .written, .unchanged:
+            return .failed("The node of the document cannot read it. Retry the query.")
+        }
         let input = MapInput()
         // The texts belong to `input`.
         return withExtendedLifetime(input) {
             id.withUnsafeBytes { key in
                 copy.value.withUnsafeBytes { value in
-                    input.included(copy.meta, key: ByteView(key), value: ByteView(value))
-                        .map { IncludedDocument(meta: $0.meta.bytes, body: $0.body.bytes) }
+                    // No row can name a document whose key is not UTF-8.
+                    let texts = input.included(
+                        copy.meta,
+                        key: ByteView(key),
+                        value: ByteView(value)
+                    )
+                    guard let texts else { return .missing }
+                    return .found(
+                        IncludedDocument(meta: texts.meta.bytes, body: texts.body.bytes)
+                    )
                 }
             }
         }

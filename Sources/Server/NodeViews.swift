@@ -42,7 +42,12 @@ package final class NodeViews: Sendable {
                 return EndedQuery()
             }
             if let service = opening.service { return service.respond(to: request, reply) }
-            // This node follows an older state than the one that asks, or stops.
+            if let failure = opening.failure {
+                reply(.failed("\(failure). Remove the cause, then retry the query."))
+                return EndedQuery()
+            }
+            // This node follows an older state than the one that asks, or stops. The query starts
+            // again after a pause.
             reply(.moved(0))
             return EndedQuery()
         }

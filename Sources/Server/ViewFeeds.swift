@@ -47,12 +47,17 @@ struct ViewFeeds: DocumentChanges {
         }
     }
 
-    func highVisible(of vBuckets: [VBucketID], ofBucket uuid: String) -> [VBucketID: Seqno] {
+    func highVisible(
+        of vBuckets: [VBucketID],
+        ofBucket uuid: String
+    ) -> [VBucketID: AwaitedChange] {
         guard let bucket = data.bucket(uuid: uuid) else { return [:] }
-        var seqnos: [VBucketID: Seqno] = [:]
-        seqnos.reserveCapacity(vBuckets.count)
-        for vBucket in vBuckets { seqnos[vBucket] = bucket.servedHighVisible(vBucket) }
-        return seqnos
+        var changes: [VBucketID: AwaitedChange] = [:]
+        changes.reserveCapacity(vBuckets.count)
+        let isValid = data.readServedHighs(of: vBuckets, in: bucket) { vBucket, seqno, history in
+            changes[vBucket] = AwaitedChange(seqno, of: history)
+        }
+        return isValid ? changes : [:]
     }
 
     private static func encode(_ item: FeedItem, _ output: ByteWriter) {

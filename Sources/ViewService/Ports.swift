@@ -20,9 +20,14 @@ package protocol DocumentChanges: Sendable {
         at position: IndexPosition,
         wake: @escaping @Sendable () -> Void
     ) -> ChangeFeedOpening
-    /// The seqno of the newest visible change of each vBucket; vBuckets that this node does not serve
-    /// at present are left out.
-    func highVisible(of vBuckets: [VBucketID], ofBucket bucket: String) -> [VBucketID: Seqno]
+    /// The newest visible change of each vBucket, with its history.
+    ///
+    /// vBuckets that this node does not serve at present are left out: all of them if the node's lease
+    /// has ended, since another node may have newer changes then.
+    func highVisible(
+        of vBuckets: [VBucketID],
+        ofBucket bucket: String
+    ) -> [VBucketID: AwaitedChange]
 }
 
 /// The answer to a request for a feed.

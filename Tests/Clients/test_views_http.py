@@ -599,7 +599,9 @@ def test_bucket_without_a_password_answers_without_a_login(node):
     # Without a login a password is asked for; the bucket's own login has no right elsewhere.
     for login, elsewhere in (None, 401), (("open", ""), 403):
         assert [row["id"] for row in Views(node, "open", login).fresh("d", "v").rows] == ["one"]
-        assert Views(node, "things", login).query("things", "map").status == elsewhere
+        refused = Views(node, "things", login).query("things", "map")
+        word = {401: "unauthorized", 403: "forbidden"}[elsewhere]
+        assert refused.status == elsewhere and refused.json["error"] == word
 
 
 # The admin port

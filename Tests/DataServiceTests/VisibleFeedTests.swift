@@ -98,6 +98,30 @@ import Wire
         #expect(rest.events == [.end(.finished)])
     }
 
+    /// Another node may have acknowledged changes after the end of the lease.
+    @Test func servedHighsWithoutLeaseAreInvalid() throws {
+        let bucket = try base.open()
+        _ = write("a", bucket)
+        let id = VBucketID(0)
+        let uuid = bucket.engine[0]?.withCore { $0.uuid }
+        func read() -> (isValid: Bool, highs: [UInt64], histories: [VBucketUUID?]) {
+            var (highs, histories): ([UInt64], [VBucketUUID?]) = ([], [])
+            let isValid = world.service.readServedHighs(of: [id], in: bucket) { _, high, history in
+                highs.append(high.value)
+                histories.append(history)
+            }
+            return (isValid, highs, histories)
+        }
+        let now = world.time.monotonicNanoseconds()
+        world.service.setLease(endNanoseconds: now + 1_000_000_000)
+        let served = read()
+        #expect(served.isValid && served.highs == [1] && served.histories == [uuid])
+        world.jump(milliseconds: 1_000)
+        #expect(!read().isValid)
+        world.service.setLease(endNanoseconds: .max)
+        #expect(read().isValid)
+    }
+
     @Test func highVisibleIsCorrectAfterRestart() throws {
         let bucket = try base.open()
         _ = write("a", bucket)

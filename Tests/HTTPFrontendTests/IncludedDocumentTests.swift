@@ -1,6 +1,7 @@
 import Bytes
 import Server
 import Testing
+import ViewService
 import Vocabulary
 
 /// How many documents of `include_docs` are read at a time.
@@ -49,5 +50,19 @@ import Vocabulary
         let (most, all) = await read(of: nil)
         #expect(most > IncludedDocumentReader.readsMax)
         #expect(all == 40)
+    }
+
+    @Test(arguments: [
+        (DocumentOutcome.refused(.notFound), false), (.refused(.temporaryFailure), true),
+        (.refused(.notMyVBucket), true), (.failed("too large"), true), (.noBucket, true),
+    ])
+    func failedReadIsNoMissingDocument(_ outcome: DocumentOutcome, _ isFailure: Bool) async {
+        let reader = IncludedDocumentReader(owner: { _, _ in nil }, read: { _, _ in outcome })
+        switch await reader.document([1], inBucket: "b") {
+        case .found: Issue.record("no document was read")
+        case .missing: #expect(!isFailure)
+        case .failed(let reason):
+            #expect(isFailure && reason.hasSuffix(".") || reason == "too large")
+        }
     }
 }

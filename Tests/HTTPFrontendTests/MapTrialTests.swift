@@ -73,6 +73,7 @@ final class ScriptedTrials: MapTrials {
             let document = "/couchBase/b/_design/dev_d"
             let put = try await views.site.ask("PUT \(document)", json: "{\"views\":{}}")
             #expect(put.status == 201)
+            #expect(put.headers["location"]?.hasSuffix(document) == true)
             #expect(try await views.site.ask("GET \(document)").text == "{\"views\":{}}")
             views.queries.answer(.rows(ScriptedRows(["{\"rows\":[]}"])))
             let query = try await views.site.ask("GET \(document)/_view/v?limit=1")

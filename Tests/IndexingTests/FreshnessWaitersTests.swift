@@ -16,6 +16,11 @@ import Vocabulary
         )
     }
 
+    /// A change of the history that the positions are of, or of another one.
+    private func at(_ seqno: UInt64, of history: UInt64 = 3) -> AwaitedChange {
+        AwaitedChange(Seqno(seqno), of: VBucketUUID(history))
+    }
+
     /// Two vBuckets that are counted through seqno 5.
     private func table() -> IndexTable {
         var table = IndexTable(stored: [one: (.main, position(5)), two: (.main, position(5))])
@@ -28,14 +33,14 @@ import Vocabulary
 
     @Test func freshIndexNeedsNoWait() {
         var waiters = FreshnessWaiters()
-        let number = waiters.add([one: Seqno(5), two: Seqno(4)], table())
+        let number = waiters.add([one: at(5), two: at(4)], table())
         #expect(number == nil)
         #expect(waiters.isEmpty)
     }
 
     @Test func waitEndsWithTheLastVBucketOfTheVector() throws {
         var (waiters, table) = (FreshnessWaiters(), table())
-        let added = waiters.add([one: Seqno(7), two: Seqno(6)], table)
+        let added = waiters.add([one: at(7), two: at(6)], table)
         let number = try #require(added)
         table.committed(one, position(9))
         let early = waiters.changed([one], table) { _ in true }
@@ -48,7 +53,7 @@ import Vocabulary
 
     @Test func departedVBucketEndsTheWait() throws {
         var (waiters, table) = (FreshnessWaiters(), table())
-        let added = waiters.add([one: Seqno(7), two: Seqno(7)], table)
+        let added = waiters.add([one: at(7), two: at(7)], table)
         let number = try #require(added)
         _ = table.serve([two])
         let ended = waiters.changed([one], table) { $0 == two }
@@ -63,7 +68,7 @@ import Vocabulary
         _ = table.ended(one)
         _ = table.retry(one)
         _ = table.opened(one, .rollBack)
-        let added = waiters.add([one: Seqno(3)], table)
+        let added = waiters.add([one: at(3)], table)
         let number = try #require(added)
         _ = table.removed(one)
         _ = table.opened(one, .opened(high: Seqno(4), uuid: VBucketUUID(3)))
@@ -81,7 +86,7 @@ import Vocabulary
         var waiters = FreshnessWaiters()
         var table = IndexTable(stored: [one: (.main, position(5))])
         _ = table.serve([one])
-        let added = waiters.add([one: Seqno(4)], table)
+        let added = waiters.add([one: at(4)], table)
         let number = try #require(added)
         _ = table.opened(one, .opened(high: Seqno(5), uuid: VBucketUUID(3)))
         let ended = waiters.changed([one], table) { _ in true }
@@ -90,9 +95,46 @@ import Vocabulary
         #expect(!table.has(one, through: Seqno(4)))
     }
 
+    /// The copy was promoted or rolled back: other changes have these seqnos now.
+    @Test func changeOfAnotherHistoryIsNotReached() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        #expect(!table.has(one, at(4, of: 9)) && table.has(one, at(4)))
+        #expect(table.has(one, AwaitedChange(Seqno(4))), "any history counts")
+        let number = waiters.add([one: at(4, of: 9)], table)
+        #expect(number != nil)
+    }
+
+    /// The awaited history ended during the wait, and its seqno is never reached, or by other changes.
+    @Test func historyThatIsReplacedEndsTheWait() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        let added = waiters.add([one: at(7), two: at(5)], table)
+        let number = try #require(added)
+        _ = table.ended(one)
+        let early = waiters.changed([one], table) { _ in true }
+        #expect(early.isEmpty, "without a feed it is not known which history follows")
+        _ = table.retry(one)
+        _ = table.opened(one, .opened(high: Seqno(9), uuid: VBucketUUID(4)))
+        let ended = waiters.changed([one], table) { _ in true }
+        #expect(ended.map(\.number) == [number] && ended.map(\.outcome) == [.moved(one)])
+        #expect(waiters.isEmpty)
+    }
+
+    @Test func feedThatIsOpenedAgainOfTheSameHistoryContinuesTheWait() throws {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        _ = waiters.add([one: at(7)], table)
+        _ = table.ended(one)
+        _ = table.retry(one)
+        _ = table.opened(one, .opened(high: Seqno(7), uuid: VBucketUUID(3)))
+        let early = waiters.changed([one], table) { _ in true }
+        #expect(early.isEmpty)
+        table.committed(one, position(7))
+        let ended = waiters.changed([one], table) { _ in true }
+        #expect(ended.map(\.outcome) == [.fresh])
+    }
+
     @Test func removedWaiterIsNotReported() throws {
         var (waiters, table) = (FreshnessWaiters(), table())
-        let added = waiters.add([one: Seqno(7)], table)
+        let added = waiters.add([one: at(7)], table)
         let number = try #require(added)
         waiters.remove(number)
         table.committed(one, position(8))

@@ -7,6 +7,18 @@ import Vocabulary
     private let first = VBucketID(1)
     private let second = VBucketID(2)
 
+    /// A vBucket with a long backlog is entered again after each read.
+    @Test func vBucketsAreReadInTurns() {
+        var ready = ReadyFeeds()
+        let all = (0..<3).map { VBucketID(UInt16($0)) }
+        for vBucket in all { _ = ready.wake(vBucket) }
+        for round in 0..<2_000 {
+            let next = ready.removeFirst()
+            #expect(next == all[round % 3])
+            if let next { ready.insert(next) }
+        }
+    }
+
     @Test func wakesWithinThePausePostOneRead() {
         var ready = ReadyFeeds()
         let posted = ready.wake(first)

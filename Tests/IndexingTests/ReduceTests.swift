@@ -188,7 +188,8 @@ import Vocabulary
         var groups: [(prefix: [UInt8], result: [UInt8])] = []
         var rows = 0
         while true {
-            switch try reduce.next() {
+            switch try reduce.next(readsMax: 5) {
+            case .paused: continue
             case .done:
                 return (groups, rows)
             case .group(let prefix, let result):

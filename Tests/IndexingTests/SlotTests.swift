@@ -119,9 +119,32 @@ import Vocabulary
         }
     }
 
+    /// A query of vBuckets without rows reads everything; other queries have turns meanwhile.
+    @Test(arguments: [false, true])
+    func maskedReductionWithoutRowsPauses(_ isGrouped: Bool) throws {
+        var random = SeededRandom(seed: 69)
+        let index = try ReduceTests.NumberIndex(nodeBytes: 256, count: 4_000, &random)
+        let tree = index.model.tree
+        let mask = VBucketMask()
+        var settings = GroupWalk.Settings { key, _ in key.count }
+        settings.mask = mask
+        let reduce =
+            isGrouped
+            ? CustomReduce(tree, KeyRange(), settings, partials: ForbiddenPartials())
+            : CustomReduce(tree, KeyRange(), mask: mask, partials: ForbiddenPartials())
+        var pauses = 0
+        while case .paused = try reduce.next(readsMax: 4) { pauses += 1 }
+        #expect(pauses >= 10)
+        guard case .done = try reduce.next(readsMax: 4) else {
+            Issue.record("there is no group")
+            return
+        }
+    }
+
     private func finish(_ reduce: CustomReduce) throws {
         while true {
             switch try reduce.next() {
+            case .paused: Issue.record("the reads are not limited")
             case .done: return
             case .group: continue
             case .needs(let calls): reduce.supply(calls.map { _ in [0x30] })

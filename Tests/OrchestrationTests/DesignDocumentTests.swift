@@ -160,6 +160,35 @@ import Vocabulary
         #expect(world.apply(Self.put("6", "{}")) == Self.changed)
     }
 
+    /// Two nodes check their requests against one state, and send both.
+    @Test func secondDocumentBeyondTheNumberOfViewsIsRefused() throws {
+        var world = ClusterWorld.withDesigns()
+        func text(_ count: Int) -> String {
+            let views = (0..<count).map { #""v\#($0)":{"map":"{{"}"# }
+            return #"{"views":{"# + views.joined(separator: ",") + "}}"
+        }
+        for name in ["1", "2", "3"] { world.apply(Self.put(name, text(250))) }
+        let rivals = ["4", "5"].map { name in
+            DesignDocumentChange(bucket: "b-uuid", name: name, body: Array(text(200).utf8))
+        }
+        let before = world.state
+        for rival in rivals { #expect(before.refusal(of: rival) == nil) }
+        #expect(world.apply(.putDesignDocument(rivals[0])) == Self.changed)
+        #expect(world.apply(.putDesignDocument(rivals[1])) == .refused(.tooManyViews))
+        #expect(world.apply(Self.put("5", text(51))) == .refused(.tooManyViews))
+        #expect(world.apply(Self.put("5", text(50))) == Self.changed)
+        #expect(world.apply(Self.put("1", text(249))) == Self.changed)
+    }
+
+    @Test(arguments: [
+        ("{}", 0), (#"{"views":{}}"#, 0), (#"{"views":{"a":{},"b":{"map":"m"}}}"#, 2),
+        (#"{"views":{"a{\"{":{"map":"{\\"}},"options":{"x":1}}"#, 1),
+        (#"{"views":{"a":{"x":{"y":{}}}},"list":[[{}]]}"#, 2), ("}}}{", 0), ("\"{{{", 0),
+    ])
+    func viewsAreCountedByBracesOutsideOfStrings(_ text: String, _ count: Int) {
+        #expect(DesignDocument.viewCount(of: Array(text.utf8)) == count)
+    }
+
     /// Small documents cost a node more than their text.
     @Test func emptyDocumentsAreCountedWithTheirOverhead() {
         var world = ClusterWorld.withDesigns()

@@ -31,6 +31,40 @@ import Wire
         try world.stop(service)
     }
 
+    /// A file has the name of the directory of the bucket's indexes.
+    @Test func queryOfAnIndexThatCannotBeOpenedStatesTheCauseAndTheCure() throws {
+        defer { world.stop() }
+        let view = world.view("d/a", IndexFaultTests.byNumber)
+        let service = try world.service()
+        try world.write("no directory", to: "\(world.directory)/indexes/b1")
+        service.follow([world.bucket([view])])
+        try world.waitUntil("the fault is reported") {
+            try world.reports(service).first?.fault != nil
+        }
+        var request = QueryRequest(
+            bucket: "b1",
+            index: QueryRequest.IndexSelection(
+                choice: IndexChoice(current: service.signature(of: view)),
+                collation: service.collationVersion
+            ),
+            scan: QueryPlan(ViewQuery()).scan,
+            freshness: .current
+        )
+        request.vBuckets = MemoryChanges.vBuckets
+        request.mapRevision = 1
+        request.startMillisecondsMax = 60_000
+        let replies = Replies()
+        replies.begin(service.respond(to: request) { replies.add($0) }, addsCredit: true)
+        try world.waitUntil("the query ends") { replies.last != nil }
+        guard case .failed(let reason)? = replies.last else {
+            Issue.record("the query did not fail")
+            return
+        }
+        #expect(reason.contains("beer/d/a is not open") && reason.contains("Remove the cause"))
+        #expect(!reason.contains(world.directory))
+        try world.stop(service)
+    }
+
     /// The part that is damaged is read by queries only, since no change touches it.
     @Test func fileThatAQueryFindsDamagedIsSetAside() throws {
         defer { world.stop() }
@@ -93,13 +127,12 @@ import Wire
         // From now on each of its calls throws, as after an error of the disk.
         try index.file.close()
         world.changes.put("new", #"{"n":1}"#)
-        let signature = service.signature(of: view)
         try world.waitUntil("the fault is stated") {
-            service.fault(of: signature, ofBucket: "b1") != nil
+            try world.reports(service).first?.fault != nil
         }
         #expect(index.fault != nil)
         #expect(try world.awaitFresh(service, view) !== index)
-        #expect(service.fault(of: signature, ofBucket: "b1") == nil)
+        #expect(try world.reports(service).first?.fault == nil)
         #expect(try world.reports(service).first?.status.rows == 41)
         try world.stop(service)
     }
@@ -117,11 +150,11 @@ import Wire
         let index = try #require(service.index(signature, ofBucket: "b1"))
         let outcomes = Guarded<[FreshnessWaiters.Outcome]>([])
         // Beyond all changes, so that skipping the documents does not end it.
-        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+        index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
         try world.waitUntil("the wait ends") { !outcomes.withLock { $0.isEmpty } }
-        index.whenFresh([VBucketID(0): Seqno(1_000)]) { ended in
+        index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
         try world.waitUntil("the later wait ends") { outcomes.withLock { $0.count } == 2 }

@@ -86,6 +86,18 @@ final class IndexWorld: Sendable {
         #expect(outcome.withLock { $0 } == .fresh)
     }
 
+    /// Waits until the index has every change that was made before this call, of the history that
+    /// each vBucket has now.
+    func awaitFollowed(_ index: ViewIndex) throws {
+        let vector = changes.highVisible(of: MemoryChanges.vBuckets, ofBucket: "bucket")
+        try waitUntil("the index follows the histories") {
+            let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
+            index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
+            try waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
+            return outcome.withLock { $0 } == .fresh
+        }
+    }
+
     func waitUntil(_ what: String, _ isTrue: () throws -> Bool) throws {
         let end = Date().addingTimeInterval(IndexWorld.deadlineSeconds)
         while try !isTrue() {

@@ -66,6 +66,34 @@ import Vocabulary
         #expect(replies.rows().count == 5 && replies.last == .end)
     }
 
+    /// The file of an index may be opened late on a busy machine.
+    @Test func currentQueryWaitsLongerForANewIndex() throws {
+        defer { world.stop() }
+        put(0..<5)
+        let replies = try world.begin("stale=false")
+        let other = try world.ask("stale=ok")
+        #expect(other.all == [.notReady(KnownBuckets.signature)])
+        try world.awaitLane()
+        #expect(replies.all.isEmpty, "its wait began earlier, and lasts longer")
+        try world.index(source)
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.rows().count == 5 && replies.last == .end)
+    }
+
+    @Test func currentQueryWithoutAnIndexEndsBeforeItsDeadline() throws {
+        defer { world.stop() }
+        let replies = try world.ask("stale=false", ResponderWorld.Ask(startMilliseconds: 800))
+        #expect(replies.all == [.notReady(KnownBuckets.signature)])
+    }
+
+    @Test(arguments: ["stale=false", "stale=ok"])
+    func obstacleToTheIndexIsStated(_ query: String) throws {
+        defer { world.stop() }
+        world.buckets.change { $0.obstacle = "The disk has no room." }
+        #expect(try world.ask(query).all == [.failed("The disk has no room.")])
+    }
+
     @Test func unknownReductionIsNotReady() throws {
         defer { world.stop() }
         _ = try makeIndex()
@@ -202,6 +230,58 @@ import Vocabulary
         #expect(replies.start?.indexRows == rows && replies.rows().count == Int(rows))
         #expect(replies.start?.missing == MemoryChanges.vBuckets.filter { $0 != kept })
     }
+
+    // MARK: Histories and the lease
+
+    /// The seqnos of the former history were reached; the changes behind them are others now.
+    @Test func currentQueryOfAReplacedHistoryHasMovedUntilTheIndexFollowsIt() throws {
+        defer { world.stop() }
+        put(0..<20)
+        let index = try makeIndex()
+        let vBucket = VBucketID(1)
+        world.world.changes.replaceHistory(of: vBucket)
+        #expect(try world.ask("stale=false").all == [.moved(1)])
+        let old = try world.ask("stale=ok")
+        #expect(old.rows().count == 20, "an old index is accepted")
+        world.world.changes.wake(vBucket)
+        try world.world.awaitFollowed(index)
+        let replies = try world.ask("stale=false")
+        #expect(replies.rows().count == 20 && replies.last == .end)
+    }
+
+    /// The wait is for a change that no history has any more.
+    @Test func historyThatIsReplacedDuringTheWaitHasMoved() throws {
+        defer { world.stop() }
+        put(0..<20)
+        _ = try makeIndex()
+        let vBucket = VBucketID(1)
+        world.world.changes.load(vBucket, false)
+        world.world.changes.failFeeds(of: vBucket, true)
+        put(20..<40)
+        let replies = try world.begin("stale=false")
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        world.world.changes.replaceHistory(of: vBucket)
+        world.world.changes.failFeeds(of: vBucket, false)
+        world.world.changes.load(vBucket, true)
+        try world.awaitEnd(replies)
+        #expect(replies.all == [.moved(1)])
+    }
+
+    /// Another node may serve the vBuckets, and may have acknowledged changes.
+    @Test func currentQueryOfANodeWithoutLeaseHasMoved() throws {
+        defer { world.stop() }
+        put(0..<20)
+        _ = try makeIndex()
+        world.world.changes.holdLease(false)
+        #expect(try world.ask("stale=false").all == [.moved(1)])
+        let old = try world.ask("stale=ok")
+        #expect(old.rows().count == 20 && old.last == .end)
+        world.world.changes.holdLease(true)
+        #expect(try world.ask("stale=false").rows().count == 20)
+    }
+
+    // MARK: Deadlines
 
     @Test func currentQueryFailsAtItsDeadline() throws {
         defer { world.stop() }

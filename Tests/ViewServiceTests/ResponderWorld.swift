@@ -31,19 +31,18 @@ final class ResponderWorld: Sendable {
     private let lane: any Lane
     private let collation = Guarded(try? Collation())
 
-    init() {
+    init(_ limit: (inout StallRule.Limits) -> Void = { _ in }) {
         let buckets = KnownBuckets()
         self.buckets = buckets
         lane = world.linux.environment.lanes.makeLane("queries")
-        responder = QueryResponder(
-            QueryResponder.Surroundings(
-                environment: world.linux.environment,
-                changes: world.changes,
-                scripts: world.scripts,
-                buckets: buckets
-            ),
-            lanes: [lane]
+        var surroundings = QueryResponder.Surroundings(
+            environment: world.linux.environment,
+            changes: world.changes,
+            scripts: world.scripts,
+            buckets: buckets
         )
+        limit(&surroundings.stall)
+        responder = QueryResponder(surroundings, lanes: [lane])
     }
 
     func stop() {
@@ -142,6 +141,7 @@ final class KnownBuckets: ServedBuckets {
     struct State {
         var served = ServedVBuckets(revision: 1, vBuckets: Set(MemoryChanges.vBuckets))
         var index: ViewIndex?
+        var obstacle: String?
         var reduction: QueryReduction?
     }
 
@@ -170,6 +170,10 @@ final class KnownBuckets: ServedBuckets {
 
     func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
         signature == KnownBuckets.signature
+    }
+
+    func obstacle(to signature: IndexSignature, ofBucket uuid: String) -> String? {
+        known.withLock { $0.obstacle }
     }
 
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {

@@ -251,6 +251,7 @@ private enum Ends {
         var result: [UInt8]?
         while true {
             switch try reduce.next() {
+            case .paused: continue
             case .done: return result
             case .group(_, let found): result = found
             case .needs(let calls): reduce.supply(calls.map(value))

@@ -77,7 +77,9 @@ private typealias Version = MemoryChanges.Version
         let index = try world.index("function (doc) { emit(doc.n, null); }")
         world.close(index)
         let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
-        index.whenFresh([VBucketID(0): Seqno(9)]) { ended in outcome.withLock { $0 = ended } }
+        index.whenFresh([VBucketID(0): AwaitedChange(Seqno(9))]) { ended in
+            outcome.withLock { $0 = ended }
+        }
         try world.waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
         #expect(outcome.withLock { $0 } == .ended)
     }
@@ -129,7 +131,7 @@ private typealias Version = MemoryChanges.Version
         defer { world.stop() }
         let index = try world.index("function (doc) { emit(doc.n, null); }")
         let (isWanted, isReleased) = (Guarded(true), Guarded(false))
-        let beyond = [VBucketID(0): Seqno(1_000)]
+        let beyond = [VBucketID(0): AwaitedChange(Seqno(1_000))]
         keepInWait(of: index, beyond, isWanted, isReleased)
         index.whenFresh(beyond) { _ in }
         // Its answer comes from the index's lane, behind the waits.
@@ -143,7 +145,7 @@ private typealias Version = MemoryChanges.Version
     /// Begins a wait that sets `isReleased` when the index has forgotten it.
     private func keepInWait(
         of index: ViewIndex,
-        _ vector: [VBucketID: Seqno],
+        _ vector: [VBucketID: AwaitedChange],
         _ isWanted: Guarded<Bool>,
         _ isReleased: Guarded<Bool>
     ) {
@@ -189,12 +191,17 @@ final class MemoryChanges: DocumentChanges {
     struct State {
         var versions: [VBucketID: [Version]] = [:]
         var highs: [VBucketID: Seqno] = [:]
+        /// 5 for vBuckets that are not named.
+        var histories: [VBucketID: VBucketUUID] = [:]
+        var holdsLease = true
         var wakes: [VBucketID: [@Sendable () -> Void]] = [:]
         var stalled: Set<VBucketID> = []
         var unloaded: Set<VBucketID> = []
         var failing: Set<VBucketID> = []
         var delivered = 0
         var openings: [@Sendable (MemoryChanges) -> Void] = []
+
+        func history(of vBucket: VBucketID) -> VBucketUUID { histories[vBucket] ?? VBucketUUID(5) }
     }
 
     static let vBuckets = (0..<4).map { VBucketID(UInt16($0)) }
@@ -213,6 +220,21 @@ final class MemoryChanges: DocumentChanges {
 
     /// Lets the vBucket's next feed deliver nothing until it is ended.
     func stall(_ vBucket: VBucketID) { state.withLock { _ = $0.stalled.insert(vBucket) } }
+
+    /// Replaces the history of a vBucket, which keeps its changes under their seqnos; no feed is woken.
+    func replaceHistory(of vBucket: VBucketID) {
+        state.withLock { state in
+            state.histories[vBucket] = VBucketUUID(state.history(of: vBucket).value + 1)
+        }
+    }
+
+    /// Wakes the readers of a vBucket.
+    func wake(_ vBucket: VBucketID) {
+        for wake in state.withLock({ $0.wakes[vBucket] ?? [] }) { wake() }
+    }
+
+    /// Ends or renews the lease of the node.
+    func holdLease(_ holdsLease: Bool) { state.withLock { $0.holdsLease = holdsLease } }
 
     /// Whether feeds of the vBucket can be opened.
     func load(_ vBucket: VBucketID, _ isLoaded: Bool) {
@@ -260,22 +282,31 @@ final class MemoryChanges: DocumentChanges {
         wake: @escaping @Sendable () -> Void
     ) -> ChangeFeedOpening {
         if state.withLock({ $0.unloaded.contains(vBucket) }) { return .unavailable }
-        let high = state.withLock { state in
+        let (high, history) = state.withLock { state in
             state.wakes[vBucket, default: []].append(wake)
-            return state.highs[vBucket] ?? .zero
+            return (state.highs[vBucket] ?? .zero, state.history(of: vBucket))
         }
-        let feed = MemoryFeed(self, vBucket, position.seqno)
+        if position.seqno > .zero, position.uuid != history { return .rollBack }
+        let feed = MemoryFeed(self, vBucket, position.seqno, of: history)
         let openings = state.withLock { state in
             defer { state.openings = [] }
             return state.openings
         }
         for body in openings { body(self) }
-        return .opened(feed, high: high, uuid: VBucketUUID(5))
+        return .opened(feed, high: high, uuid: history)
     }
 
-    func highVisible(of vBuckets: [VBucketID], ofBucket bucket: String) -> [VBucketID: Seqno] {
+    func highVisible(
+        of vBuckets: [VBucketID],
+        ofBucket bucket: String
+    ) -> [VBucketID: AwaitedChange] {
         state.withLock { state in
-            Dictionary(uniqueKeysWithValues: vBuckets.map { ($0, state.highs[$0] ?? .zero) })
+            guard state.holdsLease else { return [:] }
+            let changes = vBuckets.map { vBucket in
+                let high = state.highs[vBucket] ?? .zero
+                return (vBucket, AwaitedChange(high, of: state.history(of: vBucket)))
+            }
+            return Dictionary(uniqueKeysWithValues: changes)
         }
     }
 }
@@ -284,17 +315,27 @@ final class MemoryChanges: DocumentChanges {
 final class MemoryFeed: ChangeFeed {
     private let changes: MemoryChanges
     private let vBucket: VBucketID
+    private let history: VBucketUUID
     private var position: Seqno
     private var isEnded = false
 
-    init(_ changes: MemoryChanges, _ vBucket: VBucketID, _ position: Seqno) {
+    init(
+        _ changes: MemoryChanges,
+        _ vBucket: VBucketID,
+        _ position: Seqno,
+        of history: VBucketUUID
+    ) {
+        self.history = history
         self.changes = changes
         self.vBucket = vBucket
         self.position = position
     }
 
     func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
-        if isEnded || changes.state.withLock({ $0.failing.contains(vBucket) }) {
+        let isOver = changes.state.withLock { state in
+            state.failing.contains(vBucket) || state.history(of: vBucket) != history
+        }
+        if isEnded || isOver {
             ChangeRecord.ended.append(to: output)
             return .over
         }

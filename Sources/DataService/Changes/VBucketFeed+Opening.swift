@@ -71,11 +71,30 @@ extension OpenBucket {
             core.isThere && core.isLoaded ? core.highVisible : nil
         }
     }
+}
 
-    /// As `highVisible`, if this node serves the vBucket; nil if not.
-    package func servedHighVisible(_ vBucket: VBucketID) -> Seqno? {
-        engine[vBucket.number]?.withCore { core in
-            core.isThere && core.isLoaded && core.state == .active ? core.highVisible : nil
+extension DocumentService {
+    /// Reads the newest visible changes of the vBuckets that this node serves.
+    ///
+    /// - Parameters:
+    ///   - vBuckets: The vBuckets.
+    ///   - bucket: The bucket.
+    ///   - body: Called with each vBucket that is served, its high seqno, and the history that the
+    ///     seqno is of.
+    /// - Returns: Whether the lease still held after the last read. If not, another node may have
+    ///   acknowledged changes before these reads, and they must not be used.
+    package func readServedHighs(
+        of vBuckets: [VBucketID],
+        in bucket: OpenBucket,
+        _ body: (_ vBucket: VBucketID, _ high: Seqno, _ history: VBucketUUID) -> Void
+    ) -> Bool {
+        for id in vBuckets {
+            let served: (Seqno, VBucketUUID)? = bucket.engine[id.number]?.withCore { core in
+                core.isThere && core.isLoaded && core.state == .active
+                    ? (core.highVisible, core.uuid) : nil
+            }
+            if let (high, history) = served { body(id, high, history) }
         }
+        return holdsLease
     }
 }

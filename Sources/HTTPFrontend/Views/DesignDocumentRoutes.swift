@@ -21,7 +21,7 @@ extension ViewTable {
                             body: call.request.body,
                             inBucket: bucket
                         )
-                        return reply(outcome, call, created: bucket)
+                        return reply(outcome, call, created: "\(prefix)/\(encoded(bucket))")
                     }
                 },
                 Route(.delete, path, .bucket("views!write")) { call in
@@ -60,24 +60,26 @@ extension ViewTable {
         }
     }
 
-    /// The reply to a change; `created` is the bucket in which a document was created or replaced,
-    /// nil after a deletion.
+    private static func encoded(_ name: String) -> String { URLCoding.encode(name.utf8) }
+
+    /// The reply to a change; `created` is the path of the bucket in which a document was created or
+    /// replaced, nil after a deletion.
     private static func reply(
         _ outcome: DesignDocumentOutcome,
         _ call: Call,
-        created bucket: String? = nil
+        created bucketPath: String? = nil
     ) -> Reply {
         switch outcome {
         case .done:
             let name = call.capture(1)
             var reply = Reply.json(
                 .object([("ok", true), ("id", .string("_design/\(name)"))]),
-                status: bucket == nil ? 200 : 201
+                status: bucketPath == nil ? 200 : 201
             )
-            if let bucket {
+            if let bucketPath {
                 let host = call.request.headers["host"] ?? call.request.localAddress
-                let path = "\(URLCoding.encode(bucket.utf8))/_design/\(URLCoding.encode(name.utf8))"
-                reply.headers.append(("Location", "http://\(host)/\(path)"))
+                let path = "\(bucketPath)/_design/\(encoded(name))"
+                reply.headers.append(("Location", "http://\(host)\(path)"))
             }
             return reply
         case .missing: return .missing("missing")

@@ -50,7 +50,8 @@ struct ViewTable: RouteTable {
             return Reply.failure(401, "unauthorized", "password required")
                 .withChallenge(for: request)
         case .forbidden(let permission):
-            return .forbidden(permission)
+            let reason = "The user needs the permission \(permission)"
+            return .failure(403, "forbidden", reason)
         case .illFormedTarget:
             return .failure(400, "bad_request", "The path or the query is not valid UTF-8")
         case .illFormedField(let error):

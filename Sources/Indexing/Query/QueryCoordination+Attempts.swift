@@ -30,7 +30,10 @@ extension QueryCoordination {
 
     /// Abandons the attempt, and begins the next one after a pause.
     mutating func restart(_ now: UInt64) -> [Action] {
-        let pause = QueryCoordination.pauseMillisecondsMin << UInt64(restartCount)
+        let pause = min(
+            QueryCoordination.pauseMillisecondsMin << UInt64(min(restartCount, 6)),
+            QueryCoordination.pauseMillisecondsMax
+        )
         restartCount += 1
         let actions = cancelAll()
         let until = min(now + pause, terms.deadline)
@@ -45,10 +48,8 @@ extension QueryCoordination {
             if case .unreachable = $0.state { true } else { false }
         }
         if hasUnreachable, !isLate {
-            if map.revision > attemptRevision, restartCount < QueryCoordination.restartsMax {
-                return restart(now)
-            }
-            if now < mapDeadline, restartCount < QueryCoordination.restartsMax { return [] }
+            if map.revision > attemptRevision, now < terms.restartsUntil { return restart(now) }
+            if now < mapDeadline { return [] }
         }
         if !isLate, responders.contains(where: { $0.state == .asked }) { return [] }
         return open()

@@ -13,10 +13,15 @@ package import Vocabulary
 /// - All nodes of an attempt use the same index. The index of the view's previous definition answers as a
 ///   whole, or not at all.
 package struct QueryCoordination: Sendable {
-    /// Attempts after the first: more would rarely find the map at rest within the deadline.
-    package static let restartsMax = 5
-    /// The pause before the first restart; each one is twice as long as the one before.
+    /// The pause before the first restart; each one is twice as long as the one before, up to the
+    /// longest.
     package static let pauseMillisecondsMin: UInt64 = 10
+    package static let pauseMillisecondsMax: UInt64 = 500
+    /// How long a query that accepts an old index restarts: longer than a change of the map needs to
+    /// reach all nodes.
+    package static let restartMilliseconds: UInt64 = 2_000
+    /// As `restartMilliseconds`, for queries with `stale=false`.
+    package static let currentRestartMilliseconds: UInt64 = 15_000
 
     let terms: Terms
     /// The newest map.
@@ -39,14 +44,32 @@ package struct QueryCoordination: Sendable {
     package struct Terms: Sendable {
         /// The time at which the query opens with what it has.
         package var deadline: UInt64
+        /// From this time on a node that does not serve its vBuckets is a failure: the query restarts
+        /// no more, so that the other nodes can start before the deadline.
+        package var restartsUntil: UInt64
         package var merge: MergePlan
         /// How rows of the view's previous definition are combined; nil if its index must not answer.
         package var previousMerge: MergePlan?
 
         package init(deadline: UInt64, merge: MergePlan, previousMerge: MergePlan? = nil) {
             self.deadline = deadline
+            restartsUntil = deadline
             self.merge = merge
             self.previousMerge = previousMerge
+        }
+
+        /// Limits the restarts of a query that begins at `now`.
+        ///
+        /// A query with `stale=false` waits for a promotion, but not until its deadline: a vBucket
+        /// whose copies are all lost is never served. The other ones restart for a short time.
+        package mutating func limitRestarts(_ freshness: ViewQuery.Freshness, now: UInt64) {
+            let span = deadline > now ? deadline - now : 0
+            let most = span - span / 8
+            let limit =
+                freshness == .current
+                ? QueryCoordination.currentRestartMilliseconds
+                : QueryCoordination.restartMilliseconds
+            restartsUntil = now + min(most, limit)
         }
     }
 
@@ -176,9 +199,7 @@ package struct QueryCoordination: Sendable {
             merge.finish(index)
         case .failed(let why): return fail(index, .failed(why), now)
         case .moved:
-            if phase == .gathering, restartCount < QueryCoordination.restartsMax {
-                return restart(now)
-            }
+            if phase == .gathering, now < terms.restartsUntil { return restart(now) }
             return fail(index, .moved, now)
         case .notReady:
             if phase == .gathering, let next = use.next {

@@ -21,7 +21,8 @@ package struct QueryFailure: Equatable, Sendable {
         case lost(String)
         /// The node did not start in time.
         case timedOut
-        /// They moved to other nodes during the query, or again and again before it.
+        /// They moved to other nodes during the query, or again and again before it; or the node may
+        /// not serve them at present.
         case moved
         /// The index does not exist there yet.
         case notBuilt
@@ -40,7 +41,9 @@ package struct QueryFailure: Equatable, Sendable {
         case .lost(let why):
             "The connection to the node was lost: \(why). Rows of \(names) are missing."
         case .timedOut: "The node did not answer in time. Rows of \(names) are missing."
-        case .moved: "Rows of \(names) are missing: they moved to another node. Retry the query."
+        case .moved:
+            "Rows of \(names) are missing: they moved to another node, or no node confirmed that it"
+                + " serves them. Retry the query."
         case .notBuilt: "The index is not built yet. Rows of \(names) are missing."
         case .building(let percent):
             "The index is being built: \(percent) %. Rows of \(names) are missing."

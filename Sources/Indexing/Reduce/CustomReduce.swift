@@ -14,6 +14,8 @@ package final class CustomReduce {
         /// Calls to compute: `supply` must be called with their results, in the same order.
         case needs([ReduceCall])
         case group(prefix: [UInt8], result: [UInt8])
+        /// As many children or groups were read as one turn may: call `next` again.
+        case paused
         case done
     }
 
@@ -82,10 +84,14 @@ package final class CustomReduce {
 
     /// What to do next.
     ///
+    /// - Parameter readsMax: Children or groups to read; if they need no call and end no group, as
+    ///   with a mask, the step is `paused`.
+    /// - Returns: The step.
     /// - Throws: What the sources throw, and `IndexError.damaged` for nodes that contradict each
     ///   other. The walk must not be continued then.
-    package func next() throws(IndexError) -> Step {
+    package func next(readsMax: Int = .max) throws(IndexError) -> Step {
         precondition(supplied.isEmpty, "the results of the last step are missing")
+        var reads = 0
         while true {
             while let frame = open.first, frame.isReady, frame.pieces.count <= 1 {
                 open.removeFirst()
@@ -104,6 +110,8 @@ package final class CustomReduce {
                 return .needs(calls)
             }
             if isExhausted { return .done }
+            guard reads < readsMax else { return .paused }
+            reads += 1
             try proceed()
         }
     }
@@ -186,6 +194,9 @@ package final class CustomReduce {
         open.append(frame)
         if let range = group.range {
             current = (frame, range)
+        } else if call.count == 0 {
+            // A group without rows of the mask.
+            frame.isComplete = true
         } else {
             call.target = ReduceTarget(frame: frame, place: frame.appendPending())
             calls.append(call)

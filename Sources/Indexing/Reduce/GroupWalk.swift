@@ -26,6 +26,9 @@ package final class GroupWalk {
         }
     }
 
+    /// Groups without wanted rows that one call passes.
+    package static let skippedMax = 64
+
     private let tree: Tree
     private let range: KeyRange
     private let settings: Settings
@@ -44,14 +47,16 @@ package final class GroupWalk {
 
     /// The next group; nil after the last.
     ///
-    /// Calls `add` for its rows in the order of keys, or returns their range. With a mask, a range
-    /// that is returned may have no rows of its vBuckets.
+    /// Calls `add` for its rows in the order of keys, or returns their range. With a mask, a group
+    /// that is returned may have no rows of its vBuckets: of many such groups behind each other, some
+    /// are returned, so that the caller can pause.
     ///
     /// - Throws: What the source and `add` throw, and `IndexError.damaged` for nodes that contradict
     ///   each other.
     package func next(
         _ add: (IndexEntry) throws(IndexError) -> Void
     ) throws(IndexError) -> Group? {
+        var skipped = 0
         while let walk {
             var next = pending
             if next == nil { next = try walk.next() }
@@ -63,7 +68,10 @@ package final class GroupWalk {
             let rows =
                 settings.isDescending
                 ? try passBackward(entry, walk, add) : try passForward(entry, walk, add)
-            if rows > 0 { return Group(prefix: prefix.view.bytes, range: nil) }
+            skipped += 1
+            if rows > 0 || skipped == GroupWalk.skippedMax {
+                return Group(prefix: prefix.view.bytes, range: nil)
+            }
         }
         walk = nil
         return nil

@@ -2,15 +2,16 @@ package import Vocabulary
 
 /// Queries with `stale=false` that wait until an index has what was visible when they arrived.
 ///
-/// A query waits for a vector: for each vBucket that it reads, the seqno of the newest visible change
-/// at its arrival. `advanced` items move positions over invisible changes, so an undecided durable
-/// write delays no query.
+/// A query waits for a vector: for each vBucket that it reads, the newest visible change at its
+/// arrival, with its history. `advanced` items move positions over invisible changes, so an undecided
+/// durable write delays no query. If the index follows another history than a query awaits, the wait
+/// ends: the query arrives again, and awaits a change of the newer history.
 package struct FreshnessWaiters: Sendable {
     /// Why a wait ended.
     package enum Outcome: Hashable, Sendable {
         /// The index has every change through the vector.
         case fresh
-        /// This node does not serve one of the vBuckets any more.
+        /// This node does not serve one of the vBuckets any more, or its history was replaced.
         case moved(VBucketID)
         /// The index has stopped or failed.
         case ended
@@ -19,7 +20,7 @@ package struct FreshnessWaiters: Sendable {
     private struct Waiter {
         let number: UInt64
         /// What is still missing.
-        var missing: [VBucketID: Seqno]
+        var missing: [VBucketID: AwaitedChange]
     }
 
     private var waiters: [Waiter] = []
@@ -38,11 +39,14 @@ package struct FreshnessWaiters: Sendable {
     /// Adds a query.
     ///
     /// - Parameters:
-    ///   - vector: For each vBucket, the seqno to reach.
+    ///   - vector: For each vBucket, the change to reach.
     ///   - table: What the index has.
     /// - Returns: The waiter's number; nil if the index has everything already.
-    package mutating func add(_ vector: [VBucketID: Seqno], _ table: IndexTable) -> UInt64? {
-        let missing = vector.filter { vBucket, seqno in !table.has(vBucket, through: seqno) }
+    package mutating func add(
+        _ vector: [VBucketID: AwaitedChange],
+        _ table: IndexTable
+    ) -> UInt64? {
+        let missing = vector.filter { vBucket, awaited in !table.has(vBucket, awaited) }
         guard !missing.isEmpty else { return nil }
         numbers += 1
         waiters.append(Waiter(number: numbers, missing: missing))
@@ -68,11 +72,11 @@ package struct FreshnessWaiters: Sendable {
         var ended: [(number: UInt64, outcome: Outcome)] = []
         for index in waiters.indices {
             for vBucket in vBuckets {
-                guard let seqno = waiters[index].missing[vBucket] else { continue }
-                if !isServed(vBucket) {
+                guard let awaited = waiters[index].missing[vBucket] else { continue }
+                if !isServed(vBucket) || table.follows(vBucket, otherThan: awaited) {
                     ended.append((waiters[index].number, .moved(vBucket)))
                     waiters[index].missing = [:]
-                } else if table.has(vBucket, through: seqno) {
+                } else if table.has(vBucket, awaited) {
                     waiters[index].missing[vBucket] = nil
                     if waiters[index].missing.isEmpty {
                         ended.append((waiters[index].number, .fresh))

@@ -157,6 +157,21 @@ package struct IndexTable: Sendable {
         return entry.home == .main && entry.position.covered >= seqno
     }
 
+    /// Whether queries count `vBucket`, and the index has the awaited change.
+    package func has(_ vBucket: VBucketID, _ awaited: AwaitedChange) -> Bool {
+        has(vBucket, through: awaited.seqno) && !follows(vBucket, otherThan: awaited)
+    }
+
+    /// Whether the index follows another history than that of the awaited change.
+    ///
+    /// Then the index never has the change, or has not noticed yet that the history ended.
+    package func follows(_ vBucket: VBucketID, otherThan awaited: AwaitedChange) -> Bool {
+        guard let uuid = awaited.uuid, let entry = entries[vBucket], case .open = entry.feed else {
+            return false
+        }
+        return entry.position.uuid != uuid
+    }
+
     /// The home that a commit of changes through `position` stores.
     package func homeAfterCommit(
         of vBucket: VBucketID,

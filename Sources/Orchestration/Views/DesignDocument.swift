@@ -37,6 +37,8 @@ package struct DesignDocument: Hashable, Sendable {
     package let revision: DesignRevision
     /// What the text defines; empty if a release with other rules accepted it.
     package let definition: DesignDefinition
+    /// What counts against `Limits.viewsOfAllMax`.
+    package let viewCount: Int
 
     package init(name: String, body: [UInt8], number: UInt32) {
         self.name = name
@@ -44,6 +46,7 @@ package struct DesignDocument: Hashable, Sendable {
         let digest = body.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
         revision = DesignRevision(number: number, digest: digest)
         definition = (try? DesignDefinition(of: body)) ?? DesignDefinition()
+        viewCount = Self.viewCount(of: body)
     }
 
     package static let idPrefix = "_design/"
@@ -58,6 +61,37 @@ package struct DesignDocument: Hashable, Sendable {
 
     package static func byteCount(name: String, body: [UInt8]) -> Int {
         name.utf8.count + body.count + Limits.designOverheadBytes
+    }
+
+    /// The objects in the members of a text's members: `{"views":{"one":{}}}` has one.
+    ///
+    /// Each view is one. The state is judged by it, so the count must never depend on the rules of a
+    /// release for texts: it counts braces outside of strings.
+    package static func viewCount(of text: [UInt8]) -> Int {
+        var (depth, count) = (0, 0)
+        var isInString = false
+        var isEscaped = false
+        for byte in text {
+            if isInString {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isInString = false
+                }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\""): isInString = true
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                if depth == 3, byte == UInt8(ascii: "{") { count += 1 }
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            default: break
+            }
+        }
+        return count
     }
 
     /// Whether this is the document of that name.

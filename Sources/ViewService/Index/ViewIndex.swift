@@ -194,7 +194,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// If the wait ends with `ended`, `fault` has the cause, unless the index was stopped. A wait that
     /// `isWanted` does not want any more is forgotten without a call.
     package func whenFresh(
-        _ vector: [VBucketID: Seqno],
+        _ vector: [VBucketID: AwaitedChange],
         isWanted: @escaping @Sendable () -> Bool = { true },
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
     ) {
@@ -205,6 +205,13 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             forgetUnwantedWaits()
             guard let number = progress.waiters.add(vector, progress.table) else {
                 return done(.fresh)
+            }
+            // The history was replaced since the query read its newest change, or the index has not
+            // noticed yet that it was.
+            let replaced = vector.first { progress.table.follows($0.key, otherThan: $0.value) }
+            if let replaced {
+                progress.waiters.remove(number)
+                return done(.moved(replaced.key))
             }
             // The index reads no change any more.
             guard health.runaway.cause == nil else {

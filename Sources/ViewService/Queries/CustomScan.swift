@@ -3,6 +3,9 @@ internal import Indexing
 
 /// Reduces ranges, or their groups, by a function of the author.
 final class CustomScan: QueryScan {
+    /// Leaves, nodes or groups that are read between two turns of the lane.
+    private static let readsMax = 64
+
     private let input: ScanInput
     private let settings: GroupWalk.Settings?
     /// The ranges to read, the next one last.
@@ -18,9 +21,11 @@ final class CustomScan: QueryScan {
     }
 
     func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+        let reads = CustomScan.readsMax
         while !batch.isFull {
             guard left > 0, let (keyNumber, reduce) = current ?? begin() else { return .done }
-            switch try reduce.next() {
+            switch try reduce.next(readsMax: reads) {
+            case .paused: return .paused
             case .needs(let calls): return .calls(calls)
             case .group(let prefix, let result):
                 let key = ByteWriter()

@@ -75,7 +75,8 @@ final class GroupScan: QueryScan {
             self.groups = nil
             return nil
         }
-        turnRows -= 1
+        // It has passed that many rows at least.
+        turnRows -= total.count == 0 && group.range == nil ? GroupWalk.skippedMax : 1
         guard let range = group.range else { return (group.prefix, total) }
         return try reduce(range, prefix: group.prefix)
     }

@@ -58,8 +58,17 @@ package protocol Observation: Sendable {
 
 /// The documents of the cluster's buckets, on whichever node they are.
 package protocol IncludedDocuments: Sendable {
-    /// The newest version of a document; nil if there is none.
-    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument?
+    /// Reads the newest version of a document.
+    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocumentOutcome
+}
+
+/// The result of reading a document for `include_docs`.
+package enum IncludedDocumentOutcome: Hashable, Sendable {
+    case found(IncludedDocument)
+    /// There is none: it was deleted since its row was indexed.
+    case missing
+    /// Whether there is one is not known; a sentence with the cause.
+    case failed(String)
 }
 
 /// A document as `include_docs` shows it; both are JSON texts.

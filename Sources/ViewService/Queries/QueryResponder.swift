@@ -13,6 +13,7 @@ package final class QueryResponder: Sendable {
         let changes: any DocumentChanges
         let scripts: ScriptPool
         let buckets: any ServedBuckets
+        package var stall = StallRule.Limits()
 
         /// The surroundings of responses.
         package init(

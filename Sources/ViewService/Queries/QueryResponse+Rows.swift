@@ -1,10 +1,14 @@
 internal import Bytes
 internal import Indexing
 internal import Persistence
+internal import Seams
 internal import Vocabulary
 
 /// The rows of the answer: one batch or one exchange with script processes in a turn.
 extension QueryResponse {
+    /// How often the snapshot of a query that waits for its client is checked.
+    static let watchNanoseconds: UInt64 = 1_000_000_000
+
     /// Reads until a batch is full, while there is credit for it.
     func turn() {
         guard let snapshot, course.credit > 0 else { return }
@@ -18,13 +22,47 @@ extension QueryResponse {
         case .paused:
             if snapshot.isBatchFull { sendBatch(of: snapshot) }
             // Without credit, the next credit continues.
-            if course.credit > 0 { postTurn() }
+            if course.credit > 0 { postTurn() } else { stall() }
         case .calls(let calls): reduce(calls, snapshot)
         case .done:
             sendBatch(of: snapshot)
             finish(.end)
         }
     }
+
+    // MARK: Slow clients
+
+    /// The answer waits for its client, and is watched from now on.
+    private func stall() {
+        course.stall.stall(now)
+        watch()
+    }
+
+    /// The client has read a batch.
+    func resume() {
+        course.stall.resume(now)
+        turn()
+    }
+
+    private func watch() {
+        guard !course.isWatched else { return }
+        course.isWatched = true
+        post(after: QueryResponse.watchNanoseconds) { response in
+            response.course.isWatched = false
+            guard let index = response.index, response.snapshot != nil else { return }
+            if response.course.stall.isOver(response.now, walPages: index.file.walPages) {
+                response.surroundings.environment.trace.warning(
+                    "views",
+                    "Ending a query of index \(index.name) that its client reads too slowly: the"
+                        + " index's write-ahead log grows while the query's snapshot is open."
+                )
+                return response.finish(.failed(StallRule.reason))
+            }
+            response.watch()
+        }
+    }
+
+    // MARK: Batches
 
     private func sendBatch(of snapshot: QuerySnapshot) {
         guard let batch = snapshot.removeBatch() else { return }

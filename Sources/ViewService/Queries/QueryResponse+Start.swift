@@ -6,7 +6,9 @@ internal import Vocabulary
 
 /// What happens before the first row: the map, freshness, and a snapshot of the index.
 extension QueryResponse {
-    /// How long a query waits for the map that it was planned with, and for a new index to exist.
+    /// How long a query waits for the map that it was planned with.
+    ///
+    /// A query that accepts an old index waits as long for a new index to exist.
     static let mapWaitNanoseconds: UInt64 = 500_000_000
     /// How long a query that accepts an old index waits for its first build, so that clients do not
     /// see the build of a small bucket.
@@ -40,17 +42,26 @@ extension QueryResponse {
                 && buckets.needsIndex(choice.wanted, ofBucket: request.bucket)
         // If the view's other index can answer, the coordinator asks for that at once.
         let waitsForIndex = (index == nil || lacksReduction) && isComing
-        let waits = isBehind || state == nil || waitsForIndex
-        if waits, now < course.admittedUntil {
-            if course.timer == nil {
-                wait(.admitting, until: course.admittedUntil) { response in
-                    response.course.admittedUntil = 0
-                    response.admit()
-                }
+        let obstacle =
+            index == nil ? buckets.obstacle(to: choice.wanted, ofBucket: request.bucket) : nil
+        if isBehind || state == nil || waitsForIndex {
+            // A file that cannot be opened may not be opened within the query's time.
+            let waitsLonger = index == nil && request.freshness == .current && obstacle == nil
+            let waitsForMap = isBehind || state == nil
+            let until =
+                waitsForMap || !waitsLonger ? course.admittedUntil : course.indexAwaitedUntil
+            if now < until {
+                _ = wait(.admitting, until: until) { $0.admit() }
+                return
             }
-            return
         }
-        guard let index else { return finish(.notReady(choice.wanted)) }
+        guard let index else {
+            // The other index may answer.
+            guard let obstacle, choice.previous == nil else {
+                return finish(.notReady(choice.wanted))
+            }
+            return finish(.failed(obstacle))
+        }
         guard let state, !isBehind else { return finish(.moved(state?.revision ?? 0)) }
         guard state.contains(allOf: request.vBuckets) else {
             return finish(.moved(state.revision))
@@ -93,7 +104,8 @@ extension QueryResponse {
             of: request.vBuckets,
             ofBucket: request.bucket
         )
-        // It has an entry for each of them that is served, and no other.
+        // It has an entry for each of them that is served, and no other. An old active copy whose
+        // lease has ended serves none: another node may have acknowledged writes since.
         guard vector.count == request.vBuckets.count else { return finishMoved() }
         awaitIndex(index, vector, until: course.startsUntil) { response in
             response.finish(
@@ -108,14 +120,16 @@ extension QueryResponse {
     /// Waits a short time until all requested vBuckets are complete, then reads what there is.
     private func awaitBuild(_ index: ViewIndex) {
         course.hasWaitedForBuild = true
-        let vector = Dictionary(uniqueKeysWithValues: request.vBuckets.map { ($0, Seqno.zero) })
+        let vector = Dictionary(
+            uniqueKeysWithValues: request.vBuckets.map { ($0, AwaitedChange.complete) }
+        )
         let until = min(course.startsUntil, now + QueryResponse.buildWaitNanoseconds)
         awaitIndex(index, vector, until: until) { $0.open(index) }
     }
 
     private func awaitIndex(
         _ index: ViewIndex,
-        _ vector: [VBucketID: Seqno],
+        _ vector: [VBucketID: AwaitedChange],
         until time: UInt64,
         _ late: @escaping @Sendable (QueryResponse) -> Void
     ) {

@@ -42,9 +42,14 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         var startsUntil: UInt64 = 0
         /// The end of the wait for the map.
         var admittedUntil: UInt64 = 0
+        /// The end of the wait for a new index to exist, if the query needs a current one.
+        var indexAwaitedUntil: UInt64 = 0
         /// Whether the answer has waited for the first build of the index.
         var hasWaitedForBuild = false
         var credit = RowMerge.creditMax
+        var stall: StallRule
+        /// Whether the snapshot is checked regularly.
+        var isWatched = false
     }
 
     let request: QueryRequest
@@ -54,7 +59,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     private let done: @Sendable () -> Void
     /// Set from any thread.
     private let isCancelled = Guarded(false)
-    var course = Course()
+    var course: Course
     var index: ViewIndex?
     var snapshot: QuerySnapshot?
 
@@ -68,6 +73,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     ) {
         self.request = request
         self.surroundings = surroundings
+        course = Course(stall: StallRule(surroundings.stall))
         self.lane = lane
         self.reply = reply
         self.done = done
@@ -88,6 +94,9 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
                 response.course.startsUntil,
                 now + QueryResponse.mapWaitNanoseconds
             )
+            // The node states that the index is missing before the coordinator gives up.
+            let remaining = response.course.startsUntil - now
+            response.course.indexAwaitedUntil = now + (remaining - remaining / 8)
             response.admit()
         }
     }
@@ -95,7 +104,8 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     func addCredit() {
         post { response in
             response.course.credit += 1
-            if response.course.credit == 1, response.course.phase == .scanning { response.turn() }
+            guard response.course.credit == 1, response.course.phase == .scanning else { return }
+            response.resume()
         }
     }
 
@@ -124,6 +134,13 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     func post(_ step: @escaping @Sendable (QueryResponse) -> Void) {
         lane.post { [self] in
             if course.phase != .over { step(self) }
+        }
+    }
+
+    /// Runs a step on the lane after a pause, unless the answer is over or released then.
+    func post(after nanoseconds: UInt64, _ step: @escaping @Sendable (QueryResponse) -> Void) {
+        lane.post(after: nanoseconds) { [weak self] in
+            if let self, course.phase != .over { step(self) }
         }
     }
 

@@ -8,12 +8,10 @@ internal import Seams
 /// They are read when their rows are merged, so only those of rows in the answer are read; a document
 /// may be newer than its row.
 extension QueryRun {
-    /// Documents that are read at once.
+    /// Rows whose documents are read in one round, each document once.
     static let documentsMax = 64
-    /// Bytes of documents that the run should have in memory: fewer large ones are read at once.
-    static let documentBytesMax = 8 << 20
 
-    /// Reads the documents of the gathered rows, each once.
+    /// Reads the documents of the gathered rows; if they are large, of the first ones.
     func fetchDocuments() {
         let ids = answer.gathered.map { QueryRun.documentID(of: $0) }
         // In the order of rows, so that a seed of the simulator determines the order of reads.
@@ -27,36 +25,63 @@ extension QueryRun {
         }
     }
 
+    /// The outcomes of the first documents.
     private static func read(
         _ ids: [[UInt8]],
         of documents: any IncludedDocuments,
         inBucket bucket: String
-    ) async -> [[UInt8]: IncludedDocument] {
-        await withTaskGroup(of: ([UInt8], IncludedDocument?).self) { group in
-            for id in ids {
-                group.addTask {  // tidy:allow a child of a task that is on the lane
-                    (id, await documents.document(id, inBucket: bucket))
+    ) async -> [[UInt8]: IncludedDocumentOutcome] {
+        await withTaskGroup(of: ([UInt8], IncludedDocumentOutcome).self) { group in
+            var reads = DocumentReads(count: ids.count)
+            var found: [[UInt8]: IncludedDocumentOutcome] = [:]
+            while true {
+                while let place = reads.begin() {
+                    let id = ids[place]
+                    group.addTask {  // tidy:allow a child of a task that is on the lane
+                        (id, await documents.document(id, inBucket: bucket))
+                    }
                 }
+                guard let (id, outcome) = await group.next() else { return found }
+                reads.end(bytes: outcome.byteCount)
+                found[id] = outcome
             }
-            var found: [[UInt8]: IncludedDocument] = [:]
-            for await (id, document) in group { found[id] = document }
-            return found
         }
     }
 
-    private func receive(_ found: [[UInt8]: IncludedDocument], _ ids: [[UInt8]?]) {
+    private func receive(_ found: [[UInt8]: IncludedDocumentOutcome], _ ids: [[UInt8]?]) {
         links.reading = nil
         guard stage == .rows else { return }
-        var gathered = answer.gathered
-        for (place, id) in ids.enumerated() { gathered[place].document = id.flatMap { found[$0] } }
-        let bytes = found.values.reduce(0) { $0 + $1.body.count + $1.meta.count }
-        let average = max(bytes / max(found.count, 1), 1)
-        answer.documentsMax = min(
-            max(QueryRun.documentBytesMax / average, 1),
-            QueryRun.documentsMax
-        )
-        complete(gathered)
+        var complete = answer.gathered
+        // The documents of later rows are read in the next round.
+        let end = ids.firstIndex { id in id.map { found[$0] == nil } ?? false } ?? ids.count
+        let rest = Array(complete[end...])
+        complete.removeSubrange(end...)
+        var failure: (place: Int, reason: String)?
+        for place in complete.indices {
+            switch ids[place].flatMap({ found[$0] }) {
+            case .found(let document): complete[place].document = document
+            case .missing, nil: break
+            case .failed(let reason): failure = failure ?? (place, reason)
+            }
+        }
+        let isStopped = version.plan.merge.failurePolicy == .stopRows
+        if let failure { noteUnreadDocument(failure.reason) }
+        if isStopped, let failure {
+            self.complete(Array(complete[..<failure.place]))
+            endRows()
+        } else {
+            self.complete(complete)
+            answer.gathered = rest
+        }
         proceed()
+    }
+
+    /// A document that could not be read must not look like one that was deleted.
+    private func noteUnreadDocument(_ reason: String) {
+        note(
+            "Documents of the rows could not be read; such a row has \"doc\":null. The cause of the"
+                + " first: \(reason)"
+        )
     }
 
     /// Nil if the row is malformed, which is noticed when it is written.
@@ -65,6 +90,16 @@ extension QueryRun {
             let id = ByteWriter()
             guard let key = RowKey(row.key), key.appendID(to: id) else { return nil }
             return id.bytes
+        }
+    }
+}
+
+extension IncludedDocumentOutcome {
+    /// Bytes in memory.
+    fileprivate var byteCount: Int {
+        switch self {
+        case .found(let document): document.meta.count + document.body.count
+        case .missing, .failed: 0
         }
     }
 }

@@ -123,10 +123,10 @@ extension QueryRun {
     }
 
     /// Adds an entry to `errors`, unless it is there.
-    private func note(_ reason: String) {
+    func note(_ reason: String) {
         if !answer.errors.contains(reason) { answer.errors.append(reason) }
     }
 
     /// No row follows the complete ones.
-    private func endRows() { perform(coordination.close()) }
+    func endRows() { perform(coordination.close()) }
 }

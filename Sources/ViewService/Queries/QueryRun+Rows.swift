@@ -21,8 +21,6 @@ extension QueryRun {
         var ready: [Gathered] = []
         /// Whether documents or reductions of `gathered` were requested.
         var isFetching = false
-        /// Documents to read at once.
-        var documentsMax = QueryRun.documentsMax
 
         init() {
             output = ByteWriter()
@@ -115,7 +113,7 @@ extension QueryRun {
     private func add(_ row: MergedRow) {
         guard version.plan.includesDocuments else { return write(Gathered(rows: [row])) }
         answer.gathered.append(Gathered(rows: [row]))
-        if answer.gathered.count >= answer.documentsMax { fetch() }
+        if answer.gathered.count >= QueryRun.documentsMax { fetch() }
     }
 
     private func add(group rows: [MergedRow]) {

@@ -59,11 +59,12 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         self.slot = slot
         let now = QueryRun.milliseconds(surroundings)
         deadline = now + UInt64(min(max(query.current.plan.timeoutMilliseconds, 0), Int(Int32.max)))
-        let terms = QueryCoordination.Terms(
+        var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: query.current.plan.merge,
             previousMerge: query.previous?.plan.merge
         )
+        terms.limitRestarts(query.current.plan.freshness, now: now)
         coordination = QueryCoordination(terms, map: map)
     }
 

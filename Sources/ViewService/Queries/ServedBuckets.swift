@@ -11,6 +11,9 @@ package protocol ServedBuckets: Sendable {
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex?
     /// Whether the node opens an index with this signature, or has it open.
     func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool
+    /// Why the index of this signature is not there although it should be: its file cannot be opened.
+    /// A sentence with cause and cure for clients; nil if there is no such obstacle.
+    func obstacle(to signature: IndexSignature, ofBucket uuid: String) -> String?
     /// The reduction of a slot; nil if no view of the bucket has it.
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction?
 }

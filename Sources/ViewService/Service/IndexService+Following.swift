@@ -176,9 +176,4 @@ extension IndexService {
     package func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
         keeper[IndexName(bucket: uuid, signature: signature)]?.index
     }
-
-    /// Why an index gets no further changes, or is not open: a sentence; nil without a fault.
-    package func fault(of signature: IndexSignature, ofBucket uuid: String) -> String? {
-        keeper[IndexName(bucket: uuid, signature: signature)]?.fault
-    }
 }

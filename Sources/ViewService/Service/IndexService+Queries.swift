@@ -56,6 +56,10 @@ struct FollowedBuckets: ServedBuckets {
         followed.withLock { $0.buckets[uuid]?.indexes[signature] != nil }
     }
 
+    func obstacle(to signature: IndexSignature, ofBucket uuid: String) -> String? {
+        keeper[IndexName(bucket: uuid, signature: signature)]?.obstacle
+    }
+
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
         if slot == FollowedBuckets.count { return .count }
         if slot == FollowedBuckets.numbers { return .numbers }

@@ -27,12 +27,14 @@ final class RunningIndex: Sendable {
         /// Nil while the file is not open.
         var index: ViewIndex?
         /// Why the file is not open.
-        var fault: String?
+        var fault: StorageError?
         /// What makes the file useless, until it is set aside.
         var damage: StorageError?
         /// Files that were set aside.
         var asides = 0
         var pause = RunningIndex.pauseNanoseconds
+        /// When the file was opened last; 0 before.
+        var openedAt: UInt64 = 0
         var served: Set<VBucketID> = []
         var slots: Set<SlotDefinition> = []
         /// The number of the call that `served` is from.
@@ -86,7 +88,18 @@ final class RunningIndex: Sendable {
     /// Why the index gets no further changes; nil if it does.
     var fault: String? {
         let (index, fault) = state.withLock { ($0.index, $0.fault) }
-        return index?.fault ?? fault
+        return index?.fault ?? fault?.description
+    }
+
+    /// Why the file is not open, with the cure, for clients of queries; nil while it is open or is
+    /// opened for the first time.
+    var obstacle: String? {
+        let (index, fault) = state.withLock { ($0.index, $0.fault) }
+        guard index == nil, let fault else { return nil }
+        return
+            "The index of \(title) is not open: \(fault.cause). The log of its node has the details."
+            + " Remove the cause; the node opens the index again within"
+            + " \(RunningIndex.pauseNanosecondsMax / 1_000_000_000) s."
     }
 
     /// Sets the vBuckets that this node serves; a call with a lower number than an earlier one is
@@ -158,9 +171,11 @@ final class RunningIndex: Sendable {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
         do throws(StorageError) {
             let index = try makeIndex()
+            let now = surroundings.environment.time.monotonicNanoseconds()
             let (served, slots) = state.withLock { state in
                 state.index = index
                 state.fault = nil
+                state.openedAt = now
                 return (state.served, state.slots)
             }
             index.serve(served)
@@ -237,7 +252,7 @@ final class RunningIndex: Sendable {
     /// The open index is of no use any more.
     private func failed(_ error: StorageError) {
         let index = state.withLock { state in
-            state.fault = error.description
+            state.fault = error
             if error.concernsContent { state.damage = error }
             defer { state.index = nil }
             return state.index
@@ -249,9 +264,14 @@ final class RunningIndex: Sendable {
     }
 
     private func retry(_ error: StorageError) {
+        let now = surroundings.environment.time.monotonicNanoseconds()
         let pause = state.withLock { state -> UInt64? in
-            state.fault = error.description
+            state.fault = error
             guard !state.isStopped else { return nil }
+            // The errors before belong to another cause.
+            let wasOpen = state.openedAt > 0 && now - state.openedAt >= state.pause
+            if wasOpen { state.pause = RunningIndex.pauseNanoseconds }
+            state.openedAt = 0
             defer { state.pause = min(2 * state.pause, RunningIndex.pauseNanosecondsMax) }
             return state.pause
         }
@@ -266,6 +286,18 @@ final class RunningIndex: Sendable {
 }
 
 extension StorageError {
+    /// Why a file cannot be opened, without its path, which is not for clients.
+    fileprivate var cause: String {
+        switch code {
+        case .full: "the disk has no room, or the node has no free file descriptor"
+        case .denied: "the permissions of its file do not allow it"
+        case .missing: "its directory does not exist"
+        case .busy: "another process has its file"
+        case .damaged, .foreign, .newer: "its file cannot be used and is being replaced"
+        case .failed, .gone, .quarantined: "a read or a write of its file failed"
+        }
+    }
+
     /// Whether the file is useless, so that another attempt with it fails as well.
     var concernsContent: Bool {
         switch code {

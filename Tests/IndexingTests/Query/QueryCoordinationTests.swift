@@ -18,13 +18,15 @@ import Vocabulary
     static func coordination(
         _ actives: [UInt16],
         policy: ViewQuery.FailurePolicy = .continueRows,
-        allowsPreviousIndex: Bool = false
+        allowsPreviousIndex: Bool = false,
+        restartsUntil: UInt64 = deadline
     ) -> QueryCoordination {
-        let terms = QueryCoordination.Terms(
+        var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: MergePlan(failurePolicy: policy),
             previousMerge: allowsPreviousIndex ? MergePlan(failurePolicy: policy) : nil
         )
+        terms.restartsUntil = restartsUntil
         return QueryCoordination(terms, map: map(1, actives))
     }
 
@@ -145,16 +147,39 @@ import Vocabulary
         #expect(coordination.failures.isEmpty)
     }
 
-    @Test func fiveRestartsWithGrowingPausesAndThenTheRowsAreMissing() {
-        var coordination = Self.coordination([1, 2])
+    @Test func restartsWithGrowingPausesUntilTheirEndAndThenTheRowsAreMissing() {
+        var coordination = Self.coordination([1, 2], restartsUntil: 20_000)
         _ = coordination.begin(now: 0)
-        for pause: UInt64 in [10, 20, 40, 80, 160] {
-            #expect(Self.reply(.moved(9), 2, &coordination, now: 0).last == .wake(at: pause))
-            #expect(Self.sends(coordination.advance(now: pause)).count == 2)
+        var now: UInt64 = 0
+        for pause: UInt64 in [10, 20, 40, 80, 160, 320, 500, 500, 500] {
+            let actions = Self.reply(.moved(9), 2, &coordination, now: now)
+            #expect(actions.last == .wake(at: now + pause))
+            now += pause
+            let dispatches = Self.sends(coordination.advance(now: now))
+            #expect(dispatches.count == 2)
         }
-        #expect(Self.reply(.moved(9), 2, &coordination).isEmpty)
-        #expect(Self.reply(Self.started, 1, &coordination) == [.open(totalRows: 10)])
+        let late = Self.reply(.moved(9), 2, &coordination, now: 20_000)
+        #expect(late.isEmpty)
+        let opened = Self.reply(Self.started, 1, &coordination, now: 20_001)
+        #expect(opened == [.open(totalRows: 10)])
         #expect(coordination.failures == [Self.failure(2, [1], .moved)])
+    }
+
+    /// A failover may need seconds to promote a copy; rows of the other nodes are worth more than a
+    /// last attempt.
+    @Test(arguments: [
+        (ViewQuery.Freshness.current, 60_000 as UInt64, 15_000 as UInt64),
+        (.current, 80, 70), (.updateAfter, 60_000, 2_000), (.any, 60_000, 2_000), (.any, 80, 70),
+        (.current, 0, 0),
+    ])
+    func restartsEndBeforeTheDeadline(
+        _ freshness: ViewQuery.Freshness,
+        _ span: UInt64,
+        _ restarts: UInt64
+    ) {
+        var terms = QueryCoordination.Terms(deadline: 1_000 + span, merge: MergePlan())
+        terms.limitRestarts(freshness, now: 1_000)
+        #expect(terms.restartsUntil == 1_000 + restarts)
     }
 
     @Test func deadlineDuringAPauseOpensWithoutRows() {

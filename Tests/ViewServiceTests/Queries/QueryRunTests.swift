@@ -329,7 +329,7 @@ import Vocabulary
         let rows = try (0..<100).map { try RunRow("\($0)", "d\($0 / 2)", value: "{\"_id\":\"x\"}") }
         world.nodes.follow { _, _ in ScriptedNodes.rows(rows, of: 50) }
         for number in 0..<60 where number != 7 { world.documents.put("d\(number)", "[\(number)]") }
-        world.documents.state.withLock { $0.gate = 32 }
+        world.documents.state.withLock { $0.gate = DocumentReads.readsMax }
         var query = ViewQuery()
         query.includesDocuments = true
         query.limit = 90
@@ -344,8 +344,57 @@ import Vocabulary
             }
         }
         let state = world.documents.state.withLock { $0 }
-        #expect(state.readingMax == 32, "64 rows of 32 documents are read at once")
+        #expect(state.readingMax == DocumentReads.readsMax)
         #expect(state.reads.count == 45 && state.reads["d44"] == 1)
+    }
+
+    /// 100 documents of 3 MiB would be 300 MiB.
+    @Test func largeDocumentsAreReadInRounds() async throws {
+        let world = RunWorld([1])
+        defer { world.stop() }
+        let rows = try (0..<20).map { try RunRow("\($0)", "d\($0)") }
+        world.nodes.follow { _, _ in ScriptedNodes.rows(rows, of: 10) }
+        let text = "\"" + String(repeating: "x", count: 3 << 20) + "\""
+        for number in 0..<20 { world.documents.put("d\(number)", text) }
+        var query = ViewQuery()
+        query.includesDocuments = true
+        let run = try await world.run(query)
+        guard case .bytes = try await run.next() else {
+            Issue.record("the answer has no bytes")
+            return
+        }
+        // One more round than the parts that were delivered.
+        let readCount = world.documents.state.withLock { $0.reads.count }
+        #expect(readCount <= 14, "documents are read as the client reads rows")
+        let answer = try await RunWorld.read(run)
+        run.cancel()
+        #expect(!answer.isPartial)
+        let reads = world.documents.state.withLock { $0.reads }
+        #expect(reads.count == 20 && reads.values.allSatisfy { $0 == 1 })
+    }
+
+    /// A failed read is not a deletion.
+    @Test func documentThatCannotBeReadIsStated() async throws {
+        let world = RunWorld([1])
+        defer { world.stop() }
+        let rows = try ["a", "b", "c", "d"].map { try RunRow("\"\($0)\"", $0) }
+        world.nodes.follow { _, _ in ScriptedNodes.rows(rows) }
+        for id in ["a", "d"] { world.documents.put(id, "1") }
+        world.documents.state.withLock { $0.failing["c"] = "The node is busy." }
+        var query = ViewQuery()
+        query.includesDocuments = true
+        let answer = try await world.answer(query)
+        #expect(answer.ids == ["a", "b", "c", "d"] && answer.isPartial)
+        #expect(answer.rows.map { $0["doc"] == .null } == [false, true, true, false])
+        #expect(answer.errors.count == 1 && answer.errors[0][0] == "local")
+        #expect(answer.errors[0][1].contains("could not be read"))
+        #expect(answer.errors[0][1].contains("The node is busy."))
+        query.failurePolicy = .stopRows
+        let stopped = try await world.answer(query)
+        #expect(stopped.ids == ["a", "b"] && stopped.errors == answer.errors)
+        // A deleted document is no error.
+        query.limit = 2
+        #expect(try await world.answer(query).errors.isEmpty)
     }
 
     @Test func cancelledRunDoesNotWaitForDocuments() async throws {

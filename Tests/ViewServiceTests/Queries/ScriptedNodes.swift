@@ -186,6 +186,8 @@ struct MapObservation: Observation {
 final class ScriptedDocuments: IncludedDocuments {
     struct State {
         var texts: [String: String] = [:]
+        /// Documents that cannot be read, with the cause.
+        var failing: [String: String] = [:]
         var reading = 0
         var readingMax = 0
         var reads: [String: Int] = [:]
@@ -198,7 +200,7 @@ final class ScriptedDocuments: IncludedDocuments {
 
     func put(_ id: String, _ json: String) { state.withLock { $0.texts[id] = json } }
 
-    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocument? {
+    func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocumentOutcome {
         let id = String(decoding: id, as: UTF8.self)
         await withUnsafeContinuation { waiter in
             let released = state.withLock { state in
@@ -217,9 +219,11 @@ final class ScriptedDocuments: IncludedDocuments {
         }
         return state.withLock { state in
             state.reading -= 1
-            return state.texts[id].map { text in
+            if let reason = state.failing[id] { return .failed(reason) }
+            guard let text = state.texts[id] else { return .missing }
+            return .found(
                 IncludedDocument(meta: Array("{\"id\":\"\(id)\"}".utf8), body: Array(text.utf8))
-            }
+            )
         }
     }
 }

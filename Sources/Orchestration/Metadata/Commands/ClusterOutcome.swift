@@ -69,6 +69,8 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case designDocumentTooLarge
     /// All design documents of the cluster together would be too large.
     case designDocumentsTooLarge
+    /// All design documents of the cluster together would have too many views.
+    case tooManyViews
     /// Chains or targets do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists

@@ -23,6 +23,9 @@ extension ClusterState {
         guard after <= max(Limits.designDocumentsBytesMax, designBytes) else {
             return .designDocumentsTooLarge
         }
+        // The same holds for fewer views.
+        guard designViews(with: change, replacing: old) <= max(Limits.viewsOfAllMax, designViews)
+        else { return .tooManyViews }
         return nil
     }
 
@@ -33,6 +36,19 @@ extension ClusterState {
     ) -> Int {
         designBytes - (old?.byteCount ?? 0)
             + DesignDocument.byteCount(name: change.name, body: change.body)
+    }
+
+    /// The views of all design documents.
+    private var designViews: Int {
+        buckets.reduce(0) { $0 + $1.designDocuments.reduce(0) { $0 + $1.viewCount } }
+    }
+
+    /// The views of all design documents after a change.
+    package func designViews(
+        with change: DesignDocumentChange,
+        replacing old: DesignDocument?
+    ) -> Int {
+        designViews - (old?.viewCount ?? 0) + DesignDocument.viewCount(of: change.body)
     }
 
     mutating func put(_ change: DesignDocumentChange) -> ClusterOutcome {
