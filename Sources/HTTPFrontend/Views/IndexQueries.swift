@@ -84,8 +84,11 @@ package struct IndexQueries: ViewQueries {
             reduction = reduce
         }
         let query = QueryRun.Query(plan, of: bucket, index: index, reduction: reduction)
-        switch await QueryRun.begin(query, surroundings) {
-        case .open(let run): return .rows(IndexRows(run: run))
+        switch await QueryRun.begin(query, surroundings, awaitsPart: true) {
+        case .open(let run):
+            guard let text = run.whole else { return .rows(IndexRows(run: run)) }
+            run.cancel()
+            return .whole(text)
         case .busy:
             return IndexQueries.unavailable(
                 "This node carries out \(QuerySlots.countMax) view queries already. Retry later."

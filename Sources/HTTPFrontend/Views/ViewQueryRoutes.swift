@@ -70,6 +70,8 @@ extension ViewTable {
         case .refused(let refusal):
             let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
             return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
+        // One write with its length, instead of a head, a chunk and an end.
+        case .whole(let bytes): return .rendered(bytes)
         case .rows(let rows):
             let lease = RowsLease(rows)
             return Reply(
