@@ -5,12 +5,12 @@ internal import Vocabulary
 
 /// The rows of the answer: one batch or one exchange with script processes in a turn.
 extension QueryResponse {
-    /// Reads until a batch is full, while there is credit for it.
-    func turn() {
+    /// Reads until a batch is full, while there is credit for it; at most `rowsMax` rows.
+    func turn(rowsMax: Int = ScanInput.turnRowsMax) {
         guard let snapshot, course.credit > 0 else { return }
         let step: ScanStep
         do throws(StorageError) {
-            step = try snapshot.step()
+            step = try snapshot.step(rowsMax: rowsMax)
         } catch {
             return finish(error)
         }

@@ -83,15 +83,15 @@ final class QuerySnapshot {
         }
     }
 
-    /// Reads for one turn; rows are collected for `removeBatch`.
+    /// Reads at most `rowsMax` rows for one turn; rows are collected for `removeBatch`.
     ///
     /// - Throws: `StorageError` if the file cannot be read.
-    func step() throws(StorageError) -> ScanStep {
+    func step(rowsMax: Int) throws(StorageError) -> ScanStep {
         try reader.use { (reads) throws(StorageError) in
             var stored: (any PartialSource)?
             if let partials { stored = StoredPartials(reads, partials.slot) }
             do throws(IndexError) {
-                return try source.turn(reads, stored) { () throws(IndexError) in
+                return try source.turn(reads, stored, rowsMax: rowsMax) { () throws(IndexError) in
                     try scan.step(&batch)
                 }
             } catch {

@@ -10,17 +10,21 @@ internal import Vocabulary
 final class SnapshotSource: NodeSource, PartialSource {
     private var nodes: IndexNodes?
     private var stored: (any PartialSource)?
+    /// Rows that this turn reads at most.
+    private(set) var turnRowsMax = 0
 
     /// Whether the reduction has stored results.
     var hasPartials: Bool { stored != nil }
 
-    /// Runs a turn, in which the source reads from `reads`.
+    /// Runs a turn, in which the source reads from `reads`, and a scan reads at most `rowsMax` rows.
     func turn<Result>(
         _ reads: IndexReads,
         _ stored: (any PartialSource)?,
+        rowsMax: Int,
         _ body: () throws(IndexError) -> Result
     ) throws(IndexError) -> Result {
         nodes = IndexNodes(reads)
+        turnRowsMax = rowsMax
         self.stored = stored
         defer {
             nodes = nil

@@ -73,6 +73,8 @@ struct FollowedBucket: Sendable {
     }
 
     let bucket: ViewBucket
+    /// For queries, each of which compares its vBuckets with these.
+    let served: ServedVBuckets
     /// By design document and view.
     private(set) var definitions: [String: [String: ViewDefinition]] = [:]
     private(set) var indexes: [IndexSignature: Plan] = [:]
@@ -82,6 +84,7 @@ struct FollowedBucket: Sendable {
     /// Signs the views, unless `earlier` has the same.
     init(_ bucket: ViewBucket, earlier: FollowedBucket?) {
         self.bucket = bucket
+        served = ServedVBuckets(revision: bucket.mapRevision, vBuckets: bucket.served)
         if let earlier, earlier.bucket.views == bucket.views {
             definitions = earlier.definitions
             indexes = earlier.indexes
