@@ -16,7 +16,7 @@ final class QuerySnapshot {
     private let index: ViewIndex
     /// The reduction's name, and its stored results in the snapshot; nil if there are none.
     private let partials: (name: IndexSignature, slot: IndexSlotID)?
-    private let source = SnapshotSource()
+    private let source: SnapshotSource
     private let scan: any QueryScan
     private var batch = RowBatchWriter()
     private var isClosed = false
@@ -33,6 +33,7 @@ final class QuerySnapshot {
     ) throws(StorageError) {
         self.reader = reader
         self.index = index
+        source = SnapshotSource(index.innerNodes)
         let file = index.file
         let slot = request.index.slot
         let reduction = slot.flatMap {
