@@ -20,6 +20,7 @@ final class ResponderWorld: Sendable {
         var startMilliseconds: UInt64 = 60_000
         /// Whether every batch is followed by a credit.
         var addsCredit = true
+        var onThisThread = false
     }
 
     let world = IndexWorld()
@@ -106,7 +107,10 @@ final class ResponderWorld: Sendable {
     /// Begins a query.
     func begin(_ query: String, _ ask: Ask = Ask()) throws -> Replies {
         let replies = Replies()
-        let call = responder.respond(to: try request(query, ask)) { reply in replies.add(reply) }
+        let call = responder.respond(
+            to: try request(query, ask),
+            onThisThread: ask.onThisThread
+        ) { replies.add($0) }
         replies.begin(call, addsCredit: ask.addsCredit)
         return replies
     }

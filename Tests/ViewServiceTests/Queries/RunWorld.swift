@@ -41,6 +41,13 @@ final class RunWorld: Sendable {
         linux.stop()
     }
 
+    /// Keeps the lane of the queries from other work until the gate is opened.
+    func blockLane() -> LaneGate {
+        let gate = LaneGate()
+        lane.post { gate.wait() }
+        return gate
+    }
+
     static func signature(_ byte: UInt8) throws -> IndexSignature {
         try #require(IndexSignature([UInt8](repeating: byte, count: IndexSignature.byteCount)))
     }
@@ -48,7 +55,8 @@ final class RunWorld: Sendable {
     func begin(
         _ query: ViewQuery = ViewQuery(),
         _ reduction: QueryRun.Reduction = .none,
-        previous: IndexSignature? = nil
+        previous: IndexSignature? = nil,
+        awaitsPart: Bool = false
     ) async throws -> QueryRun.Beginning {
         let choice = IndexChoice(current: try RunWorld.signature(1), previous: previous)
         let index = QueryRequest.IndexSelection(choice: choice, collation: Collation.version)
@@ -65,16 +73,22 @@ final class RunWorld: Sendable {
             ports: QueryRun.Ports(nodes: nodes, maps: maps, documents: documents),
             slots: slots
         )
-        return await QueryRun.begin(run, surroundings)
+        return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
     }
 
     /// A run that has begun.
     func run(
         _ query: ViewQuery = ViewQuery(),
         _ reduction: QueryRun.Reduction = .none,
-        previous: IndexSignature? = nil
+        previous: IndexSignature? = nil,
+        awaitsPart: Bool = false
     ) async throws -> QueryRun {
-        let beginning = try await begin(query, reduction, previous: previous)
+        let beginning = try await begin(
+            query,
+            reduction,
+            previous: previous,
+            awaitsPart: awaitsPart
+        )
         guard case .open(let run) = beginning else { throw NotOpen(beginning: "\(beginning)") }
         return run
     }
@@ -207,4 +221,13 @@ extension RowBatch {
         }
         return try writer.finish().withUnsafeBytes { try RowBatch(ByteView($0)) }
     }
+}
+
+/// Blocks a lane until it is opened.
+final class LaneGate: Sendable {
+    private let isOpen = Guarded(false)
+
+    func open() { isOpen.withLock { $0 = true } }
+
+    func wait() { while !isOpen.withLock({ $0 }) { usleep(1_000) } }
 }
