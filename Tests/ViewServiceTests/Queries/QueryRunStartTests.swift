@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import JSON
 import Testing
 import ViewService
 
