@@ -51,7 +51,7 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
         let number = queue.post(at: deadline, work)
         // Most timers are deadlines that are cancelled: a thread that wakes up early enough, if only for
         // a timer that was cancelled, is not woken for a later one.
-        if deadline < sleepsUntil { wakeIfAsleep() }
+        if queue.nextDeadline() == deadline, deadline < sleepsUntil { wakeIfAsleep() }
         return LaneTimer { [weak self] in self?.cancel(number) }
     }
 
