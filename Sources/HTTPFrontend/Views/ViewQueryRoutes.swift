@@ -78,7 +78,10 @@ extension ViewTable {
                 status: 200,
                 contentType: "application/json",
                 body: .stream { isConnected, send in
-                    try await write(lease, while: isConnected, send)
+                    // A long answer must not keep an event loop from its other connections.
+                    try await withTaskExecutorPreference(globalConcurrentExecutor) {
+                        try await write(lease, while: isConnected, send)
+                    }
                 }
             )
         }
