@@ -88,6 +88,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     ///   - surroundings: What the run needs of its node.
     ///   - awaitsPart: Whether to return only when the first part is there: a short answer is then
     ///     complete (`whole`), and its client is woken once.
+    /// - Returns: The run, or why there is none.
     package static func begin(
         _ query: Query,
         _ surroundings: Surroundings,
