@@ -191,7 +191,8 @@ extension AdministrationService {
         let login = PasswordLogin(user: user, password: Array(password.utf8))
         return passwords.verify(
             login,
-            stored: administrator.name == user ? administrator.stored : nil
+            stored: administrator.name == user
+                ? passwords.credentials(stored: administrator.credentials) : nil
         )
     }
 

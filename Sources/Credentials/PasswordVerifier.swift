@@ -40,6 +40,8 @@ package final class PasswordVerifier: Sendable {
     private struct State {
         var right = Remembered()
         var wrong = Remembered()
+        /// The newest text that was parsed, and its credentials.
+        var parsed: (text: [UInt8], credentials: StoredCredentials?)?
     }
 
     private let secret: [UInt8]
@@ -52,6 +54,18 @@ package final class PasswordVerifier: Sendable {
         precondition(entriesMax >= 2, "each of two generations has an entry")
         self.secret = secret
         self.entriesMax = entriesMax
+    }
+
+    /// The credentials of a stored text; nil if the text has an unknown format.
+    ///
+    /// The newest ones are kept: every request of an administrator needs the same.
+    package func credentials(stored text: [UInt8]) -> StoredCredentials? {
+        if let parsed = state.withLock({ $0.parsed }), parsed.text == text {
+            return parsed.credentials
+        }
+        let credentials = StoredCredentials(text: String(decoding: text, as: UTF8.self))
+        state.withLock { $0.parsed = (text, credentials) }
+        return credentials
     }
 
     /// Whether `login` has the user's password.

@@ -11,6 +11,8 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
     private let monitor = Monitor()
     private var queue = WorkQueue()
     private var isAsleep = false
+    /// When the thread wakes up by itself, if it is asleep.
+    private var sleepsUntil = UInt64.max
     private var isStopping = false
     private var thread: SystemThread?
 
@@ -47,7 +49,9 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
         defer { monitor.release() }
         guard !isStopping else { return LaneTimer {} }
         let number = queue.post(at: deadline, work)
-        if queue.nextDeadline() == deadline { wakeIfAsleep() }
+        // Most timers are deadlines that are cancelled: a thread that wakes up early enough, if only for
+        // a timer that was cancelled, is not woken for a later one.
+        if queue.nextDeadline() == deadline, deadline < sleepsUntil { wakeIfAsleep() }
         return LaneTimer { [weak self] in self?.cancel(number) }
     }
 
@@ -83,8 +87,10 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
             } else if isStopping {
                 break
             } else {
+                let deadline = queue.nextDeadline()
                 isAsleep = true
-                monitor.wait(until: queue.nextDeadline())
+                sleepsUntil = deadline ?? .max
+                monitor.wait(until: deadline)
                 isAsleep = false
             }
         }

@@ -10,6 +10,7 @@ internal import Vocabulary
 /// Without views and queries it has no lane, no file and no process of its own.
 package final class NodeViews: Sendable {
     private let environment: Environment
+    private let programs: ScriptPrograms
     private let opening: IndexOpening
     private let follower: ViewFollower
     private let links: QueryLinks
@@ -29,19 +30,48 @@ package final class NodeViews: Sendable {
 
     init(_ opening: IndexOpening, _ cluster: AdministrationService, _ environment: Environment) {
         self.environment = environment
+        let programs = ScriptPrograms(environment)
+        self.programs = programs
         self.opening = opening
         follower = ViewFollower(cluster, opening)
         documents = IncludedDocumentReader(cluster)
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
         cluster.readViews { meter.read().map(ViewStatistics.init) }
-        let respond: QueryLinks.Respond = { [opening, environment] request, reply in
-            if let obstacle = NodeViews.obstacle(environment) {
+        let responders = Responders(opening: opening, programs: programs)
+        let connections = ViewLinks(cluster.transport)
+        links = QueryLinks(
+            own: { [weak cluster] in cluster?.thisNode },
+            local: { responders.respond(to: $0, onThisThread: true, $1) },
+            connections: connections,
+            environment: environment
+        )
+        acceptor = QueryAcceptor(
+            respond: { responders.respond(to: $0, onThisThread: false, $1) },
+            environment: environment
+        )
+        connections.serve(acceptor)
+    }
+
+    /// Answers queries of this node and of others.
+    private struct Responders: Sendable {
+        let opening: IndexOpening
+        let programs: ScriptPrograms
+
+        /// Answers a query; on a reactor, no part of the answer may be read on the calling thread.
+        func respond(
+            to request: QueryRequest,
+            onThisThread: Bool,
+            _ reply: @escaping @Sendable (QueryReply) -> Void
+        ) -> any QueryCall {
+            if let obstacle = programs.obstacle {
                 // Else it would wait for changes that are never indexed.
                 reply(.failed(obstacle))
                 return EndedQuery()
             }
-            if let service = opening.service { return service.respond(to: request, reply) }
+            if let service = opening.service {
+                return service.respond(to: request, onThisThread: onThisThread, reply)
+            }
             if let failure = opening.failure {
                 reply(.failed("\(failure). Remove the cause, then retry the query."))
                 return EndedQuery()
@@ -51,15 +81,6 @@ package final class NodeViews: Sendable {
             reply(.moved(0))
             return EndedQuery()
         }
-        let connections = ViewLinks(cluster.transport)
-        links = QueryLinks(
-            own: { [weak cluster] in cluster?.thisNode },
-            local: respond,
-            connections: connections,
-            environment: environment
-        )
-        acceptor = QueryAcceptor(respond: respond, environment: environment)
-        connections.serve(acceptor)
     }
 
     /// A query that was answered at once.
@@ -108,7 +129,7 @@ package final class NodeViews: Sendable {
 
     /// The script processes, made if there are none; nil once the node stops, or if they cannot run.
     package func openScripts() -> ScriptPool? {
-        guard NodeViews.obstacle(environment) == nil else { return nil }
+        guard programs.obstacle == nil else { return nil }
         return opening.open()?.scripts
     }
 
@@ -116,15 +137,9 @@ package final class NodeViews: Sendable {
     ///
     /// An opening that failed is repeated: a full disk may have room again.
     package var obstacle: String? {
-        if let obstacle = NodeViews.obstacle(environment) { return obstacle }
+        if let obstacle = programs.obstacle { return obstacle }
         if opening.failure != nil { _ = opening.open() }
         return opening.failure
-    }
-
-    /// Why functions cannot run.
-    private static func obstacle(_ environment: Environment) -> String? {
-        environment.children.obstacle(to: ScriptPool.programName)
-            .map { "Views do not work on this node: \($0.description)." }
     }
 
     /// What queries of clients need of this node; nil while it has no views, and once it stops.

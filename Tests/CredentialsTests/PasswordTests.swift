@@ -30,6 +30,17 @@ import Testing
         #expect(!verifier.verify(login("ada", "\0"), stored: stored))
     }
 
+    @Test func storedTextIsParsedAsBeforeAfterAnotherOne() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
+        let other = PasswordTests.derive("other")
+        for _ in 0..<2 {
+            #expect(verifier.credentials(stored: bytes(stored.text)) == stored)
+            #expect(verifier.credentials(stored: bytes(stored.text)) == stored)
+            #expect(verifier.credentials(stored: bytes(other.text)) == other)
+            #expect(verifier.credentials(stored: bytes("unknown format")) == nil)
+        }
+    }
+
     @Test func resultIsCachedUntilThePasswordChanges() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         let clock = ContinuousClock()

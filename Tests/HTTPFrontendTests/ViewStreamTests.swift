@@ -37,6 +37,30 @@ import Testing
         }
     }
 
+    @Test func wholeResponseHasALengthAndTheConnectionStaysOpen() async throws {
+        try await ViewSite.with { views in
+            let whole = Self.texts.joined()
+            views.queries.answer(.whole(Array(whole.utf8)))
+            let port = views.port
+            let texts = [views.request("GET \(Self.path)"), views.request("GET \(Self.path)")]
+            let (head, bodies) = try await apart {
+                let client = try RawClient(port: port)
+                try client.send(texts[0])
+                let head = try client.head()
+                let first = try client.bytes(through: "]\r\n}")
+                try client.send(texts[1])
+                return (head, [first, try client.response().body])
+            }
+            #expect(head.statusLine == "HTTP/1.1 200 OK")
+            #expect(head.headers["transfer-encoding"] == nil)
+            #expect(head.headers["content-length"] == "\(whole.utf8.count)")
+            #expect(head.headers["content-type"] == "application/json")
+            #expect(head.headers["cache-control"] == "must-revalidate")
+            #expect(String(decoding: bodies[0], as: UTF8.self) + "]\r\n}" == whole)
+            #expect(String(decoding: bodies[1], as: UTF8.self) == whole)
+        }
+    }
+
     @Test func partialResponseHasTheTrailer() async throws {
         try await ViewSite.with { views in
             views.queries.answer(.rows(ScriptedRows(Self.texts, isPartial: true)))

@@ -57,6 +57,24 @@ import Testing
         for event in seen { #expect(event.at - start >= UInt64(event.name) * 1_000_000) }
     }
 
+    /// A sleeping lane is woken for a timer only if it would sleep longer.
+    @Test func timerRunsBehindACancelledEarlierOneAndBeforeALaterOne() async {
+        let lane = lanes.makeLane("nonIO")
+        defer { lane.stop() }
+        let events = Signal<Int>()
+        let hour: UInt64 = 3_600_000_000_000
+        for round in 0..<20 {
+            let cancelled = lane.post(after: 10_000_000) { events.send(-1) }
+            // Other rounds let the lane fall asleep for the first timer.
+            if round % 2 == 0 { usleep(2_000) }
+            cancelled.cancel()
+            let far = lane.post(after: hour) { events.send(-2) }
+            lane.post(after: 20_000_000) { events.send(round) }
+            #expect(await events.wait(round + 1) == Array(0...round))
+            far.cancel()
+        }
+    }
+
     @Test func cancelledTimerNeverRuns() async {
         let lane = lanes.makeLane("nonIO")
         let events = Signal<Int>()

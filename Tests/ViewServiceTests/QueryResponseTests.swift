@@ -107,6 +107,58 @@ import Vocabulary
         #expect(count > 0 && count < 400)
     }
 
+    // MARK: The thread that asks
+
+    @Test func shortAnswerIsThereWhenTheCallReturns() throws {
+        defer { world.stop() }
+        putPairs()
+        try makeIndex()
+        var ask = ResponderWorld.Ask()
+        ask.onThisThread = true
+        let replies = try world.begin("key=2&stale=ok", ask)
+        #expect(replies.start == QueryStart(indexRows: 8) && replies.last == .end)
+        #expect(replies.rows() == [4, 5].map(Self.row))
+        #expect(world.responder.queryCount == 0)
+    }
+
+    @Test func longAnswerContinuesOnTheLane() throws {
+        defer { world.stop() }
+        for number in 0..<400 { world.world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        try makeIndex("function (doc) { emit(doc.n, null); }")
+        var ask = ResponderWorld.Ask()
+        ask.onThisThread = true
+        let replies = try world.ask("stale=ok", ask)
+        #expect(replies.rows() == (0..<400).map { "\($0) k\($0) null" })
+    }
+
+    @Test func answerThatWaitsForTheIndexContinuesOnTheLane() throws {
+        defer { world.stop() }
+        let index = try makeIndex()
+        var ask = ResponderWorld.Ask()
+        ask.onThisThread = true
+        putPairs()
+        #expect(try world.ask("stale=false", ask).rows() == (0..<8).map(Self.row))
+        withExtendedLifetime(index) {}
+    }
+
+    /// The nodes above the leaves are kept between queries.
+    @Test func queriesOfATreeWithInnerNodesSeeEachCommit() throws {
+        defer { world.stop() }
+        for number in 0..<100 { world.world.changes.put("k\(number)", "{\"n\":\(number)}") }
+        let source =
+            "function (doc) { for (let i = 0; i < 30; i++) emit(doc.n * 30 + i, doc.text); }"
+        let index = try makeIndex(source)
+        #expect(try index.file.head().main.height > 1)
+        for round in 0..<5 {
+            #expect(try world.ask("stale=ok").rows().count == 3_000)
+            let changed = round * 20
+            world.world.changes.put("k\(changed)", "{\"n\":\(changed),\"text\":\"\(round)\"}")
+            try world.world.awaitFresh(index)
+            let rows = try world.ask("stale=ok&startkey=\(changed * 30)&limit=1").rows()
+            #expect(rows == ["\(changed * 30) k\(changed) \"\(round)\""])
+        }
+    }
+
     // MARK: Credit and life
 
     /// Some megabytes of rows.

@@ -23,6 +23,7 @@ final class ResponderWorld: Sendable {
         var usesPrevious = false
         /// Whether every batch is followed by a credit.
         var addsCredit = true
+        var onThisThread = false
     }
 
     let world = IndexWorld()
@@ -112,7 +113,10 @@ final class ResponderWorld: Sendable {
     /// Begins a query.
     func begin(_ query: String, _ ask: Ask = Ask()) throws -> Replies {
         let replies = Replies()
-        let call = responder.respond(to: try request(query, ask)) { reply in replies.add(reply) }
+        let call = responder.respond(
+            to: try request(query, ask),
+            onThisThread: ask.onThisThread
+        ) { replies.add($0) }
         replies.begin(call, addsCredit: ask.addsCredit)
         return replies
     }

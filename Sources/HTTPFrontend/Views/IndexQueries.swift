@@ -86,8 +86,11 @@ package struct IndexQueries: ViewQueries {
         {
             query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
         }
-        switch await QueryRun.begin(query, surroundings) {
-        case .open(let run): return .rows(IndexRows(run: run))
+        switch await QueryRun.begin(query, surroundings, awaitsPart: true) {
+        case .open(let run):
+            guard let text = run.whole else { return .rows(IndexRows(run: run)) }
+            run.cancel()
+            return .whole(text)
         case .busy:
             return IndexQueries.unavailable(
                 "This node carries out \(QuerySlots.countMax) view queries already. Retry later."

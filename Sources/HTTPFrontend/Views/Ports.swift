@@ -159,6 +159,8 @@ package enum ViewQueryOutcome: Sendable {
     case refused(ViewRefusal)
     /// The response has begun: status 200, whatever happens later.
     case rows(any ViewRows)
+    /// The whole response: it is short, complete and without errors.
+    case whole([UInt8])
 }
 
 /// A part of a view query's response.
@@ -190,7 +192,7 @@ package protocol ViewRows: Sendable {
 
 /// Carries out view queries.
 package protocol ViewQueries: Sendable {
-    /// Plans a query and waits until its first byte may be sent.
+    /// Plans a query and waits for the first part of its response.
     ///
     /// The route has checked that the bucket exists in this node's state. Whether the design
     /// document is current is checked here.

@@ -70,13 +70,18 @@ extension ViewTable {
         case .refused(let refusal):
             let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
             return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
+        // One write with its length, instead of a head, a chunk and an end.
+        case .whole(let bytes): return .rendered(bytes)
         case .rows(let rows):
             let lease = RowsLease(rows)
             return Reply(
                 status: 200,
                 contentType: "application/json",
                 body: .stream { isConnected, send in
-                    try await write(lease, while: isConnected, send)
+                    // A long answer must not keep an event loop from its other connections.
+                    try await withTaskExecutorPreference(globalConcurrentExecutor) {
+                        try await write(lease, while: isConnected, send)
+                    }
                 }
             )
         }

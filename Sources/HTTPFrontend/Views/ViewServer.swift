@@ -84,6 +84,7 @@ package final class ViewServer: Sendable {
         )
         port.channel.reasonPhrases = ViewTable.reasonPhrases
         port.channel.stallTimeout = settings.stallTimeout
+        port.channel.usesEventLoops = true
         let router = Router(admin.resources, ViewTable(services))
         let listener = try await HTTPListener.start(router, port, logger: logger)
         return ViewServer(listener: listener)

@@ -9,9 +9,7 @@ extension QueryCoordination {
         attempt += 1
         attemptRevision = map.revision
         mapDeadline = .max
-        responders = map.parts.map { node, vBuckets in
-            QueryResponder(node: node, vBuckets: vBuckets)
-        }
+        responders = map.parts.map { QueryResponder(node: $0.node, vBuckets: $0.vBuckets) }
         merge = RowMerge(streams: responders.count, plan: mergePlan)
         failures = []
         let requests = responders.map { responder in
@@ -77,17 +75,7 @@ extension QueryCoordination {
             case .failed, .disordered: continue
             }
         }
-        var isServed = [Bool](repeating: false, count: map.actives.count)
-        for responder in responders {
-            // The newest map may be another one than that of the attempt.
-            for vBucket in responder.vBuckets where Int(vBucket.number) < isServed.count {
-                isServed[Int(vBucket.number)] = true
-            }
-        }
-        var missing: [VBucketID] = []
-        for number in isServed.indices where !isServed[number] {
-            missing.append(VBucketID(UInt16(number)))
-        }
+        let missing = unasked
         if !missing.isEmpty {
             failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
         }
@@ -98,6 +86,21 @@ extension QueryCoordination {
             return isOverflow ? .max : sum
         }
         return actions + [.open(totalRows: totalRows)]
+    }
+
+    /// The vBuckets of the newest map of which no node was asked.
+    private var unasked: [VBucketID] {
+        let count = map.actives.count
+        let asked = responders.reduce(0) { $0 + $1.vBuckets.count }
+        if map.revision == attemptRevision, asked == count { return [] }
+        var isServed = [Bool](repeating: false, count: count)
+        for responder in responders {
+            // The newest map may be another one than that of the attempt.
+            for vBucket in responder.vBuckets where Int(vBucket.number) < isServed.count {
+                isServed[Int(vBucket.number)] = true
+            }
+        }
+        return isServed.indices.filter { !isServed[$0] }.map { VBucketID(UInt16($0)) }
     }
 
     /// Opens at the deadline during a pause.
@@ -180,10 +183,9 @@ extension QueryCoordination {
 }
 
 extension QueryCoordination.ServingMap {
-    /// The vBuckets of each node that serves some, both in ascending order.
-    fileprivate var parts: [(node: NodeNumber, vBuckets: [VBucketID])] {
+    static func parts(of actives: [NodeNumber?]) -> [Part] {
         // Few nodes serve many vBuckets: a search is shorter than hashing.
-        var parts: [(node: NodeNumber, vBuckets: [VBucketID])] = []
+        var parts: [Part] = []
         for (number, node) in actives.enumerated() {
             guard let node else { continue }
             let vBucket = VBucketID(UInt16(number))
@@ -192,7 +194,7 @@ extension QueryCoordination.ServingMap {
             if place < parts.count, parts[place].node == node {
                 parts[place].vBuckets.append(vBucket)
             } else {
-                parts.insert((node, [vBucket]), at: place)
+                parts.insert(Part(node: node, vBuckets: [vBucket]), at: place)
             }
         }
         return parts

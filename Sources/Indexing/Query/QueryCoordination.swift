@@ -96,11 +96,24 @@ package struct QueryCoordination: Sendable {
     package struct ServingMap: Equatable, Sendable {
         package var revision: UInt64
         /// By vBucket number; nil where there is no active copy.
-        package var actives: [NodeNumber?]
+        package var actives: [NodeNumber?] {
+            didSet { parts = ServingMap.parts(of: actives) }
+        }
+        /// The vBuckets of each node that serves some, both in ascending order.
+        ///
+        /// Made with the map, because many queries share a map.
+        private(set) var parts: [Part]
+
+        /// The vBuckets of one node.
+        struct Part: Equatable, Sendable {
+            let node: NodeNumber
+            var vBuckets: [VBucketID]
+        }
 
         package init(revision: UInt64, actives: [NodeNumber?]) {
             self.revision = revision
             self.actives = actives
+            parts = ServingMap.parts(of: actives)
         }
     }
 

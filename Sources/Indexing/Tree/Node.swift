@@ -5,7 +5,8 @@ package import Vocabulary
 ///
 /// - Every entry lies within the body, every restart is a whole entry, keys strictly increase, the
 ///   checksum is right: invalid bytes are an error, and never reach a walk.
-/// - A node is immutable; a source may keep it and return it to several walks of one thread.
+/// - A node is immutable; a source may keep it and return it to several walks of one thread, and after
+///   `decodeChildren` to those of several threads.
 package final class Node {
     package let id: IndexNodeID
     package let version: UInt32
@@ -95,6 +96,14 @@ package final class Node {
         }
         return children
     }()
+
+    /// Decodes what is decoded once, so that no later read changes the node.
+    package func decodeChildren() {
+        if !isLeaf { _ = children }
+    }
+
+    /// The bytes of memory of a node whose children are decoded.
+    package var memoryBytes: Int { count + (isLeaf ? 0 : entries * MemoryLayout<ChildRef>.stride) }
 
     /// The place of the child that a key falls into.
     func child(for key: ByteView) -> Int {

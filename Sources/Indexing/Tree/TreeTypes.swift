@@ -56,10 +56,22 @@ package protocol NodeSource: AnyObject {
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
     func node(_ id: IndexNodeID) throws(IndexError) -> Node
 
+    /// The node with the number and, if the snapshot is undamaged, this version: a source may return a
+    /// node that it kept of another snapshot, since a version has one content.
+    ///
+    /// - Throws: As `node(_:)`.
+    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node
+
     /// The bytes of a value that is too large for a leaf.
     ///
     /// - Throws: `IndexError.unreadable` if the value is missing or reading failed.
     func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8]
+}
+
+extension NodeSource {
+    package func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
+        try node(id)
+    }
 }
 
 /// One tree of an index in one snapshot: what walks and edits read.
@@ -84,7 +96,7 @@ package struct Tree {
 
     /// The node, which must be what its parent says of it.
     func node(_ id: IndexNodeID, level: Int, _ version: UInt32) throws(IndexError) -> Node {
-        let node = try source.node(id)
+        let node = try source.node(id, version: version)
         // Levels decrease on every path, so a cycle of nodes cannot trap a walk.
         guard node.level == level, node.version == version, node.kind == (level > 0 ? .child : kind)
         else { throw .damaged(id, "level, version or kind is not what the parent has") }

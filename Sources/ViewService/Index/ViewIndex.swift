@@ -144,6 +144,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var completeSlots: Set<IndexSlotID> = []
         /// What the newest commit that a query has read has; nil before the first query.
         var contents: IndexContents?
+        /// What queries have read of the upper levels of the main tree.
+        let innerNodes = InnerNodes()
     }
 
     /// An index on an open file.

@@ -71,6 +71,8 @@ package final class QueryLinks: QueryNodes {
         return link.send(request, event)
     }
 
+    package func answersHere(_ node: NodeNumber) -> Bool { node == own() }
+
     /// Ends all connections and their queries; later queries of other nodes are lost.
     package func stop() {
         let links = state.withLock { state in

@@ -36,7 +36,7 @@ final class GroupScan: QueryScan {
     }
 
     func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
-        turnRows = ScanInput.turnRowsMax
+        turnRows = input.source.turnRowsMax
         while turnRows > 0, !batch.isFull {
             guard left > 0 else { return .done }
             let reduced: (prefix: [UInt8], partial: NumericPartial)?

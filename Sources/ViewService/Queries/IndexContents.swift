@@ -19,6 +19,8 @@ struct IndexContents: Sendable {
     let commit: IndexCommit
     /// By vBucket number; nil for a vBucket that is not complete, as those beyond the end.
     private let rows: [UInt64?]
+    /// The complete vBuckets in ascending order, and what a query of just these gets.
+    private let whole: (vBuckets: [VBucketID], part: Part)
 
     /// The contents of a commit; `stored` is in ascending order.
     init(of commit: IndexCommit, _ stored: [IndexVBucket]) {
@@ -30,10 +32,18 @@ struct IndexContents: Sendable {
             rows.append(vBucket.rows)
         }
         self.rows = rows
+        let complete = rows.indices.filter { rows[$0] != nil }.map { VBucketID(UInt16($0)) }
+        whole = (complete, IndexContents.part(of: complete, in: rows))
     }
 
     /// What the commit has of `vBuckets`, which are in ascending order.
     func part(of vBuckets: [VBucketID]) -> Part {
+        // Nearly every query is of all vBuckets that the node serves.
+        if vBuckets == whole.vBuckets { return whole.part }
+        return IndexContents.part(of: vBuckets, in: rows)
+    }
+
+    private static func part(of vBuckets: [VBucketID], in rows: [UInt64?]) -> Part {
         var part = Part()
         for vBucket in vBuckets {
             let number = Int(vBucket.number)

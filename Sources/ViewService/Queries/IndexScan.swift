@@ -17,7 +17,7 @@ final class IndexScan: QueryScan {
 
     func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
         // The walk has no mask, so that rows that do not count are counted as read.
-        for _ in 0..<ScanInput.turnRowsMax {
+        for _ in 0..<input.source.turnRowsMax {
             guard !batch.isFull else { return .paused }
             guard left > 0, let (keyNumber, walk) = current ?? begin() else { return .done }
             guard let entry = try walk.next() else {

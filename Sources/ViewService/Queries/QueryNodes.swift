@@ -3,7 +3,8 @@ package import Vocabulary
 
 /// What the coordinator of a query needs of the cluster: nodes that answer, the map, and documents.
 ///
-/// This node and the others look the same here. All calls come from the lane of the query.
+/// This node and the others look the same here, but for the thread of their events. The calls for a query
+/// come one at a time.
 package protocol QueryNodes: Sendable {
     /// Sends a request to a node.
     ///
@@ -18,6 +19,13 @@ package protocol QueryNodes: Sendable {
         to node: NodeNumber,
         _ event: @escaping @Sendable (QueryNodeEvent) -> Void
     ) -> any QueryCall
+    /// Whether the node is this one, so that the events of its calls come on threads that may work for
+    /// the query; those of other nodes come on threads that must not be delayed.
+    func answersHere(_ node: NodeNumber) -> Bool
+}
+
+extension QueryNodes {
+    package func answersHere(_ node: NodeNumber) -> Bool { false }
 }
 
 /// One node's work for a query, as the coordinator steers it.

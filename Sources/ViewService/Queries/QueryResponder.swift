@@ -4,8 +4,8 @@ package import Seams
 
 /// Answers queries of other nodes, or of this one, from the indexes of this node.
 ///
-/// Each query is a `QueryResponse`, which belongs to one of the responder's lanes and has a turn there
-/// for each batch.
+/// Each query is a `QueryResponse`, which has one of the responder's lanes and a turn there for each
+/// batch.
 package final class QueryResponder: Sendable {
     /// What the responses need of their node.
     package struct Surroundings: Sendable {
@@ -54,11 +54,14 @@ package final class QueryResponder: Sendable {
     ///
     /// - Parameters:
     ///   - request: The query.
-    ///   - reply: Called on one lane, in order, any time after this call. The last reply is neither a
-    ///     start nor a batch; after `cancel` there may be none.
+    ///   - onThisThread: Whether the answer may begin on the calling thread, before this call returns.
+    ///     It reads the index there.
+    ///   - reply: Called by one thread at a time, in order. The last reply is neither a start nor a
+    ///     batch; after `cancel` there may be none.
     /// - Returns: The answer's steering: credit for batches, and its end.
     package func respond(
         to request: QueryRequest,
+        onThisThread: Bool = false,
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) -> any QueryCall {
         let number = state.withLock { state in
@@ -77,7 +80,7 @@ package final class QueryResponder: Sendable {
             if !state.isStopped { state.responses[number] = response }
             return state.isStopped
         }
-        if isStopped { response.stop() } else { response.begin() }
+        if isStopped { response.stop() } else { response.begin(onThisThread: onThisThread) }
         return response
     }
 

@@ -9,12 +9,12 @@ extension QueryResponse {
     /// How often the snapshot of a query that waits for its client is checked.
     static let watchNanoseconds: UInt64 = 1_000_000_000
 
-    /// Reads until a batch is full, while there is credit for it.
-    func turn() {
+    /// Reads until a batch is full, while there is credit for it; at most `rowsMax` rows.
+    func turn(rowsMax: Int = ScanInput.turnRowsMax) {
         guard let snapshot, course.credit > 0 else { return }
         let step: ScanStep
         do throws(StorageError) {
-            step = try snapshot.step()
+            step = try snapshot.step(rowsMax: rowsMax)
         } catch {
             return finish(error)
         }

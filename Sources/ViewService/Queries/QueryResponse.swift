@@ -8,9 +8,10 @@ internal import Vocabulary
 ///
 /// It waits for the cluster map and for the index, states what it has, and sends batches as the
 /// coordinator's credit allows. Each step is a turn on its lane; the snapshot stays open between
-/// turns, so that all batches are of one commit of the index.
+/// turns, so that all batches are of one commit of the index. The first turn of a query of this node is
+/// on the thread that asks: most queries have few rows, and another thread costs more than they do.
 ///
-/// - Everything but `addCredit` and `cancel` runs on its lane.
+/// - Everything but `addCredit` and `cancel` is a step of `steps`.
 /// - The reader of the index's file is released when the last reply is sent or the query is cancelled.
 /// - Rows are only those of requested vBuckets which the snapshot has completely; the others are named
 ///   in the start.
@@ -50,11 +51,14 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         var stall: StallRule
         /// Whether the snapshot is checked regularly.
         var isWatched = false
+        /// Whether the first turn follows the start at once, and is a short one.
+        var hasShortTurn = false
     }
 
     let request: QueryRequest
     let surroundings: QueryResponder.Surroundings
     private let lane: any Lane
+    private let steps = StepQueue()
     private let reply: @Sendable (QueryReply) -> Void
     private let done: @Sendable () -> Void
     /// Set from any thread.
@@ -83,9 +87,11 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
 
     // MARK: From any thread
 
-    /// Begins to answer.
-    func begin() {
-        post { response in
+    /// Begins to answer: on the lane, or on this thread, as far as there is nothing to wait for and few
+    /// rows are read.
+    func begin(onThisThread: Bool) {
+        let step = { @Sendable (response: QueryResponse) in
+            response.course.hasShortTurn = onThisThread
             let now = response.now
             let (span, isLong) = response.request.startMillisecondsMax
                 .multipliedReportingOverflow(by: 1_000_000)
@@ -99,6 +105,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
             response.course.indexAwaitedUntil = now + (remaining - remaining / 8)
             response.admit()
         }
+        if onThisThread { run(step) } else { post(step) }
     }
 
     func addCredit() {
@@ -111,7 +118,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
 
     func cancel() {
         isCancelled.withLock { $0 = true }
-        post { $0.finish() }
+        run { $0.finish() }
     }
 
     /// What admits queries has changed.
@@ -132,7 +139,12 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
 
     /// Runs a step on the lane, unless the answer is over then.
     func post(_ step: @escaping @Sendable (QueryResponse) -> Void) {
-        lane.post { [self] in
+        lane.post { [self] in run(step) }
+    }
+
+    /// Runs a step on this thread, or behind the step that another thread runs.
+    private func run(_ step: @escaping @Sendable (QueryResponse) -> Void) {
+        steps.post { [self] in
             if course.phase != .over { step(self) }
         }
     }
@@ -160,8 +172,9 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         guard time < .max else { return wait }
         let now = now
         course.timer = lane.post(after: time > now ? time - now : 0) { [weak self] in
-            guard let self, isWaiting(wait) else { return }
-            late(self)
+            self?.run { response in
+                if response.isWaiting(wait) { late(response) }
+            }
         }
         return wait
     }
@@ -185,7 +198,9 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     func start(_ start: QueryStart) {
         send(.start(start))
         enter(.scanning)
-        postTurn()
+        guard course.hasShortTurn else { return postTurn() }
+        course.hasShortTurn = false
+        turn(rowsMax: ScanInput.firstTurnRowsMax)
     }
 
     func postTurn() {

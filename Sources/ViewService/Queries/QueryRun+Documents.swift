@@ -21,7 +21,7 @@ extension QueryRun {
         let (documents, bucket) = (surroundings.ports.documents, query.bucket.name)
         links.reading = LaneExecutor(surroundings.lane).spawn { [self] in
             let found = await QueryRun.read(wanted, of: documents, inBucket: bucket)
-            receive(found, ids)
+            step { $0.receive(found, ids) }
         }
     }
 

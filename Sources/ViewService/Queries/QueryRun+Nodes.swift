@@ -73,9 +73,14 @@ extension QueryRun {
         request.mapRevision = dispatch.mapRevision
         request.vBuckets = dispatch.vBuckets
         request.startMillisecondsMax = deadline > now ? deadline - now : 0
-        let lane = surroundings.lane
-        links.calls[id] = surroundings.ports.nodes.send(request, to: id.node) { [weak self] event in
-            lane.post { [weak self] in self?.handle(event, of: id) }
+        let (nodes, lane) = (surroundings.ports.nodes, surroundings.lane)
+        let isHere = nodes.answersHere(id.node)
+        links.calls[id] = nodes.send(request, to: id.node) { [weak self] event in
+            if isHere {
+                self?.step { $0.handle(event, of: id) }
+            } else {
+                lane.post { [weak self] in self?.step { $0.handle(event, of: id) } }
+            }
         }
     }
 
@@ -84,10 +89,19 @@ extension QueryRun {
         let now = now
         let milliseconds = time > now ? time - now : 0
         let timer = surroundings.lane.post(after: milliseconds * 1_000_000) { [weak self] in
-            guard let self, stage == .opening else { return }
-            perform(coordination.advance(now: self.now))
+            self?.step { $0.advance() }
         }
         links.timers.append(timer)
+    }
+
+    private func advance() {
+        guard stage == .opening else { return }
+        perform(coordination.advance(now: now))
+    }
+
+    /// Runs a step of this run.
+    func step(_ body: @escaping @Sendable (QueryRun) -> Void) {
+        steps.post { body(self) }
     }
 
     // MARK: Events
@@ -96,7 +110,7 @@ extension QueryRun {
     func observeMap() {
         let (maps, bucket, lane) = (surroundings.ports.maps, query.bucket.uuid, surroundings.lane)
         links.observation = maps.observe(bucket: bucket) { [weak self] map in
-            lane.post { [weak self] in self?.adopt(map) }
+            lane.post { [weak self] in self?.step { $0.adopt(map) } }
         }
         if let map = maps.servingMap(ofBucket: bucket) { adopt(map) }
     }

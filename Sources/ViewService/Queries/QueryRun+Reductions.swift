@@ -64,7 +64,7 @@ extension QueryRun {
         let work = ScriptWork(.rereduce, function, count: groups.count, frame: frame.bytes)
         let (lane, places) = (surroundings.lane, groups)
         surroundings.scripts.submit(work) { [weak self] results in
-            lane.post { [weak self] in self?.receive(results, forGroups: places) }
+            lane.post { [weak self] in self?.step { $0.receive(results, forGroups: places) } }
         }
     }
 

@@ -8,9 +8,11 @@ internal import Seams
 /// run carries that out, reduces the groups of several nodes, reads included documents, and writes
 /// JSON with `ViewReply`.
 ///
-/// - Everything but `begin`, `next` and `cancel` runs on the lane of the surroundings.
+/// - Everything but `begin`, `next` and `cancel` is a step of `steps`. Steps run on the thread of the
+///   client's connection, of this node's index, or on the lane of the surroundings, where events of
+///   other nodes, script processes and timers become steps.
 /// - Rows are read only while the client waits for a part: what a slow client does not read stays
-///   with the responders.
+///   with the responders. `begin` may wait for the first part too.
 /// - The owner calls `cancel` in any case, also after the end of the answer.
 package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to its lane
     /// The bytes of a part: what the client's connection accepts beyond its own buffer.
@@ -34,6 +36,8 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// The callers that wait for this run.
     struct Waiters {
         var opening: UnsafeContinuation<Void, Never>?
+        /// Whether `opening` also waits for the first part.
+        var awaitsPart = false
         var next: UnsafeContinuation<Result<Part, CancellationError>, Never>?
     }
 
@@ -42,11 +46,17 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// In milliseconds: when the query opens with what it has.
     let deadline: UInt64
     private let slot: QuerySlots.Slot
+    let steps = StepQueue()
     var coordination: QueryCoordination
     var stage = Stage.opening
     var links = Links()
     var answer = Answer()
     private var waiters = Waiters()
+    /// The whole text, if it was complete and without errors when `begin` returned; then `next` returns
+    /// only the end.
+    ///
+    /// It does not change after `begin` has returned.
+    package private(set) var whole: [UInt8]?
 
     private init(
         _ query: Query,
@@ -73,7 +83,18 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// Sends a query to the nodes, and returns when its first bytes may be sent.
     ///
     /// If the calling task is cancelled, so is the run, and `next` throws.
-    package static func begin(_ query: Query, _ surroundings: Surroundings) async -> Beginning {
+    ///
+    /// - Parameters:
+    ///   - query: The query.
+    ///   - surroundings: What the run needs of its node.
+    ///   - awaitsPart: Whether to return only when the first part is there: a short answer is then
+    ///     complete (`whole`), and its client is woken once.
+    /// - Returns: The run, or why there is none.
+    package static func begin(
+        _ query: Query,
+        _ surroundings: Surroundings,
+        awaitsPart: Bool = false
+    ) async -> Beginning {
         guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
             return .unknownBucket
         }
@@ -81,7 +102,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         let run = QueryRun(query, surroundings, map: map, slot: slot)
         await withTaskCancellationHandler {
             await withUnsafeContinuation { waiter in
-                surroundings.lane.post { run.start(waiter) }
+                run.steps.post { run.start(waiter, awaitsPart) }
             }
         } onCancel: {
             run.cancel()
@@ -97,7 +118,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     package func next() async throws(CancellationError) -> Part {
         let part = await withTaskCancellationHandler {
             await withUnsafeContinuation { waiter in
-                surroundings.lane.post { self.serve(waiter) }
+                steps.post { self.serve(waiter) }
             }
         } onCancel: {
             cancel()
@@ -107,10 +128,10 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     /// Ends all work for the query; idempotent.
     package func cancel() {
-        surroundings.lane.post { self.close() }
+        steps.post { self.close() }
     }
 
-    // MARK: On the lane
+    // MARK: Steps
 
     static func milliseconds(_ surroundings: Surroundings) -> UInt64 {
         surroundings.environment.time.monotonicNanoseconds() / 1_000_000
@@ -123,9 +144,10 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         coordination.usesPreviousIndex ? query.previous ?? query.current : query.current
     }
 
-    private func start(_ waiter: UnsafeContinuation<Void, Never>) {
+    private func start(_ waiter: UnsafeContinuation<Void, Never>, _ awaitsPart: Bool) {
         guard stage == .opening else { return waiter.resume() }
         waiters.opening = waiter
+        waiters.awaitsPart = awaitsPart
         observeMap()
         perform(coordination.begin(now: now))
     }
@@ -144,23 +166,42 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         links.endOpening()
         if !coordination.usesPreviousIndex, coordination.failures.isEmpty { query.isReady?() }
         start(answerOf: totalRows)
+        if waiters.awaitsPart { return proceed() }
         waiters.opening?.resume()
         waiters.opening = nil
     }
 
     /// Delivers a part if a caller waits for one and there is enough.
     func proceed() {
-        guard waiters.next != nil else { return }
+        guard waiters.next != nil || waiters.awaitsPart else { return }
         if stage == .rows { writeRows() }
         let isDue = stage == .written || stage == .over
-        if answer.output.count >= (isDue ? 1 : QueryRun.partBytesMin) {
-            let bytes = answer.output.bytes
-            answer.output.removeAll(keepingAtMost: 2 * QueryRun.partBytes)
-            deliver(.bytes(bytes))
+        let isEnough = answer.output.count >= (isDue ? 1 : QueryRun.partBytesMin)
+        if waiters.awaitsPart {
+            if isDue || isEnough { endOpening(isComplete: isDue) }
+        } else if isEnough {
+            deliver(.bytes(removeText()))
         } else if isDue {
             stage = .over
             deliver(.end(isPartial: answer.isPartial))
         }
+    }
+
+    /// The first part is there.
+    private func endOpening(isComplete: Bool) {
+        if isComplete, !answer.isPartial {
+            whole = removeText()
+            stage = .over
+        }
+        waiters.awaitsPart = false
+        waiters.opening?.resume()
+        waiters.opening = nil
+    }
+
+    private func removeText() -> [UInt8] {
+        let bytes = answer.output.bytes
+        answer.output.removeAll(keepingAtMost: 2 * QueryRun.partBytes)
+        return bytes
     }
 
     private func deliver(_ part: Part) {

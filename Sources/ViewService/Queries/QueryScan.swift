@@ -42,6 +42,9 @@ struct ScanInput {
 
     /// Rows that one turn reads at most: some milliseconds.
     static let turnRowsMax = 8_192
+    /// Rows that the first turn reads on a thread that serves clients: less than a change of the thread
+    /// costs, or not much more.
+    static let firstTurnRowsMax = 64
 
     /// The ranges that may have rows, with their key numbers.
     var ranges: [(keyNumber: Int, range: KeyRange)] {

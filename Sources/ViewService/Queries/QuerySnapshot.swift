@@ -16,7 +16,7 @@ final class QuerySnapshot {
     private let index: ViewIndex
     /// The reduction's name, and its stored results in the snapshot; nil if there are none.
     private let partials: (name: IndexSignature, slot: IndexSlotID)?
-    private let source = SnapshotSource()
+    private let source: SnapshotSource
     private let scan: any QueryScan
     private var batch = RowBatchWriter()
     private var isClosed = false
@@ -33,6 +33,7 @@ final class QuerySnapshot {
     ) throws(StorageError) {
         self.reader = reader
         self.index = index
+        source = SnapshotSource(index.innerNodes)
         let file = index.file
         let slot = request.index.slot
         let reduction = slot.flatMap {
@@ -83,15 +84,15 @@ final class QuerySnapshot {
         }
     }
 
-    /// Reads for one turn; rows are collected for `removeBatch`.
+    /// Reads at most `rowsMax` rows for one turn; rows are collected for `removeBatch`.
     ///
     /// - Throws: `StorageError` if the file cannot be read.
-    func step() throws(StorageError) -> ScanStep {
+    func step(rowsMax: Int) throws(StorageError) -> ScanStep {
         try reader.use { (reads) throws(StorageError) in
             var stored: (any PartialSource)?
             if let partials { stored = StoredPartials(reads, partials.slot) }
             do throws(IndexError) {
-                return try source.turn(reads, stored) { () throws(IndexError) in
+                return try source.turn(reads, stored, rowsMax: rowsMax) { () throws(IndexError) in
                     try scan.step(&batch)
                 }
             } catch {

@@ -23,15 +23,19 @@ package struct ServedVBuckets: Equatable, Sendable {
     /// The revision of the cluster map that assigned them.
     package let revision: UInt64
     private let vBuckets: VBucketMask
+    /// The same, in ascending order.
+    private let list: [VBucketID]
 
     package init(revision: UInt64, vBuckets: Set<VBucketID>) {
         self.revision = revision
         self.vBuckets = VBucketMask(vBuckets)
+        list = vBuckets.sorted()
     }
 
     /// Whether the node serves all of these.
     func contains(allOf vBuckets: [VBucketID]) -> Bool {
-        vBuckets.allSatisfy { self.vBuckets.contains($0) }
+        // Nearly every query is of all of them.
+        vBuckets == list || vBuckets.allSatisfy { self.vBuckets.contains($0) }
     }
 }
 

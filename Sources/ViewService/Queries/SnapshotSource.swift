@@ -8,19 +8,29 @@ internal import Vocabulary
 /// A scan lives longer than a turn. Between turns, it must not keep the connection, since the file
 /// may be closed then.
 final class SnapshotSource: NodeSource, PartialSource {
+    private let inner: InnerNodes
     private var nodes: IndexNodes?
     private var stored: (any PartialSource)?
+    /// Rows that this turn reads at most.
+    private(set) var turnRowsMax = 0
+
+    /// A source that shares `inner` with the other queries of the index.
+    init(_ inner: InnerNodes) {
+        self.inner = inner
+    }
 
     /// Whether the reduction has stored results.
     var hasPartials: Bool { stored != nil }
 
-    /// Runs a turn, in which the source reads from `reads`.
+    /// Runs a turn, in which the source reads from `reads`, and a scan reads at most `rowsMax` rows.
     func turn<Result>(
         _ reads: IndexReads,
         _ stored: (any PartialSource)?,
+        rowsMax: Int,
         _ body: () throws(IndexError) -> Result
     ) throws(IndexError) -> Result {
         nodes = IndexNodes(reads)
+        turnRowsMax = rowsMax
         self.stored = stored
         defer {
             nodes = nil
@@ -37,6 +47,13 @@ final class SnapshotSource: NodeSource, PartialSource {
     }
 
     func node(_ id: IndexNodeID) throws(IndexError) -> Node { try opened.node(id) }
+
+    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
+        if let node = inner.node(id, version: version) { return node }
+        let node = try opened.node(id)
+        inner.keep(node)
+        return node
+    }
 
     func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] { try opened.bigValue(id) }
 

@@ -8,10 +8,12 @@ extension IndexService {
     ///
     /// - Parameters:
     ///   - request: The query.
-    ///   - reply: Called on one lane, in order, any time after this call.
+    ///   - onThisThread: Whether the answer may begin on the calling thread, before this call returns.
+    ///   - reply: Called by one thread at a time, in order.
     /// - Returns: The answer's steering: credit for batches, and its end.
     package func respond(
         to request: QueryRequest,
+        onThisThread: Bool = false,
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) -> any QueryCall {
         // A bucket that is not followed has no views, and its count would never be removed.
@@ -19,7 +21,7 @@ extension IndexService {
         if !isCheck, bucket(request.bucket) != nil {
             queries.withLock { $0[request.bucket, default: 0] += 1 }
         }
-        return responder.respond(to: request, reply)
+        return responder.respond(to: request, onThisThread: onThisThread, reply)
     }
 }
 
@@ -43,9 +45,7 @@ struct FollowedBuckets: ServedBuckets {
     let keeper: IndexKeeper
 
     func state(ofBucket uuid: String) -> ServedVBuckets? {
-        followed.withLock { $0.buckets[uuid]?.bucket }.map { bucket in
-            ServedVBuckets(revision: bucket.mapRevision, vBuckets: bucket.served)
-        }
+        followed.withLock { $0.buckets[uuid]?.served }
     }
 
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {

@@ -153,7 +153,7 @@ final class RunningIndex: Sendable {
             if let index {
                 report.isOpen = true
                 report.status = index.status
-                report.memoryBytes = index.file.memoryBytes
+                report.memoryBytes = index.file.memoryBytes + index.innerNodes.memoryBytes
                 // A file that has failed has its fault.
                 report.usedBytes = (try? index.file.usedBytes()) ?? 0
                 let disk = surroundings.environment.disk

@@ -76,6 +76,8 @@ struct FollowedBucket: Sendable {
     }
 
     let bucket: ViewBucket
+    /// For queries, each of which compares its vBuckets with these.
+    let served: ServedVBuckets
     let succession: ViewSuccession
     /// Previous definitions that no new query uses; those that have begun still read their indexes.
     let retired: [ViewDefinition]
@@ -101,6 +103,7 @@ struct FollowedBucket: Sendable {
         retired: [ViewDefinition] = []
     ) {
         self.bucket = bucket
+        served = ServedVBuckets(revision: bucket.mapRevision, vBuckets: bucket.served)
         self.succession = succession
         self.retired = retired
         if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession,

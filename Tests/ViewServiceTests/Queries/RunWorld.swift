@@ -43,6 +43,13 @@ final class RunWorld: Sendable {
         linux.stop()
     }
 
+    /// Keeps the lane of the queries from other work until the gate is opened.
+    func blockLane() -> LaneGate {
+        let gate = LaneGate()
+        lane.post { gate.wait() }
+        return gate
+    }
+
     static func signature(_ byte: UInt8) throws -> IndexSignature {
         try #require(IndexSignature([UInt8](repeating: byte, count: IndexSignature.byteCount)))
     }
@@ -50,7 +57,8 @@ final class RunWorld: Sendable {
     func begin(
         _ query: ViewQuery = ViewQuery(),
         _ reduction: QueryRun.Reduction = .none,
-        previous: IndexSignature? = nil
+        previous: IndexSignature? = nil,
+        awaitsPart: Bool = false
     ) async throws -> QueryRun.Beginning {
         func version(_ signature: IndexSignature) -> QueryRun.Version {
             QueryRun.Version(
@@ -65,7 +73,7 @@ final class RunWorld: Sendable {
         var run = QueryRun.Query(of: RunWorld.bucket, version(try RunWorld.signature(1)))
         run.previous = previous.map(version)
         run.isReady = { [readyCount] in readyCount.withLock { $0 += 1 } }
-        return await QueryRun.begin(run, surroundings)
+        return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
     }
 
     var surroundings: QueryRun.Surroundings {
@@ -82,9 +90,15 @@ final class RunWorld: Sendable {
     func run(
         _ query: ViewQuery = ViewQuery(),
         _ reduction: QueryRun.Reduction = .none,
-        previous: IndexSignature? = nil
+        previous: IndexSignature? = nil,
+        awaitsPart: Bool = false
     ) async throws -> QueryRun {
-        let beginning = try await begin(query, reduction, previous: previous)
+        let beginning = try await begin(
+            query,
+            reduction,
+            previous: previous,
+            awaitsPart: awaitsPart
+        )
         guard case .open(let run) = beginning else { throw NotOpen(beginning: "\(beginning)") }
         return run
     }
@@ -217,4 +231,13 @@ extension RowBatch {
         }
         return try writer.finish().withUnsafeBytes { try RowBatch(ByteView($0)) }
     }
+}
+
+/// Blocks a lane until it is opened.
+final class LaneGate: Sendable {
+    private let isOpen = Guarded(false)
+
+    func open() { isOpen.withLock { $0 = true } }
+
+    func wait() { while !isOpen.withLock({ $0 }) { usleep(1_000) } }
 }

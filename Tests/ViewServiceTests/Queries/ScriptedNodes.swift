@@ -19,11 +19,17 @@ final class ScriptedNodes: QueryNodes {
     struct State {
         var script: Script = { _, _ in [] }
         var calls: [ScriptedCall] = []
+        var isHere = false
     }
 
     private let state = Guarded(State())
 
     func follow(_ script: @escaping Script) { state.withLock { $0.script = script } }
+
+    /// From now on, all nodes count as this one.
+    func answerHere() { state.withLock { $0.isHere = true } }
+
+    func answersHere(_ node: NodeNumber) -> Bool { state.withLock { $0.isHere } }
 
     /// All calls, in the order of their requests.
     var calls: [ScriptedCall] { state.withLock { $0.calls } }
