@@ -45,7 +45,6 @@ extension ScriptSchedule {
 
     /// Sends waiting pieces of functions of some trust to their workers, and starts workers.
     mutating func dispatch(_ trust: ScriptStanding.Trust, _ now: UInt64) {
-        guard !waiting.isEmpty else { return }
         let slots = limits.slots(of: trust)
         while let worker = leastBusy(in: slots), let function = nextFunction(trust) {
             let needsFresh = functions[function]?.waiting.first?.needsFreshWorker == true
@@ -67,9 +66,12 @@ extension ScriptSchedule {
             guard let queue = functions[number], queue.standing.trust == trust else { return sum }
             return sum + queue.waiting.count
         }
-        guard pieces > 0 else { return }
         let existing = workers[slots].compactMap { $0 }
-        let wanted = min(slots.count, pieces + existing.map(\.sent.count).reduce(0, +))
+        // The frame that a process executes when it is stopped does not return to the same workers.
+        let frames = existing.reduce(0) { sum, worker in
+            sum + (worker.isStopping ? max(0, worker.sent.count - 1) : worker.sent.count)
+        }
+        let wanted = min(slots.count, pieces + frames)
         var missing = wanted - existing.count { !$0.isStopping }
         for slot in slots where missing > 0 && workers[slot] == nil {
             guard mayStart(now) else { return }
