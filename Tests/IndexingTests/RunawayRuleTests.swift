@@ -19,8 +19,13 @@ import Testing
         ]
         #expect(isNew == [false, false])
         #expect(rule.cause != nil)
-        rule.restart()
-        #expect(rule == RunawayRule())
+    }
+
+    @Test func callThatIsNotMadeAnyMoreStopsAView() {
+        var rule = RunawayRule()
+        let isRunaway = rule.record(.abandoned, now: 1)
+        #expect(isRunaway)
+        #expect(rule.cause == .inSuccession(RunawayRule.successionMax))
     }
 
     @Test func documentBetweenTimeOutsBreaksTheSuccession() {

@@ -16,7 +16,6 @@ import Testing
 private struct ScriptWalk {
     private struct Call: Hashable {
         let job: UInt64
-        let function: Int
         let item: Int
     }
 
@@ -30,6 +29,7 @@ private struct ScriptWalk {
     private(set) var problem: String?
     private(set) var submitted: Set<UInt64> = []
     private(set) var completed: Set<UInt64> = []
+    private var open: [UInt64: UInt32] = [:]
     private var schedule: ScriptSchedule
     private var random: SeededRandom
     private var now: UInt64 = 5
@@ -37,7 +37,6 @@ private struct ScriptWalk {
     private var dead: [(ScriptWorkerID, UInt32)] = []
     private var deadly: Set<Call> = []
     private var results: Set<Call> = []
-    private var cancelled: Set<UInt64> = []
 
     init(seed: UInt64) {
         random = SeededRandom(seed: seed)
@@ -49,7 +48,7 @@ private struct ScriptWalk {
     mutating func run() {
         for step in 0..<2_000 where problem == nil {
             now += random.next() % 20_000_000
-            if step < 600, draw(10) == 0, schedule.hasRoom { submit() }
+            if step < 600, draw(10) == 0, submitted.count < completed.count + 12 { submit() }
             if step < 600, draw(100) == 0 { cancel() }
             if draw(4) == 0 { lateEvent() }
             move(isCalm: step > 1_200)
@@ -65,13 +64,17 @@ private struct ScriptWalk {
     private mutating func submit() {
         let number = UInt64(submitted.count + 1)
         submitted.insert(number)
-        let (functions, items) = (1 + draw(3), 1 + draw(20))
-        for function in 0..<functions {
-            for item in 0..<items where draw(30) == 0 {
-                deadly.insert(Call(job: number, function: function, item: item))
-            }
+        let items = 1 + draw(20)
+        for item in 0..<items where draw(30) == 0 {
+            deadly.insert(Call(job: number, item: item))
         }
-        let job = ScriptJob(number: number, functionCount: functions, itemCount: items)
+        let job = ScriptJob(
+            number: number,
+            function: UInt32(draw(5)),
+            itemCount: items,
+            isInteractive: draw(3) == 0
+        )
+        open[number] = job.function
         handle(.submitted(job))
     }
 
@@ -79,7 +82,6 @@ private struct ScriptWalk {
         let open = submitted.subtracting(completed).sorted()
         guard !open.isEmpty else { return }
         let job = open[draw(open.count)]
-        cancelled.insert(job)
         completed.insert(job)
         handle(.cancelled(job: job))
     }
@@ -90,7 +92,8 @@ private struct ScriptWalk {
         let (id, batch) = dead[draw(dead.count)]
         if schedule.accepts(id, batch: batch) { problem = "a dead process is accepted" }
         let events: [ScriptSchedule.Event] = [
-            .ready(id), .executing(id, batch: batch), .finished(id, batch: batch), .ended(id),
+            .ready(id), .executing(id, batch: batch), .ended(id),
+            .finished(id, batch: batch, timeouts: 0),
             .measured(id, residentBytes: .max),
         ]
         handle(events[draw(events.count)])
@@ -126,21 +129,19 @@ private struct ScriptWalk {
     }
 
     private mutating func execute(_ piece: ScriptPiece, batch: UInt32, on id: ScriptWorkerID) {
-        let function = piece.functions.lowerBound
-        let calls = piece.items.map { Call(job: piece.job, function: function, item: $0) }
+        let calls = piece.items.map { Call(job: piece.job, item: $0) }
         if let fatal = calls.first(where: deadly.contains) {
             if draw(5) == 0 { handle(.overran(id, batch: batch, item: fatal.item)) }
             return die(id)
         }
-        guard schedule.accepts(id, batch: batch) == !cancelled.contains(piece.job) else {
-            problem = "a result of batch \(batch) is accepted wrongly"
+        guard schedule.accepts(id, batch: batch) else {
+            problem = "a result of batch \(batch) is refused"
             return
         }
-        if !cancelled.contains(piece.job) { for call in calls { count(call) } }
-        processes[id]?.batches[0].isExecuting = false
-        processes[id]?.batches[0].piece.functions = piece.functions.dropFirst()
-        if piece.functions.count == 1 { processes[id]?.batches.removeFirst() }
-        handle(.finished(id, batch: batch))
+        if !completed.contains(piece.job) { for call in calls { count(call) } }
+        processes[id]?.batches.removeFirst()
+        let timeouts = draw(12) == 0 ? 1 + draw(piece.items.count) : 0
+        handle(.finished(id, batch: batch, timeouts: timeouts))
     }
 
     private mutating func die(_ id: ScriptWorkerID) {
@@ -157,7 +158,7 @@ private struct ScriptWalk {
     private mutating func handle(_ event: ScriptSchedule.Event) {
         for action in schedule.handle(event, now: now) { apply(action) }
         if processes.count != schedule.workerCount { problem = "the number of processes differs" }
-        if processes.count > schedule.limits.workersMax + 1 { problem = "too many processes" }
+        if processes.count > schedule.limits.slots { problem = "too many processes" }
     }
 
     private mutating func apply(_ action: ScriptSchedule.Action) {
@@ -173,7 +174,9 @@ private struct ScriptWalk {
                 problem = "a frame is sent to \(id), which is not ready"
                 return
             }
-            let most = id.slot == schedule.limits.penaltySlot ? 1 : schedule.limits.sentMax
+            let isOrdinary = id.slot < schedule.limits.workersMax
+            let most = isOrdinary ? schedule.limits.sentMax : 1
+            checkPlace(of: piece, on: id)
             if process.batches.count >= most { problem = "\(id) has too many frames" }
             processes[id]?.batches.append((batch, piece, false))
         case .stop(let id, _):
@@ -181,10 +184,19 @@ private struct ScriptWalk {
             processes[id]?.isStopped = true
         case .discard: break
         case .skip(let blame):
-            let call = Call(job: blame.job, function: blame.function, item: blame.item)
-            count(call)
-        case .complete(let job):
-            if !completed.insert(job).inserted { problem = "job \(job) is complete twice" }
+            count(Call(job: blame.job, item: blame.item))
+        case .complete(let job), .abandon(let job):
+            if !completed.insert(job).inserted { problem = "job \(job) ends twice" }
+        }
+    }
+
+    /// A frame goes to a worker of its function's trust.
+    private mutating func checkPlace(of piece: ScriptPiece, on id: ScriptWorkerID) {
+        guard let trust = open[piece.job].flatMap({ schedule.trust(of: $0) }),
+            schedule.limits.slots(of: trust).contains(id.slot)
+        else {
+            problem = "a piece of job \(piece.job) is sent to the wrong worker \(id)"
+            return
         }
     }
 }

@@ -1,7 +1,8 @@
 /// Stops a view whose function uses up its time again and again.
 ///
 /// Skipping a document costs its whole timeout: a million of them would occupy a processor for
-/// weeks. A runaway view is not indexed until its definition changes or an operator restarts it.
+/// weeks. A runaway view is not indexed until its map function changes: another function is another
+/// index. If the node restarts, the function is tried again.
 ///
 /// - Calls that end processes count as time-outs: each costs two of them.
 /// - Time-outs that begin within a second of each other are counted as one sum, so that the list is
@@ -14,6 +15,8 @@ package struct RunawayRule: Hashable, Sendable {
         case timedOut(nanoseconds: UInt64)
         /// It was skipped because it ends processes.
         case endedProcess
+        /// It was not made, because `successionMax` calls before it failed in succession.
+        case abandoned
     }
 
     /// Why a view is runaway.
@@ -49,6 +52,7 @@ package struct RunawayRule: Hashable, Sendable {
             return false
         case .timedOut(let nanoseconds): add(nanoseconds, now)
         case .endedProcess: break
+        case .abandoned: succession = max(succession, RunawayRule.successionMax - 1)
         }
         succession += 1
         let sum = sums.reduce(0) { $0 + $1.nanoseconds }
@@ -59,9 +63,6 @@ package struct RunawayRule: Hashable, Sendable {
         }
         return cause != nil
     }
-
-    /// Forgets everything: the definition has changed, or an operator restarts the view.
-    package mutating func restart() { self = RunawayRule() }
 
     private mutating func add(_ nanoseconds: UInt64, _ now: UInt64) {
         sums.removeAll { $0.since + RunawayRule.windowNanoseconds <= now }
@@ -76,7 +77,7 @@ package struct RunawayRule: Hashable, Sendable {
 extension RunawayRule.Cause: CustomStringConvertible {
     /// A sentence for the author of the view and for queries.
     package var description: String {
-        let cure = "Correct the map function, or restart the view."
+        let cure = "Correct the map function and store the design document again."
         switch self {
         case .inSuccession(let count):
             return "Indexing stopped: \(count) calls in succession timed out or used too much "

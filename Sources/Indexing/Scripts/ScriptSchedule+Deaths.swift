@@ -4,63 +4,74 @@ extension ScriptSchedule {
         guard let worker = live(id) else { return }
         workers[id.slot] = nil
         noteFailure(of: worker, now)
+        for sent in worker.sent {
+            let used = sent.isExecuting ? now - worker.lastStep : 0
+            changeFunction(sent.function) { $0.correct(sent.estimate, to: used) }
+        }
         guard let first = worker.sent.first else { return }
         if first.isExecuting { actions.append(.discard(batch: first.batch)) }
-        // Frames that the process had not begun are sent elsewhere, in their order, before others.
-        resend(worker.sent.dropFirst().map(\.piece))
+        // Frames that the process had not begun are sent again, in their order, before others.
+        if worker.phase == .stopping(.recalled) { return resend(worker.sent[...]) }
+        resend(worker.sent.dropFirst())
         guard jobs[first.piece.job] != nil else { return }
         if let item = first.overran {
-            skipOverrun(first.piece, item)
-        } else if first.isExecuting {
-            resend(first.piece.withoutFirstFunction.map { [$0] } ?? [])
-            suspect(first.piece.ofFirstFunction, worker, first)
+            resend(first.piece.without(item: item), of: first.function)
+            skip(first, item, .timedOut)
         } else {
             // A process begins with the oldest frame; it may have died while it read it.
-            suspect(first.piece, worker, first)
+            suspect(first, worker)
         }
     }
 
     /// Delays the next start if the process was of no use.
     private mutating func noteFailure(of worker: Worker, _ now: UInt64) {
-        if case .stopping(let reason) = worker.phase, reason == .idle || reason == .recycled {
-            return
+        if case .stopping(let reason) = worker.phase {
+            switch reason {
+            case .idle, .recycled, .recalled: return
+            // The process did what its function demanded.
+            case .slow, .memory, .overran: if !worker.sent.isEmpty { return }
+            case .violated, .hung: break
+            }
         }
-        // The penalty worker's deaths with a frame are what it is for.
-        let isPenalty = worker.id.slot == limits.penaltySlot
-        guard !worker.isUseful, !isPenalty || worker.sent.isEmpty else { return }
+        // The quarantine worker's deaths with a frame are what it is for.
+        let isQuarantine = worker.id.slot == limits.quarantineSlot
+        guard !worker.isUseful, !isQuarantine || worker.sent.isEmpty else { return }
         failures += 1
         let doublings = min(failures - 1, 20)
         let pause = min(limits.pauseNanosecondsMax, limits.pauseNanoseconds << doublings)
         startAllowedAt = now + pause
     }
 
-    private mutating func resend(_ pieces: [ScriptPiece]) {
-        queue.insert(contentsOf: pieces.filter { jobs[$0.job] != nil }, at: 0)
+    private mutating func resend(_ frames: ArraySlice<Sent>) {
+        putBack(
+            frames.map { sent in
+                let waiting = ScriptFunctionQueue.Waiting(
+                    piece: sent.piece,
+                    strikes: sent.strikes
+                )
+                return (sent.function, waiting)
+            }
+        )
     }
 
-    /// Skips a call that is known to have caused the end, and sends the rest of its frame again.
-    private mutating func skipOverrun(_ piece: ScriptPiece, _ item: Int) {
-        let executing = piece.ofFirstFunction
-        resend(executing.without(item: item) + (piece.withoutFirstFunction.map { [$0] } ?? []))
-        skip(executing, item, .timedOut)
+    private mutating func resend(_ pieces: [ScriptPiece], of function: UInt32) {
+        putBack(pieces.map { (function, ScriptFunctionQueue.Waiting(piece: $0)) })
     }
 
-    private mutating func suspect(_ piece: ScriptPiece, _ worker: Worker, _ sent: Sent) {
-        guard worker.id.slot == limits.penaltySlot else {
-            suspects.append(Suspect(piece: piece))
-            return
+    /// Runs the piece again in the quarantine; skips it if it is one call that ended a fresh process
+    /// as often as is allowed.
+    private mutating func suspect(_ sent: Sent, _ worker: Worker) {
+        var waiting = ScriptFunctionQueue.Waiting(piece: sent.piece)
+        if worker.id.slot == limits.quarantineSlot, sent.piece.isSingle {
+            waiting.strikes = sent.isTrial ? sent.strikes + 1 : sent.strikes
+            guard waiting.strikes < limits.strikesMax else {
+                return skip(sent, sent.piece.items.lowerBound, reason(of: worker))
+            }
+            // A process that did other work before may have died of that: the call runs alone.
+            waiting.needsFreshWorker = true
         }
-        guard piece.isSingle else {
-            suspects.insert(contentsOf: piece.halves.map { Suspect(piece: $0) }, at: 0)
-            return
-        }
-        // A process that did other work before may have died of that: the call runs again.
-        let strikes = sent.isTrial ? sent.strikes + 1 : sent.strikes
-        guard strikes >= limits.strikesMax else {
-            suspects.insert(Suspect(piece: piece, strikes: strikes), at: 0)
-            return
-        }
-        skip(piece, piece.items.lowerBound, reason(of: worker))
+        putBack([(sent.function, waiting)])
+        judge(sent.function) { $0.suspect() }
     }
 
     private func reason(of worker: Worker) -> ScriptBlame.Reason {
@@ -71,11 +82,10 @@ extension ScriptSchedule {
         }
     }
 
-    private mutating func skip(_ piece: ScriptPiece, _ item: Int, _ reason: ScriptBlame.Reason) {
-        let function = piece.functions.lowerBound
-        actions.append(
-            .skip(ScriptBlame(job: piece.job, function: function, item: item, reason: reason))
-        )
-        count(1, of: piece.job)
+    private mutating func skip(_ sent: Sent, _ item: Int, _ reason: ScriptBlame.Reason) {
+        actions.append(.skip(ScriptBlame(job: sent.piece.job, item: item, reason: reason)))
+        count(1, of: sent.piece.job)
+        judge(sent.function) { $0.fail() }
+        abandonHopeless(sent.function, sent.piece.job)
     }
 }

@@ -1,62 +1,139 @@
 /// Starting, using and stopping processes.
 extension ScriptSchedule {
+    /// Interactive pieces that may be sent in succession while others wait.
+    private static let passedMax = 8
+
     /// The time at which a `timer` event is needed; nil if none is.
     package var nextDeadline: UInt64? {
-        var deadlines = workers.compactMap { $0.flatMap(deadline) }
+        var deadlines = workers.compactMap { $0.flatMap(deadline)?.time }
         if let delayedStart { deadlines.append(delayedStart) }
         return deadlines.min()
     }
 
     private var isStarting: Bool { workers.contains { $0?.phase == .starting } }
 
-    /// When the process is stopped if nothing happens; nil for one that is being stopped.
-    private func deadline(_ worker: Worker) -> UInt64? {
+    /// When the process is stopped if nothing happens, and why; nil for one that is being stopped.
+    private func deadline(_ worker: Worker) -> (time: UInt64, reason: StopReason)? {
         switch worker.phase {
-        case .starting: return worker.lastStep + limits.startNanoseconds
+        case .starting: return (worker.lastStep + limits.startNanoseconds, .hung)
         case .stopping: return nil
         case .ready:
             guard let first = worker.sent.first else {
-                return worker.lastStep + limits.idleNanoseconds
+                let isOrdinary = worker.id.slot < limits.workersMax
+                let idle = isOrdinary ? limits.idleNanoseconds : limits.sideIdleNanoseconds
+                return (worker.lastStep + idle, .idle)
+            }
+            guard worker.id.slot == limits.quarantineSlot else {
+                return (worker.lastStep + limits.sliceNanoseconds, .slow)
             }
             let items = UInt64(first.piece.items.count)
-            return worker.lastStep + items * limits.itemNanoseconds + limits.startNanoseconds
+            let longest = items * limits.itemNanoseconds + limits.startNanoseconds
+            return (worker.lastStep + longest, .hung)
         }
     }
 
     /// Stops processes whose deadline has passed, or whose memory is better returned.
     mutating func stopOverdue(_ now: UInt64) {
         for worker in workers.compactMap({ $0 }) {
-            if let deadline = deadline(worker), deadline <= now {
-                let isIdle = worker.phase == .ready && worker.sent.isEmpty
-                stop(worker.id, isIdle ? .idle : .hung)
+            if let deadline = deadline(worker), deadline.time <= now {
+                stop(worker.id, deadline.reason)
             } else if worker.phase == .ready, worker.isRetiring, worker.sent.isEmpty {
                 stop(worker.id, .recycled)
             }
         }
     }
 
-    // MARK: Ordinary workers
-
-    /// Sends queued pieces to the workers with the fewest frames, and starts workers for the rest.
-    mutating func dispatch(_ now: UInt64) {
-        while let piece = queue.first, let worker = leastBusy() {
-            queue.removeFirst()
-            send(piece, strikes: 0, to: worker.id, now)
+    /// Sends waiting pieces of functions of some trust to their workers, and starts workers.
+    mutating func dispatch(_ trust: ScriptStanding.Trust, _ now: UInt64) {
+        let slots = limits.slots(of: trust)
+        while let worker = leastBusy(in: slots), let function = nextFunction(trust) {
+            let needsFresh = functions[function]?.waiting.first?.needsFreshWorker == true
+            guard !needsFresh || worker.isFresh else {
+                if worker.sent.isEmpty { stop(worker.id, .recycled) }
+                break
+            }
+            send(function, to: worker.id, now)
         }
-        let ordinary = workers.dropLast().compactMap { $0 }
-        let wanted = min(limits.workersMax, queue.count + ordinary.map(\.sent.count).reduce(0, +))
-        var missing = wanted - ordinary.count { !$0.isStopping }
-        for slot in 0..<limits.workersMax where missing > 0 && workers[slot] == nil {
+        startMissing(in: slots, trust, now)
+    }
+
+    private mutating func startMissing(
+        in slots: Range<Int>,
+        _ trust: ScriptStanding.Trust,
+        _ now: UInt64
+    ) {
+        let pieces = waiting.reduce(0) { sum, number in
+            guard let queue = functions[number], queue.standing.trust == trust else { return sum }
+            return sum + queue.waiting.count
+        }
+        let existing = workers[slots].compactMap { $0 }
+        // The frame that a process executes when it is stopped does not return to the same workers.
+        let frames = existing.reduce(0) { sum, worker in
+            sum + (worker.isStopping ? max(0, worker.sent.count - 1) : worker.sent.count)
+        }
+        let wanted = min(slots.count, pieces + frames)
+        var missing = wanted - existing.count { !$0.isStopping }
+        for slot in slots where missing > 0 && workers[slot] == nil {
             guard mayStart(now) else { return }
             start(slot: slot, now)
             missing -= 1
         }
     }
 
-    private func leastBusy() -> Worker? {
-        workers.dropLast().compactMap { $0 }
-            .filter { $0.phase == .ready && !$0.isRetiring && $0.sent.count < limits.sentMax }
+    /// The worker with room that has the fewest frames.
+    ///
+    /// A worker outside the ordinary ones has one frame, so that a death has one cause. An ordinary
+    /// one has a next frame while it executes, but none that would wait for long.
+    private func leastBusy(in slots: Range<Int>) -> Worker? {
+        workers[slots].compactMap { $0 }
+            .filter { worker in
+                guard worker.phase == .ready, !worker.isRetiring else { return false }
+                guard !worker.sent.isEmpty else { return true }
+                let queued = worker.sent.reduce(0) { $0 + $1.estimate }
+                return worker.id.slot < limits.workersMax && worker.sent.count < limits.sentMax
+                    && queued < ScriptStanding.targetNanoseconds
+            }
             .min { $0.sent.count < $1.sent.count }
+    }
+
+    /// The waiting function that is served next: the least served one, and clients before indexes.
+    private mutating func nextFunction(_ trust: ScriptStanding.Trust) -> UInt32? {
+        let interactive = leastServed(trust, isInteractive: true)
+        let other = leastServed(trust, isInteractive: false)
+        guard let interactive, let other else {
+            passed[trust] = 0
+            return (interactive ?? other)?.function
+        }
+        // Suspected functions of clients could occupy their worker for any time.
+        guard trust != .suspected else { return min(interactive, other).function }
+        guard passed[trust, default: 0] < ScriptSchedule.passedMax else {
+            passed[trust] = 0
+            return other.function
+        }
+        passed[trust, default: 0] += 1
+        return interactive.function
+    }
+
+    /// A function with what it has used: ordered by that, then by its number.
+    private struct Served: Comparable {
+        let usedNanoseconds: UInt64
+        let function: UInt32
+
+        static func < (one: Served, other: Served) -> Bool {
+            (one.usedNanoseconds, one.function) < (other.usedNanoseconds, other.function)
+        }
+    }
+
+    private func leastServed(_ trust: ScriptStanding.Trust, isInteractive: Bool) -> Served? {
+        var least: Served?
+        for number in waiting {
+            guard let queue = functions[number], queue.standing.trust == trust,
+                queue.isInteractive == isInteractive
+            else { continue }
+            let served = Served(usedNanoseconds: queue.usedNanoseconds, function: number)
+            least = least.map { min($0, served) } ?? served
+        }
+        return least
     }
 
     /// Whether a process may be started: after a failure later, and one at a time.
@@ -64,20 +141,5 @@ extension ScriptSchedule {
         guard failures > 0 else { return true }
         if now < startAllowedAt { delayedStart = startAllowedAt }
         return now >= startAllowedAt && !isStarting
-    }
-
-    // MARK: The penalty worker
-
-    /// Runs the next suspect, alone in its process.
-    mutating func dispatchSuspects(_ now: UInt64) {
-        guard let worker = workers[limits.penaltySlot] else {
-            if !suspects.isEmpty, mayStart(now) { start(slot: limits.penaltySlot, now) }
-            return
-        }
-        guard worker.phase == .ready, worker.sent.isEmpty else { return }
-        guard let suspect = suspects.first else { return stop(worker.id, .idle) }
-        guard !worker.isRetiring else { return }
-        suspects.removeFirst()
-        send(suspect.piece, strikes: suspect.strikes, to: worker.id, now)
     }
 }

@@ -1,29 +1,35 @@
 /// Decides which worker runs which piece of which job, and what the death of a worker means.
 ///
-/// Functions of views are foreign code: they end their process by their memory, or by an error of
-/// the engine. Of the frames that a dead worker had, only the one that it executed is suspect. A
-/// suspect runs again in the penalty worker, one at a time, in halves until one call has ended a
-/// fresh process twice; that call is skipped. If every half passes, nothing is skipped. The other
-/// frames are sent to other workers at once.
+/// Functions of views are foreign code: they use up their time, or end their process by their memory
+/// or by an error of the engine. So a function runs where its `ScriptStanding` puts it: proven ones
+/// share the ordinary workers, new ones have one worker to prove themselves, and suspected ones share
+/// the quarantine worker, which no other function waits for. Functions of one place have equal shares
+/// of its time. A piece that occupies a worker outside the quarantine for longer than its slice is
+/// ended and runs again in the quarantine.
 ///
-/// - Every call of a job has exactly one result, or is skipped once.
-/// - At most `workersMax` processes and the penalty worker exist, ending ones included.
-/// - Replies of an ended process, and of cancelled jobs, are not accepted.
-/// - Every death with a frame makes progress: the frame becomes suspect, or is halved, or gets a
-///   strike. A death without one delays the next start, so that a broken program is not started
-///   in a loop.
+/// Of the frames that a dead worker had, only the one that it executed is suspect. It runs again in
+/// the quarantine worker, call by call, until one call has ended a fresh process twice; that call is
+/// skipped. If every call passes, nothing is skipped. The other frames are sent to workers again.
+///
+/// - Every call of a job has exactly one result or is skipped once, unless the job is abandoned.
+/// - At most `workersMax` processes and two others exist, ending ones included.
+/// - Replies of an ended process are not accepted.
+/// - Every death with a frame makes progress: its function becomes suspected, or its piece gets
+///   smaller, or gets a strike. A death without one delays the next start, so that a broken program
+///   is not started in a loop.
 package struct ScriptSchedule: Sendable {
     package let limits: ScriptScheduleLimits
     /// Starts that failed, or processes that ended without a result, since the last result.
     package internal(set) var failures = 0
     /// By slot; nil without a process.
     var workers: [Worker?]
-    /// Pieces for any worker, the next one first.
-    var queue: [ScriptPiece] = []
-    /// Pieces for the penalty worker, the next one first.
-    var suspects: [Suspect] = []
-    /// Calls without a result, by job.
-    var jobs: [UInt64: Int] = [:]
+    /// What is known of functions, and their pieces without a worker.
+    private(set) var functions: [UInt32: ScriptFunctionQueue] = [:]
+    /// The functions with pieces that wait.
+    private(set) var waiting: Set<UInt32> = []
+    var jobs: [UInt64: Job] = [:]
+    /// Interactive pieces that were sent before others, in succession, by trust.
+    var passed: [ScriptStanding.Trust: Int] = [:]
     var startAllowedAt: UInt64 = 0
     /// The time of a start that is needed and must wait; nil if none is.
     var delayedStart: UInt64?
@@ -31,16 +37,19 @@ package struct ScriptSchedule: Sendable {
     private var batches: UInt32 = 0
     private var generations: UInt32 = 0
 
-    struct Suspect: Hashable, Sendable {
-        var piece: ScriptPiece
-        /// Fresh processes that it has ended.
-        var strikes = 0
+    struct Job: Hashable, Sendable {
+        let function: UInt32
+        let isInteractive: Bool
+        /// Calls without a result.
+        var left: Int
     }
 
     struct Sent: Hashable, Sendable {
         let batch: UInt32
-        /// What has no result yet.
-        var piece: ScriptPiece
+        let function: UInt32
+        let piece: ScriptPiece
+        /// Counted as used until the piece ends.
+        let estimate: UInt64
         var strikes = 0
         /// Whether it is one call in a fresh process, so that a death is a strike.
         var isTrial = false
@@ -76,13 +85,10 @@ package struct ScriptSchedule: Sendable {
 
     package init(_ limits: ScriptScheduleLimits) {
         self.limits = limits
-        workers = Array(repeating: nil, count: limits.workersMax + 1)
+        workers = Array(repeating: nil, count: limits.slots)
     }
 
     // MARK: What the caller asks
-
-    /// Whether another job may be submitted; otherwise its caller waits for a `complete`.
-    package var hasRoom: Bool { queue.count < limits.workersMax * limits.sentMax }
 
     /// Whether workers cannot be started, so that waiting queries should get an error.
     package var isUnable: Bool { failures >= 5 }
@@ -90,11 +96,15 @@ package struct ScriptSchedule: Sendable {
     /// Processes that exist.
     package var workerCount: Int { workers.count { $0 != nil } }
 
-    /// Whether a reply counts: its process lives and has the batch, and the job is not cancelled.
+    /// Where a function runs; nil if the schedule has never had a job of it.
+    package func trust(of function: UInt32) -> ScriptStanding.Trust? {
+        functions[function]?.standing.trust
+    }
+
+    /// Whether a reply is expected: its process lives and executes the batch next.
     package func accepts(_ worker: ScriptWorkerID, batch: UInt32) -> Bool {
-        guard let live = live(worker), case .ready = live.phase, let first = live.sent.first
-        else { return false }
-        return first.batch == batch && jobs[first.piece.job] != nil
+        guard let live = live(worker), case .ready = live.phase else { return false }
+        return live.sent.first?.batch == batch
     }
 
     // MARK: Events
@@ -105,7 +115,8 @@ package struct ScriptSchedule: Sendable {
         delayedStart = nil
         switch event {
         case .submitted(let job): submit(job)
-        case .cancelled(let job): cancel(job)
+        case .cancelled(let job): removeJob(job)
+        case .forgotten(let function): forget(function)
         case .ready(let id):
             change(id) { worker in
                 guard worker.phase == .starting else { return }
@@ -113,7 +124,7 @@ package struct ScriptSchedule: Sendable {
                 worker.lastStep = now
             }
         case .executing(let id, let batch): begin(batch, on: id, now)
-        case .finished(let id, let batch): finish(batch, on: id, now)
+        case .finished(let id, let batch, let timeouts): finish(batch, timeouts, on: id, now)
         case .violated(let id): stop(id, .violated)
         case .overran(let id, let batch, let item): overrun(batch, item, on: id)
         case .measured(let id, let bytes): measure(id, bytes)
@@ -121,28 +132,9 @@ package struct ScriptSchedule: Sendable {
         case .timer: break
         }
         stopOverdue(now)
-        dispatch(now)
-        dispatchSuspects(now)
+        for trust in ScriptStanding.Trust.allCases { dispatch(trust, now) }
         defer { actions = [] }
         return actions
-    }
-
-    private mutating func submit(_ job: ScriptJob) {
-        precondition(jobs[job.number] == nil, "a job is submitted once")
-        jobs[job.number] = job.functionCount * job.itemCount
-        queue.append(
-            ScriptPiece(
-                job: job.number,
-                functions: 0..<job.functionCount,
-                items: 0..<job.itemCount
-            )
-        )
-    }
-
-    private mutating func cancel(_ job: UInt64) {
-        jobs[job] = nil
-        queue.removeAll { $0.job == job }
-        suspects.removeAll { $0.piece.job == job }
     }
 
     private mutating func begin(_ batch: UInt32, on id: ScriptWorkerID, _ now: UInt64) {
@@ -158,7 +150,12 @@ package struct ScriptSchedule: Sendable {
         }
     }
 
-    private mutating func finish(_ batch: UInt32, on id: ScriptWorkerID, _ now: UInt64) {
+    private mutating func finish(
+        _ batch: UInt32,
+        _ timeouts: Int,
+        on id: ScriptWorkerID,
+        _ now: UInt64
+    ) {
         guard let worker = live(id), worker.phase == .ready else { return }
         guard let first = worker.sent.first, first.batch == batch, first.isExecuting else {
             return stop(id, .violated)
@@ -167,14 +164,15 @@ package struct ScriptSchedule: Sendable {
         change(id) { worker in
             worker.isUseful = true
             worker.lastStep = now
-            worker.sent[0].isExecuting = false
-            if let rest = first.piece.withoutFirstFunction {
-                worker.sent[0].piece = rest
-            } else {
-                worker.sent.removeFirst()
-            }
+            worker.sent.removeFirst()
         }
+        let used = now - worker.lastStep
+        changeFunction(first.function) { $0.correct(first.estimate, to: used) }
         count(first.piece.items.count, of: first.piece.job)
+        judge(first.function) {
+            $0.finish(items: first.piece.items.count, timeouts: timeouts, nanoseconds: used)
+        }
+        if timeouts > 0 { abandonHopeless(first.function, first.piece.job) }
     }
 
     private mutating func overrun(_ batch: UInt32, _ item: Int, on id: ScriptWorkerID) {
@@ -207,6 +205,22 @@ package struct ScriptSchedule: Sendable {
         workers[id.slot] = worker
     }
 
+    /// Changes what is known of a function, or forgets it.
+    mutating func changeFunction(
+        _ number: UInt32,
+        _ body: (inout ScriptFunctionQueue) -> Void
+    ) {
+        guard var queue = functions[number] else { return }
+        body(&queue)
+        functions[number] = queue.isForgotten && queue.jobs == 0 ? nil : queue
+        if queue.waiting.isEmpty { waiting.remove(number) } else { waiting.insert(number) }
+    }
+
+    /// Adds a function without a past, unless it is known.
+    mutating func addFunction(_ number: UInt32) {
+        if functions[number] == nil { functions[number] = ScriptFunctionQueue() }
+    }
+
     /// Kills a process that is not being killed yet.
     mutating func stop(_ id: ScriptWorkerID, _ reason: StopReason) {
         guard let worker = live(id), !worker.isStopping else { return }
@@ -221,23 +235,30 @@ package struct ScriptSchedule: Sendable {
         actions.append(.start(id))
     }
 
-    mutating func send(_ piece: ScriptPiece, strikes: Int, to id: ScriptWorkerID, _ now: UInt64) {
+    /// Sends the next piece of a function to a worker.
+    mutating func send(_ function: UInt32, to id: ScriptWorkerID, _ now: UInt64) {
         batches &+= 1
-        var sent = Sent(batch: batches, piece: piece, strikes: strikes)
-        sent.isTrial = piece.isSingle && live(id)?.isFresh == true
-        let added = sent
+        let batch = batches
+        let isFresh = live(id)?.isFresh == true
+        var sent: Sent?
+        changeFunction(function) { queue in
+            let next = queue.removeNext()
+            let frame = Sent(
+                batch: batch,
+                function: function,
+                piece: next.piece,
+                estimate: queue.estimate(items: next.piece.items.count),
+                strikes: next.strikes,
+                isTrial: next.piece.isSingle && isFresh
+            )
+            queue.usedNanoseconds += frame.estimate
+            sent = frame
+        }
+        guard let sent else { return }
         change(id) { worker in
             if worker.sent.isEmpty { worker.lastStep = now }
-            worker.sent.append(added)
+            worker.sent.append(sent)
         }
-        actions.append(.send(piece, batch: sent.batch, to: id))
-    }
-
-    /// Counts calls that have a result or are skipped.
-    mutating func count(_ calls: Int, of job: UInt64) {
-        guard let left = jobs[job] else { return }
-        precondition(left >= calls, "a call has one result")
-        jobs[job] = left == calls ? nil : left - calls
-        if left == calls { actions.append(.complete(job: job)) }
+        actions.append(.send(sent.piece, batch: batch, to: id))
     }
 }

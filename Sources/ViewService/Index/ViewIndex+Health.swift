@@ -75,6 +75,7 @@ extension ViewIndex {
     func runAway(_ cause: RunawayRule.Cause) {
         surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
         shared.withLock { $0.fault = cause.description }
+        surroundings.scripts.forget(function)
         endAllWaits()
     }
 

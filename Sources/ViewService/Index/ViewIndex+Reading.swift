@@ -144,10 +144,19 @@ extension ViewIndex {
         guard pending.queue.answer(number, results) else { return }
         while let (reading, results) = pending.queue.removeFirst() {
             note(results, of: reading.batch)
+            guard !results.isAbandoned else { return stopAfterAbandoning() }
             let bytes = results.pieces.reduce(0) { $0 + $1.bytes.count }
             progress.trigger.add(documents: reading.batch.changes.count, bytes: bytes, now: now)
             pending.mapped.append((reading, results))
         }
+    }
+
+    /// Stops the function: a batch of which not all documents were mapped must not be committed.
+    private func stopAfterAbandoning() {
+        guard health.runaway.record(.abandoned, now: now), let cause = health.runaway.cause else {
+            return
+        }
+        runAway(cause)
     }
 
     /// Counts the failures of a batch for the author, and stops a function that runs away.

@@ -9,7 +9,8 @@ package import Wire
 /// `ScriptSchedule` decides which process runs what, and what the death of one means; the pool starts
 /// processes, sends frames and checks replies. Without work there is no process.
 ///
-/// - Every submitted work is answered once, with a result or a failure for each of its items.
+/// - Every submitted work is answered once, with a result or a failure for each of its items, or with
+///   the failure for which the rest of it was abandoned.
 /// - A process is not trusted: a reply that its request does not allow ends the process.
 package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to its lane
     package typealias Done = @Sendable (ScriptResults) -> Void
@@ -33,11 +34,14 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     /// A frame that a process has.
     private struct Sent {
+        let process: ScriptWorkerID
         let piece: ScriptPiece
         let work: ScriptWork
         var check: ScriptBatchCheck
-        /// Results of the executing function; they count when it has finished.
+        /// They count when the batch is finished.
         var results = ScriptResults()
+
+        var timeouts: Int { results.failures.count { $0.kind == .timedOut } }
     }
 
     let environment: Environment
@@ -127,9 +131,24 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         }
     }
 
-    /// Frees a function in all processes.
+    /// Frees a function in all processes, because no work of it will be submitted.
+    ///
+    /// Works of a map function that are not answered yet fail, as if the pool had stopped: the index
+    /// that needed them is closed. Queries get what they wait for.
     package func forget(_ function: ScriptFunction) {
-        lane.post { for process in self.processes.values { process.forget(function) } }
+        lane.post { [self] in
+            if function.use == .map {
+                let useless = jobs.filter { $0.value.work.function == function }
+                for (number, job) in useless.sorted(by: { $0.key < $1.key }) {
+                    jobs[number] = nil
+                    job.timer?.cancel()
+                    handle(.cancelled(job: number))
+                    job.done(ScriptResults(stoppedBefore: job.work))
+                }
+            }
+            for process in processes.values { process.forget(function) }
+            handle(.forgotten(function: function.number))
+        }
     }
 
     /// Kills all processes; each item of a work that is not answered yet, or is submitted later, fails.
@@ -167,7 +186,12 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
         if isAwaited { watch(jobNumbers) }
-        let job = ScriptJob(number: jobNumbers, functionCount: 1, itemCount: work.count)
+        let job = ScriptJob(
+            number: jobNumbers,
+            function: work.function.number,
+            itemCount: work.count,
+            isInteractive: isAwaited
+        )
         handle(.submitted(job))
     }
 
@@ -196,7 +220,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .start(let id): start(id)
         case .send(let piece, let batch, let id): send(piece, batch, id)
         case .stop(let id, let reason):
-            if reason != .idle && reason != .recycled {
+            if reason != .idle && reason != .recycled && reason != .recalled {
                 environment.trace.warning("views", "Ending a script process: \(reason.rawValue)")
             }
             processes[id]?.kill()
@@ -205,6 +229,11 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .complete(let number):
             guard let job = jobs.removeValue(forKey: number) else { return }
             job.timer?.cancel()
+            job.done(job.results)
+        case .abandon(let number):
+            guard var job = jobs.removeValue(forKey: number) else { return }
+            job.timer?.cancel()
+            job.results.isAbandoned = true
             job.done(job.results)
         }
     }
@@ -226,7 +255,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             functions: [job.work.function.number],
             count: piece.items.count
         )
-        sent[batch] = Sent(piece: piece, work: job.work, check: check)
+        sent[batch] = Sent(process: id, piece: piece, work: job.work, check: check)
         processes[id]?.send(job.work, piece.items, batch: batch)
     }
 
@@ -315,15 +344,15 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .finished:
             sent[batch] = nil
             jobs[frame.piece.job]?.results.add(frame.results)
-            handle(.finished(id, batch: batch))
+            handle(.finished(id, batch: batch, timeouts: frame.timeouts))
         default: sent[batch] = frame
         }
     }
 
     /// The process has ended.
     func ended(_ id: ScriptWorkerID) {
-        if let process = processes.removeValue(forKey: id) {
-            for batch in process.batches { sent[batch] = nil }
+        if processes.removeValue(forKey: id) != nil {
+            sent = sent.filter { $0.value.process != id }
             finishStop()
         }
         handle(.ended(id))
@@ -350,35 +379,5 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             }
         }
         handle(.timer)
-    }
-}
-
-extension ScriptResults {
-    /// A failure of each item: the pool has stopped before the work was answered.
-    fileprivate init(stoppedBefore work: ScriptWork) {
-        failures = (0..<work.count).map { item in
-            let text = "The node is stopping."
-            return Failure(item: item, kind: .stopped, line: 0, text: text)
-        }
-    }
-
-    /// A failure of each item: no process can be started.
-    fileprivate init(withoutProcess work: ScriptWork) {
-        failures = (0..<work.count).map { item in
-            let text = "The node cannot start script processes. Its log states the error."
-            return Failure(item: item, kind: .endedProcess, line: 0, text: text)
-        }
-    }
-
-    mutating func add(_ other: ScriptResults) {
-        pieces += other.pieces
-        failures += other.failures
-        droppedLogs += other.droppedLogs
-        for line in other.logs { addLog(line, dropped: 0) }
-    }
-
-    mutating func addLog(_ line: String, dropped: Int) {
-        droppedLogs += dropped
-        if logs.count < ScriptLimits.logLinesMax { logs.append(line) } else { droppedLogs += 1 }
     }
 }

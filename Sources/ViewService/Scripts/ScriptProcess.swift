@@ -17,8 +17,6 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
     /// Frames that the channel had no room for.
     private var waiting: [[UInt8]] = []
     private let output = ByteWriter()
-    /// The batches that were sent to it.
-    private(set) var batches: [UInt32] = []
 
     init(_ id: ScriptWorkerID, _ program: ChildProgram, for pool: ScriptPool) {
         self.id = id
@@ -33,7 +31,6 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
 
     /// Sends some of a work's items as a batch, after the definition of its function.
     func send(_ work: ScriptWork, _ items: Range<Int>, batch: UInt32) {
-        batches.append(batch)
         output.removeAll(keepingAtMost: 1 << 20)
         let function = work.function
         if defined.insert(function.number).inserted {

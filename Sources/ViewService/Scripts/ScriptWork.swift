@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 package import Wire
 
 /// A map or reduce function that script processes may run.
@@ -66,75 +66,6 @@ package struct ScriptWork: Sendable {
                 encoder.append(stamp: item.stamp, first: item.first, second: item.second)
             }
             encoder.finish()
-        }
-    }
-}
-
-/// What became of one work.
-package struct ScriptResults: Sendable {
-    /// Rows or reductions in the format of the frames, whose item numbers begin at `firstItem`.
-    package struct Piece: Sendable {
-        package let firstItem: Int
-        package let bytes: [UInt8]
-    }
-
-    /// An item without a result.
-    package struct Failure: Sendable {
-        package enum Kind: Hashable, Sendable {
-            case problem(ScriptProblem.Reason)
-            /// The call ends script processes.
-            case endedProcess
-            case timedOut
-            case invalidReply
-            /// The pool was stopped: nothing is stated about the function.
-            case stopped
-        }
-
-        package let item: Int
-        package let kind: Kind
-        /// The line of the author's text, from 1 on; 0 if unknown.
-        package let line: UInt32
-        /// For the author.
-        package let text: String
-    }
-
-    package internal(set) var pieces: [Piece] = []
-    package internal(set) var failures: [Failure] = []
-    /// Whether the pool was stopped before the work was answered: the results are of no use.
-    package var isStopped: Bool { failures.first?.kind == .stopped }
-    /// What the function logged, for its author: these lines may contain parts of documents, so they
-    /// are not written to the node's log.
-    package internal(set) var logs: [String] = []
-    /// Logged lines that were omitted.
-    package internal(set) var droppedLogs = 0
-
-    /// Calls `body` with the item, key and value of each row; for the results of a map function.
-    ///
-    /// The rows of an item are next to each other.
-    package func forEachRow(_ body: (_ item: Int, _ key: ByteView, _ value: ByteView) -> Void) {
-        for piece in pieces {
-            piece.bytes.withUnsafeBytes { bytes in
-                guard var rows = ScriptRows(ByteView(bytes)) else {
-                    preconditionFailure("pieces are checked when they arrive")
-                }
-                while let row = rows.next() {
-                    body(piece.firstItem + Int(row.item), row.key, row.value)
-                }
-            }
-        }
-    }
-
-    /// Calls `body` with the item and text of each reduction; for the results of a reduce function.
-    package func forEachReduction(_ body: (_ item: Int, _ text: ByteView) -> Void) {
-        for piece in pieces {
-            piece.bytes.withUnsafeBytes { bytes in
-                guard var reductions = ScriptReductions(ByteView(bytes)) else {
-                    preconditionFailure("pieces are checked when they arrive")
-                }
-                while let reduction = reductions.next() {
-                    body(piece.firstItem + Int(reduction.item), reduction.value)
-                }
-            }
         }
     }
 }
