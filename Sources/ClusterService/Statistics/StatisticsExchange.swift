@@ -230,6 +230,19 @@ extension AdministrationService {
         return now < heardAt + timeoutNanoseconds && !isSilent(node)
     }
 
+    /// The documents of a bucket on all nodes that answer; those of other nodes are as of some
+    /// seconds ago.
+    package func documentCount(ofBucket name: String) -> UInt64 {
+        state.nodes.reduce(0) { sum, node in
+            let here = node.number == thisNode
+            let items =
+                here
+                ? dataPlane.statistics(ofBucket: name)?.items
+                : statistics(of: node.number)?.bucket(named: name)?.statistics.items
+            return sum &+ (items ?? 0)
+        }
+    }
+
     /// The last known statistics of a node, however old; nil if there are none.
     package func lastStatistics(of node: NodeNumber) -> NodeStatistics? {
         node == thisNode ? ownStatistics() : board[node]?.statistics

@@ -8,7 +8,8 @@ internal import Vocabulary
 
 /// Carries out view queries by the indexes of the cluster's nodes.
 ///
-/// A development view (`dev_`) is answered like any other one, from all documents.
+/// A development view (`dev_`) of a large bucket is answered from one vBucket, unless the query has
+/// `full_set=true`: `DevelopmentSubset`.
 package struct IndexQueries: ViewQueries {
     /// What queries need of the node's view service.
     package struct Node: Sendable {
@@ -60,13 +61,20 @@ package struct IndexQueries: ViewQueries {
                 ViewRefusal(status: error.status, error: error.error, reason: error.reason)
             )
         }
-        return await begin(QueryPlan(query), of: definition, bucket)
+        let usesSubset = DevelopmentSubset.applies(
+            isDevelopment: request.designDocument.hasPrefix(DesignDocument.developmentPrefix),
+            usesFullSet: query.usesFullSet,
+            documents: service.documentCount(ofBucket: bucket.name),
+            vBuckets: service.state.bucket(named: bucket.name)?.settings.vBuckets ?? 0
+        )
+        return await begin(QueryPlan(query), of: definition, bucket, usesSubset: usesSubset)
     }
 
     private func begin(
         _ plan: QueryPlan,
         of definition: ViewDefinition,
-        _ bucket: QueryRun.Bucket
+        _ bucket: QueryRun.Bucket,
+        usesSubset: Bool
     ) async -> ViewQueryOutcome {
         guard let indexes = node.indexes(), let surroundings = node.surroundings() else {
             return IndexQueries.unavailable("The node is starting or stopping")
@@ -83,7 +91,8 @@ package struct IndexQueries: ViewQueries {
             index.slot = slot
             reduction = reduce
         }
-        let query = QueryRun.Query(plan, of: bucket, index: index, reduction: reduction)
+        var query = QueryRun.Query(plan, of: bucket, index: index, reduction: reduction)
+        query.usesSubset = usesSubset
         switch await QueryRun.begin(query, surroundings) {
         case .open(let run): return .rows(IndexRows(run: run))
         case .busy:

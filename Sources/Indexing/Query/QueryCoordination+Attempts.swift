@@ -9,7 +9,7 @@ extension QueryCoordination {
         attempt += 1
         attemptRevision = map.revision
         mapDeadline = .max
-        responders = map.parts.map { node, vBuckets in
+        responders = map.parts(usesSubset: terms.usesSubset).map { node, vBuckets in
             QueryResponder(node: node, vBuckets: vBuckets)
         }
         merge = RowMerge(streams: responders.count, plan: terms.merge)
@@ -87,6 +87,8 @@ extension QueryCoordination {
         for number in isServed.indices where !isServed[number] {
             missing.append(VBucketID(UInt16(number)))
         }
+        // The subset is read from a vBucket that has an active copy.
+        if terms.usesSubset, !responders.isEmpty { missing = [] }
         if !missing.isEmpty {
             failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
         }
@@ -103,7 +105,8 @@ extension QueryCoordination {
     mutating func openWithoutResponders() -> [Action] {
         responders = []
         merge = RowMerge(streams: 0, plan: terms.merge)
-        let all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
+        var all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
+        if terms.usesSubset, let subset = map.subset { all = [subset] }
         failures = all.isEmpty ? [] : [QueryFailure(node: nil, vBuckets: all, cause: .moved)]
         phase = .open
         return [.open(totalRows: 0)]
@@ -180,7 +183,13 @@ extension QueryCoordination {
 
 extension QueryCoordination.ServingMap {
     /// The vBuckets of each node that serves some, both in ascending order.
-    fileprivate var parts: [(node: NodeNumber, vBuckets: [VBucketID])] {
+    fileprivate func parts(
+        usesSubset: Bool
+    ) -> [(node: NodeNumber, vBuckets: [VBucketID])] {
+        if usesSubset {
+            guard let subset, let node = actives[Int(subset.number)] else { return [] }
+            return [(node, [subset])]
+        }
         // Few nodes serve many vBuckets: a search is shorter than hashing.
         var parts: [(node: NodeNumber, vBuckets: [VBucketID])] = []
         for (number, node) in actives.enumerated() {

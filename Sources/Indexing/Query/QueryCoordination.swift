@@ -40,6 +40,8 @@ package struct QueryCoordination: Sendable {
         package var merge: MergePlan
         /// Whether the index of the view's previous definition may answer.
         package var allowsPreviousIndex: Bool
+        /// Whether only the map's `subset` is read.
+        package var usesSubset = false
 
         package init(deadline: UInt64, merge: MergePlan, allowsPreviousIndex: Bool) {
             self.deadline = deadline

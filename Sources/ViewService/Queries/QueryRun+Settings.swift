@@ -9,6 +9,8 @@ extension QueryRun {
         package let plan: QueryPlan
         package let index: QueryRequest.IndexSelection
         package let reduction: Reduction
+        /// Whether only the map's subset is read, as of a development view.
+        package var usesSubset = false
 
         /// A query of a view.
         ///

@@ -59,11 +59,12 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         self.slot = slot
         let now = QueryRun.milliseconds(surroundings)
         deadline = now + UInt64(min(max(query.plan.timeoutMilliseconds, 0), Int(Int32.max)))
-        let terms = QueryCoordination.Terms(
+        var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: query.plan.merge,
             allowsPreviousIndex: query.index.choice.previous != nil
         )
+        terms.usesSubset = query.usesSubset
         coordination = QueryCoordination(terms, map: map)
     }
 
