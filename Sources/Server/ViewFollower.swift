@@ -24,7 +24,7 @@ final class ViewFollower: ServingMaps {
 
     private struct Core {
         /// The buckets and the node that the index service follows; nil before the first update.
-        var followed: (marks: [Mark], node: NodeNumber)?
+        var followed: (marks: [Mark], node: NodeNumber, settings: IndexingSettings)?
         /// Whether the index service may have indexes.
         var hasIndexes = false
         var observers: [UInt64: Observer] = [:]
@@ -111,11 +111,12 @@ final class ViewFollower: ServingMaps {
         let isNews = core.withLock { core in
             let buckets = state.buckets
             if let followed = core.followed, followed.node == node,
+                followed.settings == state.indexing,
                 followed.marks.elementsEqual(buckets.lazy.map(Mark.init))
             {
                 return false
             }
-            core.followed = (buckets.map(Mark.init), node)
+            core.followed = (buckets.map(Mark.init), node, state.indexing)
             // Made again when they are asked for; so none of a deleted bucket stays.
             core.maps = [:]
             return true
@@ -128,6 +129,7 @@ final class ViewFollower: ServingMaps {
         }
         if isNeeded {
             if let indexes = opening.open() {
+                indexes.set(IndexTerms(state.indexing))
                 indexes.follow(followed)
             } else {
                 // Due again with the next change, or when another caller has opened the service.
@@ -223,6 +225,17 @@ extension ViewBucket {
     }
 }
 
+extension IndexTerms {
+    fileprivate init(_ settings: IndexingSettings) {
+        self.init()
+        updates.changesMin = settings.updateMinChanges
+        updates.intervalNanoseconds = UInt64(settings.updateIntervalMilliseconds) * 1_000_000
+        buildsMax = Int(settings.parallelIndexersMax)
+        compaction.percent = settings.fragmentationPercent.map(Int.init)
+        compaction.bytes = settings.fragmentationBytes
+    }
+}
+
 extension ViewDefinition {
     fileprivate init(_ view: DesignDefinition.View, of document: DesignDocument) {
         let reduce: Reduce? =
@@ -240,5 +253,6 @@ extension ViewDefinition {
             reduce: reduce,
             indexesTombstones: document.definition.options.indexesTombstones
         )
+        changesMin = document.definition.options.updateMinChanges
     }
 }

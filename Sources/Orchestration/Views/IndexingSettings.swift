@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// How all nodes update, build and compact the indexes of views; an administrator may change it.
 package struct IndexingSettings: Hashable, Sendable {
     package static let parallelIndexersRange = 1...1_024

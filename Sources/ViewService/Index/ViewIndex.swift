@@ -24,6 +24,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let lane: any Lane
         /// Where the write-ahead log is copied.
         var checkpoints: any Lane
+        /// Limits how many indexes are built at a time; an index alone is not limited.
+        var builds = IndexBuilds(.max)
         var collations = Collations()
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
@@ -70,6 +72,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     let function: ScriptFunction
     var progress: Progress
     var sources = Sources()
+    var reads = Reads()
     /// vBuckets whose feeds may have records; shared with the threads that wake them.
     let ready = Guarded(ReadyFeeds())
     var pending = Pending()
@@ -144,6 +147,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var completeSlots: Set<IndexSlotID> = []
         /// What the newest commit that a query has read has; nil before the first query.
         var contents: IndexContents?
+        /// Whether changes are read in steps, not all the time.
+        var updatesInSteps = false
     }
 
     /// An index on an open file.
@@ -221,6 +226,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         surroundings.lane.post { [self] in
             health.isStopped = true
             alarm.timer?.cancel()
+            reads.build = nil
             for feed in sources.feeds.values { feed.feed.close() }
             sources.feeds = [:]
             endAllWaits()

@@ -53,6 +53,7 @@ extension QueryResponse {
         }
         if let refusal = index.fault { return finish(.failed(refusal)) }
         self.index = index
+        if request.freshness == .updateAfter { index.requestUpdate() }
         request.freshness == .current ? refresh(index) : open(index)
     }
 

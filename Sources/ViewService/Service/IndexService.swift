@@ -24,6 +24,8 @@ package final class IndexService: Sendable {
         package var files = IndexSettings()
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
+        /// How often it is checked whether an index is to be compacted.
+        package var compactionCheckNanoseconds: UInt64 = 30_000_000_000
 
         package init(directory: String, processors: Int) {
             self.directory = directory
@@ -64,6 +66,7 @@ package final class IndexService: Sendable {
     /// The argument of the newest `follow`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
+        var terms = IndexTerms()
         var isStopped = false
     }
 
@@ -75,6 +78,7 @@ package final class IndexService: Sendable {
     let changes: any DocumentChanges
     let settings: Settings
     let lanes: Lanes
+    let builds = IndexBuilds()
     let keeper: IndexKeeper
     let responder: QueryResponder
     let followed: Guarded<Followed>
@@ -112,6 +116,7 @@ package final class IndexService: Sendable {
             scripts: scripts,
             checkpoints: lanes.checkpoints,
             collations: Collations(),
+            builds: builds,
             files: settings.files,
             opened: { opening.responder?.bucketsChanged() }
         )
@@ -126,6 +131,7 @@ package final class IndexService: Sendable {
             lanes: lanes.queries
         )
         opening.responder = responder
+        scheduleCompactionCheck()
     }
 
     // MARK: Life

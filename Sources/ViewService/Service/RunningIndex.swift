@@ -18,6 +18,7 @@ final class RunningIndex: Sendable {
         let scripts: ScriptPool
         let checkpoints: any Lane
         let collations: Collations
+        let builds: IndexBuilds
         let files: IndexSettings
         /// Called on the index's lane when it has been opened.
         let opened: @Sendable () -> Void
@@ -35,6 +36,7 @@ final class RunningIndex: Sendable {
         var pause = RunningIndex.pauseNanoseconds
         var served: Set<VBucketID> = []
         var slots: Set<SlotDefinition> = []
+        var updates = UpdateSchedule.Terms()
         /// The number of the call that `served` is from.
         var number: UInt64 = 0
         var isStopped = false
@@ -118,6 +120,19 @@ final class RunningIndex: Sendable {
         }
     }
 
+    /// Sets when the index reads changes; called by one thread.
+    func update(by updates: UpdateSchedule.Terms) {
+        let isChanged = state.withLock { state in
+            defer { state.updates = updates }
+            return state.updates != updates
+        }
+        guard isChanged else { return }
+        lane.post { [self] in
+            let (index, newest) = state.withLock { ($0.index, $0.updates) }
+            index?.setSchedule(newest)
+        }
+    }
+
     /// Closes the index, then calls `done` on its lane.
     func stop(done: @escaping @Sendable () -> Void) {
         lane.post { [self] in
@@ -142,7 +157,7 @@ final class RunningIndex: Sendable {
                 report.status = index.status
                 report.memoryBytes = index.file.memoryBytes
                 // A file that has failed has its fault.
-                report.usedBytes = (try? index.file.usedBytes()) ?? 0
+                (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
                 let disk = surroundings.environment.disk
                 for suffix in ["", "-wal"] {
                     report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
@@ -158,11 +173,12 @@ final class RunningIndex: Sendable {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
         do throws(StorageError) {
             let index = try makeIndex()
-            let (served, slots) = state.withLock { state in
+            let (served, slots, updates) = state.withLock { state in
                 state.index = index
                 state.fault = nil
-                return (state.served, state.slots)
+                return (state.served, state.slots, state.updates)
             }
+            index.setSchedule(updates)
             index.serve(served)
             index.setSlots(Array(slots))
             surroundings.opened()
@@ -199,6 +215,7 @@ final class RunningIndex: Sendable {
         )
         own.checkpoints = surroundings.checkpoints
         own.collations = surroundings.collations
+        own.builds = surroundings.builds
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
             return try ViewIndex(title, ofBucket: name.bucket, file, function, own)

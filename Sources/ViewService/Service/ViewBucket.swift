@@ -21,6 +21,8 @@ package struct ViewDefinition: Hashable, Sendable {
     package let reduce: Reduce?
     /// Whether tombstones are mapped.
     package let indexesTombstones: Bool
+    /// The design document's option `updateMinChanges`; nil: that of the cluster.
+    package var changesMin: Int?
 
     package init(
         designDocument: String,
@@ -67,7 +69,9 @@ struct FollowedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
-        var views: [IndexReport.View]
+        /// The option of each view's design document; nil: that of the cluster.
+        var changesMin: [Int?] = []
+        var views: [IndexReport.View] = []
         /// The reductions whose results the index stores.
         var slots: Set<SlotDefinition> = []
     }
@@ -95,7 +99,8 @@ struct FollowedBucket: Sendable {
                 designDocument: definition.designDocument,
                 view: definition.view
             )
-            indexes[signature, default: Plan(map: definition.map, views: [])].views.append(view)
+            indexes[signature, default: Plan(map: definition.map)].views.append(view)
+            indexes[signature]?.changesMin.append(definition.changesMin)
             guard let slot = IndexSigning.slotSignature(of: definition) else { continue }
             switch definition.reduce {
             // Inner nodes have row counts.

@@ -1,0 +1,82 @@
+internal import Indexing
+internal import Seams
+internal import Vocabulary
+
+/// Whether changes are read now: an index waits for its turn to be built, and may update in steps.
+extension ViewIndex {
+    /// What decides whether changes are read.
+    struct Reads {
+        var schedule = UpdateSchedule()
+        /// Nil unless the index is being built for the first time.
+        var build: IndexBuilds.Build?
+        /// Whether anything was read since the last tick.
+        var isActive = false
+    }
+
+    /// Sets when changes are read.
+    ///
+    /// Any thread; returns at once.
+    package func setSchedule(_ terms: UpdateSchedule.Terms) {
+        surroundings.lane.post { [self] in
+            guard !health.isStopped else { return }
+            reads.schedule.set(terms, now: now)
+            shared.withLock { $0.updatesInSteps = !terms.isContinuous }
+            advance()
+        }
+    }
+
+    /// Has the index read the changes that wait, if it does not read them anyway.
+    ///
+    /// Any thread; returns at once.
+    func requestUpdate() {
+        guard shared.withLock({ $0.updatesInSteps }) else { return }
+        surroundings.lane.post { [self] in
+            reads.schedule.request()
+            advance()
+        }
+    }
+
+    /// Whether changes are read now.
+    ///
+    /// The first build of an index waits until few enough indexes are built.
+    func mayRead() -> Bool {
+        let isFilling = !progress.table.isReady
+        guard isFilling, !progress.table.countsAny else {
+            reads.build = nil
+            return reads.schedule.reads(isNeeded: isFilling || progress.trigger.isAwaited)
+        }
+        // An index without readable documents must not keep others from being built.
+        guard !ready.withLock({ $0.isEmpty }) || reads.build != nil, !sources.feeds.isEmpty else {
+            reads.build = nil
+            return false
+        }
+        let build =
+            reads.build
+            ?? surroundings.builds.enter { [weak self, lane = surroundings.lane] in
+                lane.post { self?.advance() }
+            }
+        reads.build = build
+        return build.hasBegun
+    }
+
+    /// Whether the index waits until another one is built.
+    var awaitsBuild: Bool { reads.build.map { !$0.hasBegun } ?? false }
+
+    /// Begins or ends an update, and lets another index be built if this one has nothing to read.
+    func checkReads() {
+        if !reads.isActive, !awaitsBuild { reads.build = nil }
+        reads.isActive = pending.queue.count > 0
+        guard !reads.schedule.terms.isContinuous else { return }
+        if reads.schedule.check(waiting: waitingChanges, now: now) { advance() }
+    }
+
+    /// The visible changes that the index does not have.
+    private var waitingChanges: UInt64 {
+        let served = Array(progress.served)
+        let highs = surroundings.changes.highVisible(of: served, ofBucket: bucket)
+        return highs.reduce(0) { sum, high in
+            let has = progress.table.position(of: high.key).seqno.value
+            return sum &+ (high.value.value - min(has, high.value.value))
+        }
+    }
+}
