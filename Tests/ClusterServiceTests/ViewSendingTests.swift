@@ -1,7 +1,6 @@
+import ClusterService
 import Testing
 import Vocabulary
-
-@testable import ClusterService
 
 /// When a node sends what it has of its indexes.
 @Suite struct ViewSendingTests {

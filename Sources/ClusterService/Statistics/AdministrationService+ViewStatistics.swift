@@ -8,16 +8,18 @@ package import Vocabulary
 ///
 /// A bucket may have hundreds of design documents, and most of the time none of their figures
 /// changes.
-struct ViewSending {
+package struct ViewSending {
     /// The pause after which unchanged statistics are repeated.
-    static let refreshNanoseconds: UInt64 = 10_000_000_000
+    package static let refreshNanoseconds: UInt64 = 10_000_000_000
     /// Statistics of another node are shown for so long: two repetitions may be lost.
-    static let shownNanoseconds: UInt64 = 3 * refreshNanoseconds
+    package static let shownNanoseconds: UInt64 = 3 * refreshNanoseconds
 
     /// What the nodes have of this node; nil: nothing.
     private var sent: ViewStatistics?
     private var nodes: [NodeNumber] = []
     private var sentAt: UInt64 = 0
+
+    package init() {}
 
     /// Decides what is sent now, and records that it was.
     ///
@@ -27,7 +29,7 @@ struct ViewSending {
     ///   - now: Monotonic nanoseconds.
     /// - Returns: What to send to all others, nil for nothing. It is empty once after the last index
     ///   was removed.
-    mutating func next(
+    package mutating func next(
         _ own: ViewStatistics?,
         to others: [NodeNumber],
         now: UInt64

@@ -1,4 +1,5 @@
-internal import Indexing
+internal import Bytes
+package import Indexing
 internal import Seams
 internal import Vocabulary
 
@@ -50,13 +51,16 @@ extension ViewIndex {
             reads.build = nil
             return false
         }
-        let build =
-            reads.build
-            ?? surroundings.builds.enter { [weak self, lane = surroundings.lane] in
-                lane.post { self?.advance() }
-            }
+        let build = reads.build ?? enterBuild()
         reads.build = build
         return build.hasBegun
+    }
+
+    private func enterBuild() -> IndexBuilds.Build {
+        let lane = surroundings.lane
+        return surroundings.builds.enter { [weak self] in
+            lane.post { [weak self] in self?.advance() }
+        }
     }
 
     /// Whether the index waits until another one is built.

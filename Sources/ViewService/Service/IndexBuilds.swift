@@ -21,7 +21,7 @@ package final class IndexBuilds: Sendable {
     }
 
     /// A build that runs or waits; it leaves when its last reference is gone.
-    final class Build: Sendable {
+    package final class Build: Sendable {
         private let builds: IndexBuilds
         private let number: UInt64
 
@@ -31,13 +31,13 @@ package final class IndexBuilds: Sendable {
         }
 
         /// Whether the build may read documents.
-        var hasBegun: Bool { builds.state.withLock { $0.order.isBuilding(number) } }
+        package var hasBegun: Bool { builds.state.withLock { $0.order.isBuilding(number) } }
 
         deinit { builds.leave(number) }
     }
 
     /// Requests a build; `begin` is called from any thread if it waits, when it may begin.
-    func enter(_ begin: @escaping @Sendable () -> Void) -> Build {
+    package func enter(_ begin: @escaping @Sendable () -> Void) -> Build {
         let number = state.withLock { state in
             state.numbers += 1
             if !state.order.enter(state.numbers) { state.begins[state.numbers] = begin }
@@ -47,7 +47,7 @@ package final class IndexBuilds: Sendable {
     }
 
     /// Sets how many builds run at a time.
-    func limit(to countMax: Int) { begin { $0.order.limit(to: countMax) } }
+    package func limit(to countMax: Int) { begin { $0.order.limit(to: countMax) } }
 
     private func leave(_ number: UInt64) {
         begin { state in

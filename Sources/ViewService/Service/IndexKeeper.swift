@@ -169,7 +169,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         lingering[ObjectIdentifier(index)] = index
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in
-            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.lane.stop()
+            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.releaseLane()
         }
         if wanted[index.name.bucket] == nil {
             files.needCleaning = true
@@ -183,7 +183,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     private func finishStop() {
         guard closing.isEmpty else { return }
-        for index in lingering.values { index.lane.stop() }
+        for index in lingering.values { index.releaseLane() }
         lingering = [:]
         stopped?()
     }

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Indexing
+internal import Seams
 
 /// Compaction of the indexes of a design document on this node.
 extension IndexService {

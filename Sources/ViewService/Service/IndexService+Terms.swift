@@ -1,3 +1,4 @@
+internal import Bytes
 package import Indexing
 
 /// What an administrator sets of all indexes, from the agreed state.

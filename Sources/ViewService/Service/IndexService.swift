@@ -33,7 +33,7 @@ package final class IndexService: Sendable {
         }
     }
 
-    /// The lanes that all indexes share; each index has one of its own besides.
+    /// The lanes that all indexes share; `IndexLanes` has those where they work.
     struct Lanes: Sendable {
         /// Opens, closes and removes files.
         let files: any Lane
@@ -117,6 +117,7 @@ package final class IndexService: Sendable {
             checkpoints: lanes.checkpoints,
             collations: Collations(),
             builds: builds,
+            lanes: IndexLanes(environment.lanes),
             files: settings.files,
             opened: { opening.responder?.bucketsChanged() }
         )

@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// An index of the node with its lane: opens the file, and opens it again after an error.
+/// An index of the node on its lane: opens the file, and opens it again after an error.
 ///
 /// - A file that is damaged or of another identity is set aside and made anew: an index has nothing
 ///   that the documents do not have.
@@ -19,6 +19,7 @@ final class RunningIndex: Sendable {
         let checkpoints: any Lane
         let collations: Collations
         let builds: IndexBuilds
+        let lanes: IndexLanes
         let files: IndexSettings
         /// Called on the index's lane when it has been opened.
         let opened: @Sendable () -> Void
@@ -50,7 +51,7 @@ final class RunningIndex: Sendable {
     let name: IndexName
     /// The bucket and a view, for logs.
     private let title: String
-    let lane: any Lane
+    private let share: IndexLanes.Share
     let function: ScriptFunction
     private let directory: String
     private let surroundings: Surroundings
@@ -76,11 +77,17 @@ final class RunningIndex: Sendable {
         self.directory = directory
         self.function = function
         self.surroundings = surroundings
-        lane = surroundings.environment.lanes.makeLane("index-\(name.signature)", isPatient: true)
+        share = surroundings.lanes.acquire()
         lane.post { [self] in open() }
     }
 
     // MARK: From any thread
+
+    /// Where the index works; other indexes may work there, too.
+    var lane: any Lane { share.lane }
+
+    /// Ends the index's use of its lane; call it once, after `stop` has called `done`.
+    func releaseLane() { surroundings.lanes.release(share) }
 
     /// The index; nil while its file is not open.
     var index: ViewIndex? { state.withLock { $0.index } }
