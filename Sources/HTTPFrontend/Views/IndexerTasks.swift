@@ -4,8 +4,10 @@ internal import Vocabulary
 
 /// Indexes that are being built or compacted, as tasks.
 extension Routes {
-    /// One task for each design document of which some node builds an index, by the changes of all
-    /// nodes: nodes that have finished count as finished. One more for each that is compacted.
+    /// One task for each design document of which some node builds an index, and one for each of
+    /// which some node compacts one.
+    ///
+    /// The progress is that of the changes of all nodes: nodes that have finished count as finished.
     static func indexerTasks(_ call: Call) -> [JSONText] {
         let nodes = call.state.nodes.compactMap { call.service.viewStatistics(of: $0.number) }
         guard !nodes.isEmpty else { return [] }

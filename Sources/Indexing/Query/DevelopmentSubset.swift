@@ -9,13 +9,14 @@ package enum DevelopmentSubset {
     /// A bucket with more documents than this for each vBucket is answered from one vBucket.
     package static let documentsPerVBucketMax: UInt64 = 20
 
-    /// Whether a query is answered from the subset.
+    /// Decides whether a query is answered from the subset.
     ///
     /// - Parameters:
     ///   - isDevelopment: Whether the design document is a development one.
     ///   - usesFullSet: Whether the query requires all documents (`full_set=true`).
     ///   - documents: The documents of the bucket on all nodes, as far as they are known.
     ///   - vBuckets: The number of the bucket's vBuckets.
+    /// - Returns: Whether it is.
     package static func applies(
         isDevelopment: Bool,
         usesFullSet: Bool,

@@ -31,7 +31,9 @@ package struct BuildOrder: Sendable {
         return beginWaiting()
     }
 
-    /// Sets how many builds run at a time. Those that run continue.
+    /// Sets how many builds run at a time.
+    ///
+    /// Those that run continue.
     ///
     /// - Returns: The builds that begin now.
     package mutating func limit(to buildsMax: Int) -> [UInt64] {

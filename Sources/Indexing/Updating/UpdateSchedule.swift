@@ -42,9 +42,8 @@ package struct UpdateSchedule: Sendable {
         endedAt = now
     }
 
-    /// Whether changes are read now.
-    ///
-    /// - Parameter isNeeded: Whether a query waits for changes, or vBuckets are being filled.
+    /// Whether changes are read now; `isNeeded` if a query waits for some, or vBuckets are being
+    /// filled.
     package func reads(isNeeded: Bool) -> Bool { terms.isContinuous || isNeeded || isUpdating }
 
     /// A query requests an update, of which it has nothing itself.
