@@ -86,7 +86,7 @@ extension ViewIndex {
     func runAway(_ cause: RunawayRule.Cause) {
         surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
         shared.withLock { $0.fault = cause.description }
-        reads.build = nil
+        sources.reads.build = nil
         endAllWaits()
     }
 
@@ -98,7 +98,7 @@ extension ViewIndex {
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]
-        reads.build = nil
+        sources.reads.build = nil
         endAllWaits()
         surroundings.failed(error)
     }

@@ -19,7 +19,7 @@ extension ViewIndex {
         while pending.queue.count < ViewIndex.batchesMax, !progress.trigger.isDue(now),
             let request = readBatch()
         {
-            reads.isActive = true
+            sources.reads.isActive = true
             submit(request)
         }
     }

@@ -20,7 +20,7 @@ extension ViewIndex {
     package func setSchedule(_ terms: UpdateSchedule.Terms) {
         surroundings.lane.post { [self] in
             guard !health.isStopped else { return }
-            reads.schedule.set(terms, now: now)
+            sources.reads.schedule.set(terms, now: now)
             shared.withLock { $0.updatesInSteps = !terms.isContinuous }
             advance()
         }
@@ -32,7 +32,7 @@ extension ViewIndex {
     func requestUpdate() {
         guard shared.withLock({ $0.updatesInSteps }) else { return }
         surroundings.lane.post { [self] in
-            reads.schedule.request()
+            sources.reads.schedule.request()
             advance()
         }
     }
@@ -43,16 +43,17 @@ extension ViewIndex {
     func mayRead() -> Bool {
         let isFilling = !progress.table.isReady
         guard isFilling, !progress.table.countsAny else {
-            reads.build = nil
-            return reads.schedule.reads(isNeeded: isFilling || progress.trigger.isAwaited)
+            sources.reads.build = nil
+            return sources.reads.schedule.reads(isNeeded: isFilling || progress.trigger.isAwaited)
         }
         // An index without readable documents must not keep others from being built.
-        guard !ready.withLock({ $0.isEmpty }) || reads.build != nil, !sources.feeds.isEmpty else {
-            reads.build = nil
+        guard !ready.withLock({ $0.isEmpty }) || sources.reads.build != nil, !sources.feeds.isEmpty
+        else {
+            sources.reads.build = nil
             return false
         }
-        let build = reads.build ?? enterBuild()
-        reads.build = build
+        let build = sources.reads.build ?? enterBuild()
+        sources.reads.build = build
         return build.hasBegun
     }
 
@@ -64,14 +65,14 @@ extension ViewIndex {
     }
 
     /// Whether the index waits until another one is built.
-    var awaitsBuild: Bool { reads.build.map { !$0.hasBegun } ?? false }
+    var awaitsBuild: Bool { sources.reads.build.map { !$0.hasBegun } ?? false }
 
     /// Begins or ends an update, and lets another index be built if this one has nothing to read.
     func checkReads() {
-        if !reads.isActive, !awaitsBuild { reads.build = nil }
-        reads.isActive = pending.queue.count > 0
-        guard !reads.schedule.terms.isContinuous else { return }
-        if reads.schedule.check(waiting: waitingChanges, now: now) { advance() }
+        if !sources.reads.isActive, !awaitsBuild { sources.reads.build = nil }
+        sources.reads.isActive = pending.queue.count > 0
+        guard !sources.reads.schedule.terms.isContinuous else { return }
+        if sources.reads.schedule.check(waiting: waitingChanges, now: now) { advance() }
     }
 
     /// The visible changes that the index does not have.

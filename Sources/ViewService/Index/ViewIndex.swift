@@ -72,7 +72,6 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     let function: ScriptFunction
     var progress: Progress
     var sources = Sources()
-    var reads = Reads()
     /// vBuckets whose feeds may have records; shared with the threads that wake them.
     let ready = Guarded(ReadyFeeds())
     var pending = Pending()
@@ -101,10 +100,11 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let done: @Sendable (FreshnessWaiters.Outcome) -> Void
     }
 
-    /// The open feeds.
+    /// The open feeds, and whether they are read.
     struct Sources {
         var feeds: [VBucketID: Feed] = [:]
         var feedNumbers: UInt64 = 0
+        var reads = Reads()
     }
 
     /// What is read and not committed.
@@ -226,7 +226,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         surroundings.lane.post { [self] in
             health.isStopped = true
             alarm.timer?.cancel()
-            reads.build = nil
+            sources.reads.build = nil
             for feed in sources.feeds.values { feed.feed.close() }
             sources.feeds = [:]
             endAllWaits()
