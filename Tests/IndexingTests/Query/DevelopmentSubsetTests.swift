@@ -32,8 +32,7 @@ import Vocabulary
     private static func coordination(_ actives: [UInt16]) -> QueryCoordination {
         var terms = QueryCoordination.Terms(
             deadline: QueryCoordinationTests.deadline,
-            merge: MergePlan(),
-            allowsPreviousIndex: false
+            merge: MergePlan()
         )
         terms.usesSubset = true
         return QueryCoordination(terms, map: QueryCoordinationTests.map(1, actives))
