@@ -125,6 +125,18 @@ extension AdministrationService {
         )
     }
 
+    /// Sets how indexes are updated, built and compacted, unless that was changed since the caller
+    /// read `was`.
+    package func change(
+        indexing: IndexingSettings,
+        was: IndexingSettings
+    ) async -> ClusterFormOutcome {
+        await carry(
+            [.setIndexing(IndexingChange(indexing, was: was))],
+            logging: "The settings of indexes were changed."
+        )
+    }
+
     package func resetAutoFailoverCount() async -> ClusterFormOutcome {
         await carry(
             [.resetAutoFailoverCount],

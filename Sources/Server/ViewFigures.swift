@@ -26,8 +26,15 @@ extension ViewStatistics.Bucket {
             let known = designDocuments.firstIndex { $0.name == name }
             if known == nil { designDocuments.append(ViewStatistics.DesignDocument(name: name)) }
             let place = known ?? designDocuments.count - 1
+            let waits = report.isBuilding && report.status.awaitsBuild
+            let runs = report.isBuilding && !waits
+            let ran = designDocuments[place].isBuilding && !designDocuments[place].awaitsBuild
             designDocuments[place].isBuilding =
                 designDocuments[place].isBuilding || report.isBuilding
+            designDocuments[place].awaitsBuild =
+                !runs && !ran && (waits || designDocuments[place].awaitsBuild)
+            designDocuments[place].copied &+= report.status.copied
+            designDocuments[place].toCopy &+= report.status.toCopy
             designDocuments[place].changesDone &+= report.status.changesDone
             designDocuments[place].changesTotal &+= report.status.changesTotal
         }

@@ -24,7 +24,7 @@ final class ViewFollower: ServingMaps {
 
     private struct Core {
         /// The buckets and the node that the index service follows; nil before the first update.
-        var followed: (marks: [Mark], node: NodeNumber)?
+        var followed: (marks: [Mark], node: NodeNumber, settings: IndexingSettings)?
         /// Whether the index service may have indexes.
         var hasIndexes = false
         var observers: [UInt64: Observer] = [:]
@@ -118,11 +118,12 @@ final class ViewFollower: ServingMaps {
         let isNews = core.withLock { core in
             let buckets = state.buckets
             if let followed = core.followed, followed.node == node,
+                followed.settings == state.indexing,
                 followed.marks.elementsEqual(buckets.lazy.map(Mark.init))
             {
                 return false
             }
-            core.followed = (buckets.map(Mark.init), node)
+            core.followed = (buckets.map(Mark.init), node, state.indexing)
             // Made again when they are asked for; so none of a deleted bucket stays.
             core.maps = [:]
             return true
@@ -135,6 +136,7 @@ final class ViewFollower: ServingMaps {
         }
         if isNeeded {
             if let indexes = opening.open() {
+                indexes.set(IndexTerms(state.indexing))
                 indexes.follow(followed)
                 core.withLock { $0.followedHook }?()
             } else {
@@ -231,6 +233,17 @@ extension ViewBucket {
     }
 }
 
+extension IndexTerms {
+    fileprivate init(_ settings: IndexingSettings) {
+        self.init()
+        updates.changesMin = settings.updateMinChanges
+        updates.intervalNanoseconds = UInt64(settings.updateIntervalMilliseconds) * 1_000_000
+        buildsMax = Int(settings.parallelIndexersMax)
+        compaction.percent = settings.fragmentationPercent.map(Int.init)
+        compaction.bytes = settings.fragmentationBytes
+    }
+}
+
 extension ViewDefinition {
     fileprivate init(_ view: DesignDefinition.View, of document: DesignDocument) {
         let reduce: Reduce? =
@@ -248,5 +261,6 @@ extension ViewDefinition {
             reduce: reduce,
             indexesTombstones: document.definition.options.indexesTombstones
         )
+        changesMin = document.definition.options.updateMinChanges
     }
 }

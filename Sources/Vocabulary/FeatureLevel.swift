@@ -21,8 +21,8 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     package static let base = FeatureLevel(1)
     /// Level 2: a node may ask another one for a random key (peer call 23).
     package static let randomKeyCall = FeatureLevel(2)
-    /// Level 3: the agreed state has design documents and the nodes' ports for views (log commands
-    /// 22, 36 and 37, state schema 8), and nodes query each other's indexes (peer service 5).
+    /// Level 3: the agreed state has design documents, settings of indexes and the nodes' ports for
+    /// views (log commands 9, 22, 36 and 37, state schema 8), and nodes query each other's indexes (peer service 5).
     package static let designDocuments = FeatureLevel(3)
 
     /// The highest level that this release understands.

@@ -116,7 +116,7 @@ import Testing
     /// Level 2 adds this payload; its bytes are recorded for the levels to come.
     static let levelTwo = [Recording(.randomKey, "0162", later: "0162 ff")]
 
-    private static let document = "0164 01 05 09"
+    private static let document = "0164 01 05 09 01 02 03"
 
     /// Level 3 adds these: a compaction, and the figures of a bucket with a design document whose
     /// index is being built.
@@ -125,8 +125,8 @@ import Testing
         Recording(.viewStatistics, "00", later: "00 ff"),
         Recording(
             .viewStatistics,
-            "01 0e 0162 8002 8001 07 01 05 \(document)",
-            later: "01 11 0162 8002 8001 07 01 07 \(document) ffee dd cc"
+            "01 11 0162 8002 8001 07 01 08 \(document)",
+            later: "01 14 0162 8002 8001 07 01 0a \(document) ffee dd cc"
         ),
     ]
 

@@ -77,7 +77,7 @@ import Vocabulary
             "failOver", "startRebalance", "setTargets", "endRebalance", "markRebalance",
             "createBucket", "changeBucket", "deleteBucket", "flushBucket", "addNode", "removeNode",
             "setNodeState", "newEpoch", "putDesignDocument", "deleteDesignDocument",
-            "setViewsPort",
+            "setViewsPort", "setIndexing",
         ]
         for name in steps { #expect(kinds[name, default: 0] > 5, "\(name)") }
     }

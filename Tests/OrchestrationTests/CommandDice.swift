@@ -76,6 +76,12 @@ struct CommandDice {
             let port = [0, 8_092, UInt16(below(65_536))][below(3)]
             return .setViewsPort(.init(number: n(1 + below(8)), port: port))
         }
+        if below(12) == 0 {
+            var indexing = state.indexing
+            indexing.updateMinChanges = UInt64(below(10_000))
+            indexing.fragmentationPercent = [nil, 2, 30][below(3)]
+            return .setIndexing(IndexingChange(indexing, was: state.indexing))
+        }
         let bucket = state.buckets[below(state.buckets.count)]
         let uuid = below(10) == 0 ? "gone" : bucket.settings.uuid
         let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][below(5)]

@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The bytes of design documents and view ports in logs and states, as the first release with them
+/// The bytes of design documents, settings of indexes and view ports in logs and states, as the first release with them
 /// wrote them.
 @Suite struct DesignDocumentBytesTests {
     private static let head = "02 01 0000000000000001 01"
@@ -20,6 +20,9 @@ import Vocabulary
     @Test func recordedCommandsAreReadAndWritten() {
         let body = Array("{}".utf8)
         let was = DesignRevision(number: 3, digest: 0x9bdf_8353)
+        var indexing = IndexingSettings()
+        (indexing.updateMinChanges, indexing.parallelIndexersMax) = (7, 2)
+        (indexing.fragmentationPercent, indexing.fragmentationBytes) = (nil, 300)
         let recordings: [(command: ClusterCommand, hex: String)] = [
             (
                 .putDesignDocument(.init(bucket: "b-uuid", name: "x", body: body)),
@@ -35,6 +38,10 @@ import Vocabulary
             ),
             (.setViewsPort(.init(number: n(3), port: 8_092)), "\(Self.head) 16 03 1f9c"),
             (.setViewsPort(.init(number: n(300), port: 0)), "\(Self.head) 16 ac02 0000"),
+            (
+                .setIndexing(IndexingChange(indexing, was: IndexingSettings())),
+                "\(Self.head) 09 8827 07 8827 02 00 ac02 8827 8827 8827 04 1e 00"
+            ),
         ]
         for (command, hex) in recordings {
             let envelope = envelope(command)
@@ -62,7 +69,7 @@ import Vocabulary
         0000000023340747726f7570203101026b76020000010747726f75702031013001016206622d7575
         6964076d656d626173650976616c75654f6e6c798080803200010001000770617373697665090000
         0100100a00010100000000000b00000000000000000000000000ac02010001000003010003080205
-        6465765f7801027b7d0178020c7b227669657773223a7b7d7d1f9c70b94055
+        6465765f7801027b7d0178020c7b227669657773223a7b7d7d1f9c882788278827041e00a9cb761c
         """
 
     private static func world(level: FeatureLevel) -> ClusterWorld {

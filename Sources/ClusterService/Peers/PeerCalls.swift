@@ -207,7 +207,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     }
 
     /// Every member of the cluster understands frames of this kind.
-    private func mayUse(_ kind: UInt16) -> Bool { PeerKind.level(of: kind) <= directory.level }
+    func mayUse(_ kind: UInt16) -> Bool { PeerKind.level(of: kind) <= directory.level }
 
     /// Calls a node and waits for its answer.
     package func call(

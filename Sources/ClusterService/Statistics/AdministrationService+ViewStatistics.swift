@@ -3,7 +3,50 @@ internal import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// The indexes of all nodes: each node sends what it has of its own with its statistics.
+/// When a node sends what it has of its indexes: on a change, and repeated after a while in case a
+/// message was lost.
+///
+/// A bucket may have hundreds of design documents, and most of the time none of their figures
+/// changes.
+package struct ViewSending {
+    /// The pause after which unchanged statistics are repeated.
+    package static let refreshNanoseconds: UInt64 = 10_000_000_000
+    /// Statistics of another node are shown for so long: two repetitions may be lost.
+    package static let shownNanoseconds: UInt64 = 3 * refreshNanoseconds
+
+    /// What the nodes have of this node; nil: nothing.
+    private var sent: ViewStatistics?
+    private var nodes: [NodeNumber] = []
+    private var sentAt: UInt64 = 0
+
+    package init() {}
+
+    /// Decides what is sent now, and records that it was.
+    ///
+    /// - Parameters:
+    ///   - own: What this node has of its indexes; nil without views.
+    ///   - others: The other nodes.
+    ///   - now: Monotonic nanoseconds.
+    /// - Returns: What to send to all others, nil for nothing. It is empty once after the last index
+    ///   was removed.
+    package mutating func next(
+        _ own: ViewStatistics?,
+        to others: [NodeNumber],
+        now: UInt64
+    ) -> ViewStatistics? {
+        guard !others.isEmpty, own != nil || sent != nil else {
+            (sent, nodes) = (nil, [])
+            return nil
+        }
+        let isDue =
+            own != sent || others != nodes || now >= sentAt + ViewSending.refreshNanoseconds
+        guard isDue else { return nil }
+        (sent, nodes, sentAt) = (own, others, now)
+        return own ?? ViewStatistics()
+    }
+}
+
+/// The indexes of all nodes: each node sends what it has of its own.
 ///
 /// - Nothing is sent by a node without views, or while a member could not read it.
 extension AdministrationService {
@@ -15,9 +58,12 @@ extension AdministrationService {
     /// The indexes of a node, at most a few seconds old; nil if it has none, or does not answer.
     package func viewStatistics(of node: NodeNumber) -> ViewStatistics? {
         if node == thisNode { return ownViewStatistics() }
-        guard let entry = board.core.withLock({ $0.views[node] }), isCurrent(entry.heardAt, node)
-        else { return nil }
-        return entry.statistics
+        guard let entry = board.core.withLock({ $0.views[node] }), !isSilent(node) else {
+            return nil
+        }
+        let now = environment.time.monotonicNanoseconds()
+        let isCurrent = now < entry.heardAt + ViewSending.shownNanoseconds
+        return isCurrent ? entry.statistics : nil
     }
 
     func ownViewStatistics() -> ViewStatistics? {
@@ -26,15 +72,12 @@ extension AdministrationService {
         return own
     }
 
-    /// Sends this node's indexes; empty once after the last one was removed.
+    /// Sends this node's indexes to all others, if that is due.
     func sendViewStatistics(to others: [NodeNumber]) {
-        let own = ownViewStatistics()
-        let wasSent = board.core.withLock { core in
-            defer { core.hasSentViews = own != nil && !others.isEmpty }
-            return core.hasSentViews
-        }
-        guard !others.isEmpty, own != nil || wasSent else { return }
-        let bytes = (own ?? ViewStatistics()).bytes
+        guard calls.mayUse(PeerKind.viewStatistics) else { return }
+        let (own, now) = (ownViewStatistics(), environment.time.monotonicNanoseconds())
+        let due = board.core.withLock { $0.viewSending.next(own, to: others, now: now) }
+        guard let bytes = due?.bytes else { return }
         for other in others {
             calls.send(PeerKind.viewStatistics, bytes, to: other, isBulk: true)
         }

@@ -23,8 +23,8 @@ final class StatisticsBoard: Sendable {
         var views: [NodeNumber: ViewEntry] = [:]
         /// Reads this node's indexes.
         var readViews: (@Sendable () -> ViewStatistics?)?
-        /// Whether the other nodes have indexes of this node.
-        var hasSentViews = false
+        /// When this node's indexes are sent.
+        var viewSending = ViewSending()
         /// Why nodes that are down are not failed over, as last reported by the leader.
         var failoverReasons: [String] = []
         /// How many consecutive ticks there has been no leader.
@@ -83,6 +83,9 @@ extension AdministrationService {
     func sendStatistics(to node: NodeNumber) {
         guard state.nodes.count > 1 else { return }
         calls.send(PeerKind.statistics, ownStatistics().bytes, to: node, isBulk: true)
+        // Without a change they would be sent only with the next refresh.
+        guard let views = ownViewStatistics() else { return }
+        calls.send(PeerKind.viewStatistics, views.bytes, to: node, isBulk: true)
     }
 
     /// Sends statistics as soon as a new bucket serves here, without waiting for the next tick.
@@ -228,6 +231,19 @@ extension AdministrationService {
         let timeoutNanoseconds =
             3 * (isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds)
         return now < heardAt + timeoutNanoseconds && !isSilent(node)
+    }
+
+    /// The documents of a bucket on all nodes that answer; those of other nodes are as of some
+    /// seconds ago.
+    package func documentCount(ofBucket name: String) -> UInt64 {
+        state.nodes.reduce(0) { sum, node in
+            let here = node.number == thisNode
+            let items =
+                here
+                ? dataPlane.statistics(ofBucket: name)?.items
+                : statistics(of: node.number)?.bucket(named: name)?.statistics.items
+            return sum &+ (items ?? 0)
+        }
     }
 
     /// The last known statistics of a node, however old; nil if there are none.

@@ -23,6 +23,11 @@ package struct ViewStatistics: Hashable, Sendable {
         package var isBuilding = false
         package var changesDone: UInt64 = 0
         package var changesTotal: UInt64 = 0
+        /// Whether a build waits for its turn, and none of the document's runs.
+        package var awaitsBuild = false
+        /// The entries that running compactions have copied, and all of them; 0 without one.
+        package var copied: UInt64 = 0
+        package var toCopy: UInt64 = 0
 
         package init(name: String) { self.name = name }
     }
@@ -69,12 +74,15 @@ extension ViewStatistics.Bucket: PeerPayload {
 extension ViewStatistics.DesignDocument: PeerPayload {
     init?(_ reader: inout ByteReader) {
         guard let name = reader.text(), let isBuilding = reader.flag(),
-            let done = reader.leb128(), let total = reader.leb128()
+            let done = reader.leb128(), let total = reader.leb128(),
+            let awaitsBuild = reader.flag(), let copied = reader.leb128(),
+            let toCopy = reader.leb128()
         else { return nil }
         self.init(name: name)
         self.isBuilding = isBuilding
-        changesDone = done
-        changesTotal = total
+        (changesDone, changesTotal) = (done, total)
+        self.awaitsBuild = awaitsBuild
+        (self.copied, self.toCopy) = (copied, toCopy)
     }
 
     func append(to writer: ByteWriter) {
@@ -82,5 +90,8 @@ extension ViewStatistics.DesignDocument: PeerPayload {
         writer.append(isBuilding)
         writer.append(leb: changesDone)
         writer.append(leb: changesTotal)
+        writer.append(awaitsBuild)
+        writer.append(leb: copied)
+        writer.append(leb: toCopy)
     }
 }

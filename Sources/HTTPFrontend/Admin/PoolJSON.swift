@@ -46,7 +46,7 @@ struct PoolJSON {
             ("nodeServicesUri", .string("/pools/default/nodeServices?v=\(state.rev)")),
             ("maxBucketCount", .number(state.settings.maxBucketCount)),
             ("minReplicasCount", 0),
-            ("autoCompactionSettings", Self.autoCompaction(state.settings)),
+            ("autoCompactionSettings", Self.autoCompaction(state)),
             ("tasks", ["uri": .string("/pools/default/tasks?v=\(state.index)")]),
             ("counters", .object(state.counters.named.map { ($0.name, .number($0.count)) })),
             ("checkPermissionsURI", "/pools/default/checkPermissions"),
@@ -68,12 +68,17 @@ struct PoolJSON {
         return .object(members)
     }
 
-    static func autoCompaction(_ settings: ClusterSettings) -> JSONText {
+    /// A threshold that is not set is the text `undefined`.
+    static func autoCompaction(_ state: ClusterState) -> JSONText {
         [
             "databaseFragmentationThreshold": [
-                "percentage": .number(settings.fragmentationPercent), "size": "undefined",
+                "percentage": .number(state.settings.fragmentationPercent), "size": "undefined",
             ],
-            "viewFragmentationThreshold": ["percentage": "undefined", "size": "undefined"],
+            "viewFragmentationThreshold": [
+                "percentage": state.indexing.fragmentationPercent.map(JSONText.number)
+                    ?? "undefined",
+                "size": state.indexing.fragmentationBytes.map(JSONText.number) ?? "undefined",
+            ],
             "parallelDBAndViewCompaction": false,
             "indexCompactionMode": "circular",
         ]

@@ -59,7 +59,12 @@ extension Routes {
             "packageVariant": "divan",
             // Clients recognize a node without a cluster by these being arrays.
             "pools": isProvisioned ? [pool] : [],
-            "settings": isProvisioned ? [:] : [],
+            "settings": isProvisioned
+                ? [
+                    "maxParallelIndexers":
+                        .string("/settings/maxParallelIndexers?uuid=\(uuid ?? "")"),
+                    "viewUpdateDaemon": .string("/settings/viewUpdateDaemon?uuid=\(uuid ?? "")"),
+                ] : [],
             "uuid": uuid.map(JSONText.string) ?? [],
             "prod": "server",
             "prodName": "Couchbase Server",

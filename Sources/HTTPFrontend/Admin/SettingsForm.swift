@@ -34,9 +34,14 @@ struct SettingsForm {
 
     /// The number of a field; nil if it is missing, or with an error if it is not in range.
     mutating func number(_ field: String, _ range: ClosedRange<Int>) -> UInt16? {
+        wholeNumber(field, UInt64(range.lowerBound)...UInt64(range.upperBound))
+            .flatMap(UInt16.init(exactly:))
+    }
+
+    /// As `number`, for larger ones.
+    mutating func wholeNumber(_ field: String, _ range: ClosedRange<UInt64>) -> UInt64? {
         guard let text = form[field] else { return nil }
-        let number = FormParameters.number(text).flatMap(Int.init(exactly:))
-        if let number, range.contains(number) { return UInt16(number) }
+        if let number = FormParameters.number(text), range.contains(number) { return number }
         let bounds = "\(range.lowerBound) to \(range.upperBound)"
         errors.append(
             FieldError(field, "The value of \"\(field)\" must be in range from \(bounds)")

@@ -10,7 +10,7 @@ extension Routes {
         Route(.get, "/settings/autoCompaction", .administrator("cluster.settings!read")) { call in
             let days = Double(call.state.settings.purgeIntervalHours) / 24
             return .json([
-                "autoCompactionSettings": PoolJSON.autoCompaction(call.state.settings),
+                "autoCompactionSettings": PoolJSON.autoCompaction(call.state),
                 "purgeInterval": .double(days),
             ])
         },

@@ -8,7 +8,8 @@ internal import Vocabulary
 
 /// Carries out view queries by the indexes of the cluster's nodes.
 ///
-/// A development view (`dev_`) is answered like any other one, from all documents.
+/// A development view (`dev_`) of a large bucket is answered from one vBucket, unless the query has
+/// `full_set=true`: `DevelopmentSubset`.
 package struct IndexQueries: ViewQueries {
     /// What queries need of the node's view service.
     package struct Node: Sendable {
@@ -86,6 +87,7 @@ package struct IndexQueries: ViewQueries {
         {
             query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
         }
+        query.usesSubset = usesSubset(request, bucket)
         switch await QueryRun.begin(query, surroundings, awaitsPart: true) {
         case .open(let run):
             guard let text = run.whole else { return .rows(IndexRows(run: run)) }
@@ -97,6 +99,17 @@ package struct IndexQueries: ViewQueries {
             )
         case .unknownBucket: return IndexQueries.missing("missing")
         }
+    }
+
+    /// Whether a query is answered from one vBucket.
+    private func usesSubset(_ request: ViewRequest, _ bucket: QueryRun.Bucket) -> Bool {
+        let query = try? IndexQueries.query(request, hasReduce: true)
+        return DevelopmentSubset.applies(
+            isDevelopment: request.designDocument.hasPrefix(DesignDocument.developmentPrefix),
+            usesFullSet: query?.usesFullSet ?? false,
+            documents: service.documentCount(ofBucket: bucket.name),
+            vBuckets: service.state.bucket(named: bucket.name)?.settings.vBuckets ?? 0
+        )
     }
 
     /// A refusal by one of the reasons of Couchbase Server, which clients compare.

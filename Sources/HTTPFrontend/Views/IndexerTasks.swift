@@ -2,43 +2,71 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Indexes that are being built, as tasks.
+/// Indexes that are being built or compacted, as tasks.
 extension Routes {
-    /// One task for each design document of which some node builds an index, by the changes of all
-    /// nodes: nodes that have finished count as finished.
+    /// One task for each design document of which some node builds an index, and one for each of
+    /// which some node compacts one.
+    ///
+    /// The progress is that of the changes of all nodes: nodes that have finished count as finished.
     static func indexerTasks(_ call: Call) -> [JSONText] {
         let nodes = call.state.nodes.compactMap { call.service.viewStatistics(of: $0.number) }
         guard !nodes.isEmpty else { return [] }
         return call.state.buckets.flatMap { bucket in
-            let found = nodes.compactMap { $0.bucket(named: bucket.settings.name) }
-            return bucket.designDocuments.compactMap { document in
+            let name = bucket.settings.name
+            let found = nodes.compactMap { $0.bucket(named: name) }
+            return bucket.designDocuments.flatMap { document in
                 let parts = found.flatMap(\.designDocuments).filter { $0.name == document.name }
-                return task(parts, bucket.settings.name, document.name)
+                return [build(parts), compaction(parts)].compactMap { work in
+                    work.map { task($0, name, document.name) }
+                }
             }
         }
     }
 
-    private static func task(
-        _ parts: [ViewStatistics.DesignDocument],
-        _ bucket: String,
-        _ document: String
-    ) -> JSONText? {
-        guard parts.contains(where: \.isBuilding) else { return nil }
-        let done = parts.reduce(0) { $0 &+ $1.changesDone }
-        let total = parts.reduce(0) { $0 &+ $1.changesTotal }
-        return [
-            "type": "indexer",
+    /// What the nodes do with the indexes of a design document.
+    private struct Work {
+        let type: String
+        var status = "running"
+        var done: UInt64
+        var total: UInt64
+    }
+
+    /// `queued` if no node has begun: `maxParallelIndexers` limits the builds of each.
+    private static func build(_ parts: [ViewStatistics.DesignDocument]) -> Work? {
+        let building = parts.filter(\.isBuilding)
+        guard !building.isEmpty else { return nil }
+        return Work(
+            type: "indexer",
+            status: building.allSatisfy(\.awaitsBuild) ? "queued" : "running",
+            done: parts.reduce(0) { $0 &+ $1.changesDone },
+            total: parts.reduce(0) { $0 &+ $1.changesTotal }
+        )
+    }
+
+    private static func compaction(_ parts: [ViewStatistics.DesignDocument]) -> Work? {
+        let compacted = parts.filter { $0.toCopy > 0 }
+        guard !compacted.isEmpty else { return nil }
+        return Work(
+            type: "view_compaction",
+            done: compacted.reduce(0) { $0 &+ $1.copied },
+            total: compacted.reduce(0) { $0 &+ $1.toCopy }
+        )
+    }
+
+    private static func task(_ work: Work, _ bucket: String, _ document: String) -> JSONText {
+        [
+            "type": .string(work.type),
             "recommendedRefreshPeriod": .double(2),
-            "status": "running",
+            "status": .string(work.status),
             "bucket": .string(bucket),
             "designDocument": .string("_design/\(document)"),
-            "changesDone": .number(done),
-            "totalChanges": .number(total),
-            "progress": .number(percent(done, of: total)),
+            "changesDone": .number(work.done),
+            "totalChanges": .number(work.total),
+            "progress": .number(percent(work.done, of: work.total)),
         ]
     }
 
-    /// At most 99: an index with all changes that is not complete still has rows to store.
+    /// At most 99: work that is complete but not ended still has rows to store or pages to free.
     private static func percent(_ done: UInt64, of total: UInt64) -> Int {
         total == 0 ? 0 : Int(min(99, 100 * Double(done) / Double(total)))
     }

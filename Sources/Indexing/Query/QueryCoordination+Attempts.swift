@@ -9,7 +9,9 @@ extension QueryCoordination {
         attempt += 1
         attemptRevision = map.revision
         mapDeadline = .max
-        responders = map.parts.map { QueryResponder(node: $0.node, vBuckets: $0.vBuckets) }
+        responders = map.parts(usesSubset: terms.usesSubset).map {
+            QueryResponder(node: $0.node, vBuckets: $0.vBuckets)
+        }
         merge = RowMerge(streams: responders.count, plan: mergePlan)
         failures = []
         let requests = responders.map { responder in
@@ -75,7 +77,8 @@ extension QueryCoordination {
             case .failed, .disordered: continue
             }
         }
-        let missing = unasked
+        // The subset is read from a vBucket that has an active copy.
+        let missing = terms.usesSubset && !responders.isEmpty ? [] : unasked
         if !missing.isEmpty {
             failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
         }
@@ -107,7 +110,8 @@ extension QueryCoordination {
     mutating func openWithoutResponders() -> [Action] {
         responders = []
         merge = RowMerge(streams: 0, plan: mergePlan)
-        let all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
+        var all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
+        if terms.usesSubset, let subset = map.subset { all = [subset] }
         failures = all.isEmpty ? [] : [QueryFailure(node: nil, vBuckets: all, cause: .moved)]
         phase = .open
         return [.open(totalRows: 0)]
@@ -183,6 +187,13 @@ extension QueryCoordination {
 }
 
 extension QueryCoordination.ServingMap {
+    /// The parts of a query: of all vBuckets, or of the subset for development views.
+    fileprivate func parts(usesSubset: Bool) -> [Part] {
+        guard usesSubset else { return parts }
+        guard let subset, let node = actives[Int(subset.number)] else { return [] }
+        return [Part(node: node, vBuckets: [subset])]
+    }
+
     static func parts(of actives: [NodeNumber?]) -> [Part] {
         // Few nodes serve many vBuckets: a search is shorter than hashing.
         var parts: [Part] = []

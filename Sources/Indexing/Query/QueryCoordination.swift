@@ -50,6 +50,8 @@ package struct QueryCoordination: Sendable {
         package var merge: MergePlan
         /// How rows of the view's previous definition are combined; nil if its index must not answer.
         package var previousMerge: MergePlan?
+        /// Whether only the map's `subset` is read.
+        package var usesSubset = false
 
         package init(deadline: UInt64, merge: MergePlan, previousMerge: MergePlan? = nil) {
             self.deadline = deadline

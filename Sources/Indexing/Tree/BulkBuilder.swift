@@ -21,7 +21,8 @@ package final class BulkBuilder {
     private let kind: EntryKind
     private var levels: [Level]
     private let leaf: EntryRun
-    private var rows: UInt64 = 0
+    /// The entries so far.
+    package private(set) var rows: UInt64 = 0
 
     package init(of kind: EntryKind, format: NodeFormat = .standard, numbers: TreeNumbers) {
         precondition(kind != .child, "the entries of a tree are rows or documents")

@@ -20,6 +20,9 @@ package final class TreeCopy {
     /// Complete nodes, children first; the caller stores them and calls `removeAll`.
     package var writes: NodeWrites { builder.writes }
 
+    /// The entries that are copied.
+    package var rows: UInt64 { builder.rows }
+
     /// The next free numbers.
     package var numbers: TreeNumbers { builder.numbers }
 

@@ -193,6 +193,11 @@ package struct IndexTable: Sendable {
         entries.allSatisfy { !$0.value.isServed || $0.value.home == .main }
     }
 
+    /// Whether queries count any served vBucket.
+    package var countsAny: Bool {
+        entries.values.contains { $0.isServed && $0.home == .main }
+    }
+
     /// The changes that the index has, of all through the seqnos that vBuckets had when their feeds
     /// were opened.
     package var changes: (done: UInt64, total: UInt64) {

@@ -33,6 +33,9 @@ package struct ReadyFeeds: Sendable {
 
     package init() {}
 
+    /// Whether no feed has records as far as is known.
+    package var isEmpty: Bool { words.allSatisfy { $0 == 0 } }
+
     /// The feed of `vBucket` may have records.
     ///
     /// - Returns: The read to post; nil if one is posted that is early enough.

@@ -54,7 +54,10 @@ package struct DesignDocument: Hashable, Sendable {
     /// As clients see it: `_design/NAME`.
     package var id: String { Self.idPrefix + name }
 
-    package var isDevelopment: Bool { name.hasPrefix("dev_") }
+    package var isDevelopment: Bool { name.hasPrefix(DesignDocument.developmentPrefix) }
+
+    /// How the names of development documents begin.
+    package static let developmentPrefix = "dev_"
 
     /// The bytes that count against `Limits.designDocumentsBytesMax`.
     package var byteCount: Int { Self.byteCount(name: name, body: body) }

@@ -119,14 +119,15 @@ package final class IndexFile: Sendable {
         try write { (writer) throws(StorageError) in writer.head }
     }
 
-    /// Bytes of the pages that are in use, without those that a later commit can fill.
+    /// Bytes of all pages, and of those that are in use: the others are filled by later commits.
     ///
     /// - Throws: `StorageError`, as `commit`.
-    package func usedBytes() throws(StorageError) -> UInt64 {
+    package func pageBytes() throws(StorageError) -> (all: UInt64, used: UInt64) {
         try readNewest { (reads) throws(StorageError) in
             let pages = try reads.connection.integer("PRAGMA page_count") ?? 0
             let free = try reads.connection.integer("PRAGMA freelist_count") ?? 0
-            return UInt64(max(0, pages - free)) * IndexSchema.pageBytes
+            let used = UInt64(max(0, pages - free)) * IndexSchema.pageBytes
+            return (UInt64(max(0, pages)) * IndexSchema.pageBytes, used)
         }
     }
 

@@ -45,6 +45,16 @@ struct IndexCompaction {
         }
     }
 
+    /// The rows and documents' entries that are copied; the greatest number once all are.
+    var copied: UInt64 {
+        switch phase {
+        case .discarding: 0
+        case .rows(let copy): copy.rows
+        case .documents(let copy, let rows): rows.rows + copy.rows
+        case .removing, .releasing: .max
+        }
+    }
+
     /// Aborts the copy; the steps behind it continue.
     mutating func cancel() {
         switch phase {

@@ -22,6 +22,11 @@ extension ViewIndex {
         package var isComplete = false
         package var errors = ScriptErrors()
         package var isCompacting = false
+        /// Whether its build waits until another index is built.
+        package var awaitsBuild = false
+        /// The entries that a compaction has copied, and all; both 0 without one.
+        package var copied: UInt64 = 0
+        package var toCopy: UInt64 = 0
 
         package init() {}
     }
@@ -50,7 +55,13 @@ extension ViewIndex {
         status.errors = health.errors
         status.isCompacting = progress.compaction != nil
         // A file that has failed has no rows for queries either.
-        if let head = try? file.head() { status.rows = head.main.rows }
+        status.awaitsBuild = awaitsBuild
+        guard let head = try? file.head() else { return status }
+        status.rows = head.main.rows
+        if let compaction = progress.compaction {
+            status.toCopy = head.main.rows + head.back.rows
+            status.copied = min(compaction.copied, status.toCopy)
+        }
         return status
     }
 
@@ -76,6 +87,7 @@ extension ViewIndex {
         surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
         shared.withLock { $0.fault = cause.description }
         surroundings.scripts.forget(function)
+        sources.reads.build = nil
         endAllWaits()
     }
 
@@ -87,6 +99,7 @@ extension ViewIndex {
         surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]
+        sources.reads.build = nil
         endAllWaits()
         surroundings.failed(error)
     }
@@ -122,6 +135,7 @@ extension ViewIndex {
         guard !health.isStopped, health.failure == nil else { return }
         for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
         reportErrors()
+        checkReads()
         if !sources.feeds.isEmpty { startTicking() }
     }
 

@@ -15,10 +15,11 @@ extension ViewIndex {
     /// `pending.mapped` is bounded: as soon as the rows have the size of a commit, nothing is read, so
     /// at most the results of `batchesMax` batches are added to them.
     func read() {
-        guard health.runaway.cause == nil else { return }
+        guard health.runaway.cause == nil, mayRead() else { return }
         while pending.queue.count < ViewIndex.batchesMax, !progress.trigger.isDue(now),
             let request = readBatch()
         {
+            sources.reads.isActive = true
             submit(request)
         }
     }

@@ -24,6 +24,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let lane: any Lane
         /// Where the write-ahead log is copied.
         var checkpoints: any Lane
+        /// Limits how many indexes are built at a time; an index alone is not limited.
+        var builds = IndexBuilds(.max)
         var collations = Collations()
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
@@ -98,10 +100,11 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         let done: @Sendable (FreshnessWaiters.Outcome) -> Void
     }
 
-    /// The open feeds.
+    /// The open feeds, and whether they are read.
     struct Sources {
         var feeds: [VBucketID: Feed] = [:]
         var feedNumbers: UInt64 = 0
+        var reads = Reads()
     }
 
     /// What is read and not committed.
@@ -146,6 +149,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         var contents: IndexContents?
         /// What queries have read of the upper levels of the main tree.
         let innerNodes = InnerNodes()
+        /// Whether changes are read in steps, not all the time.
+        var updatesInSteps = false
     }
 
     /// An index on an open file.
@@ -230,6 +235,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         surroundings.lane.post { [self] in
             health.isStopped = true
             alarm.timer?.cancel()
+            sources.reads.build = nil
             for feed in sources.feeds.values { feed.feed.close() }
             sources.feeds = [:]
             endAllWaits()

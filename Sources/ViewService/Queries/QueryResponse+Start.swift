@@ -72,6 +72,7 @@ extension QueryResponse {
             return finish(isLast ? .failed(refusal) : .notReady(choice.wanted))
         }
         self.index = index
+        if request.freshness == .updateAfter { index.requestUpdate() }
         request.freshness == .current ? refresh(index) : open(index)
     }
 

@@ -12,6 +12,8 @@ extension QueryRun {
         package var previous: Version?
         /// Called if the current index has everything on all nodes that serve; on the run's lane.
         package var isReady: (@Sendable () -> Void)?
+        /// Whether only the map's subset is read, as of a development view.
+        package var usesSubset = false
 
         package init(of bucket: Bucket, _ current: Version) {
             self.bucket = bucket
@@ -33,7 +35,6 @@ extension QueryRun {
         package let plan: QueryPlan
         package let index: QueryRequest.IndexSelection
         package let reduction: Reduction
-
         /// - Parameters:
         ///   - plan: What nodes do.
         ///   - index: The definition's index.

@@ -75,6 +75,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
             previousMerge: query.previous?.plan.merge
         )
         terms.limitRestarts(query.current.plan.freshness, now: now)
+        terms.usesSubset = query.usesSubset
         coordination = QueryCoordination(terms, map: map)
     }
 

@@ -43,6 +43,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private var wanted: [String: FollowedBucket] = [:]
     /// The number of the call that `wanted` is from.
     private var wantedNumber: UInt64 = 0
+    private var terms = IndexTerms()
     private var closing: [IndexName: RunningIndex] = [:]
     /// Closed indexes whose lanes still answer.
     private var lingering: [ObjectIdentifier: RunningIndex] = [:]
@@ -93,6 +94,14 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         }
     }
 
+    /// Replaces the settings of all indexes.
+    func set(_ terms: IndexTerms) {
+        lane.post { [self] in
+            self.terms = terms
+            reconcile()
+        }
+    }
+
     /// Closes all indexes, then calls `done` on the keeper's lane.
     func stop(done: @escaping @Sendable () -> Void) {
         lane.post { [self] in
@@ -115,6 +124,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
                 let index = self[name] ?? start(name, plan, bucket.bucket)
                 index.serve(bucket.bucket.served, number: wantedNumber)
                 index.store(plan.slots)
+                index.update(by: terms.updates(plan))
             }
         }
         if files.needCleaning { clean() }
@@ -177,7 +187,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         lingering[ObjectIdentifier(index)] = index
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in
-            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.lane.stop()
+            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.releaseLane()
         }
         if wanted[index.name.bucket] == nil {
             files.needCleaning = true
@@ -191,7 +201,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     private func finishStop() {
         guard closing.isEmpty else { return }
-        for index in lingering.values { index.lane.stop() }
+        for index in lingering.values { index.releaseLane() }
         lingering = [:]
         stopped?()
     }

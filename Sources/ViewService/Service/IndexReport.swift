@@ -25,7 +25,9 @@ package struct IndexReport: Sendable {
     /// Why it gets no further changes: the file's error, or that its function runs away.
     package var fault: String?
     package var diskBytes: UInt64 = 0
-    /// Of `diskBytes`, those of pages that are in use.
+    /// Of the file alone, without its write-ahead log.
+    package var fileBytes: UInt64 = 0
+    /// Of `fileBytes`, those of pages that are in use.
     package var usedBytes: UInt64 = 0
     package var memoryBytes = 0
 

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Indexing
+internal import Seams
 
 /// Compaction of the indexes of a design document on this node.
 extension IndexService {
@@ -22,6 +23,33 @@ extension IndexService {
         forEachIndex(of: designDocument, uuid) { $0.cancelCompaction() }
     }
 
+    // MARK: Without a request
+
+    /// Checks after a while, and again after that, whether an index is to be compacted.
+    func scheduleCompactionCheck() {
+        lanes.files.post(after: settings.compactionCheckNanoseconds) { [weak self] in
+            guard let self, !newest.withLock({ $0.isStopped }) else { return }
+            // A report may be missing, of an index that is closed meanwhile.
+            scheduleCompactionCheck()
+            report { [weak self] in self?.compactNext(of: $0) }
+        }
+    }
+
+    private func compactNext(of reports: [IndexReport]) {
+        let threshold = newest.withLock { $0.terms.compaction }
+        let candidates = reports.map(CompactionPolicy.Candidate.init)
+        guard let place = CompactionPolicy.next(candidates, threshold) else { return }
+        let report = reports[place]
+        guard let index = index(report.signature, ofBucket: report.bucket) else { return }
+        let unused = report.fileBytes - min(report.usedBytes, report.fileBytes)
+        environment.trace.info(
+            "views",
+            "Index \(index.name) is compacted: \(unused) of \(report.fileBytes) bytes of its file "
+                + "are unused"
+        )
+        index.compact()
+    }
+
     private func forEachIndex(
         of designDocument: String,
         _ uuid: String,
@@ -40,5 +68,16 @@ extension IndexService {
             }
         }
         return isComplete
+    }
+}
+
+extension CompactionPolicy.Candidate {
+    fileprivate init(_ report: IndexReport) {
+        self.init(
+            fileBytes: report.fileBytes,
+            usedBytes: report.usedBytes,
+            isAtRest: report.isOpen && report.fault == nil && report.status.isComplete,
+            isCompacting: report.status.isCompacting
+        )
     }
 }

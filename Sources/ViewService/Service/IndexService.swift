@@ -24,6 +24,8 @@ package final class IndexService: Sendable {
         package var files = IndexSettings()
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
+        /// How often it is checked whether an index is to be compacted.
+        package var compactionCheckNanoseconds: UInt64 = 30_000_000_000
         /// How long an index that new queries do not use any more is open for those that have begun.
         package var retirementNanoseconds: UInt64 = 10_000_000_000
 
@@ -33,7 +35,7 @@ package final class IndexService: Sendable {
         }
     }
 
-    /// The lanes that all indexes share; each index has one of its own besides.
+    /// The lanes that all indexes share; `IndexLanes` has those where they work.
     struct Lanes: Sendable {
         /// Opens, closes and removes files.
         let files: any Lane
@@ -66,6 +68,7 @@ package final class IndexService: Sendable {
     /// The argument of the newest `follow`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
+        var terms = IndexTerms()
         /// By bucket; before the first `follow`, what an earlier run of the node has stored.
         var successions: [String: ViewSuccession]
         var retired: [Retired] = []
@@ -90,6 +93,7 @@ package final class IndexService: Sendable {
     let changes: any DocumentChanges
     let settings: Settings
     let lanes: Lanes
+    let builds = IndexBuilds()
     let keeper: IndexKeeper
     let responder: QueryResponder
     let followed: Guarded<Followed>
@@ -127,6 +131,8 @@ package final class IndexService: Sendable {
             scripts: scripts,
             checkpoints: lanes.checkpoints,
             collations: Collations(),
+            builds: builds,
+            lanes: IndexLanes(environment.lanes),
             files: settings.files,
             opened: { opening.responder?.bucketsChanged() }
         )
@@ -143,6 +149,7 @@ package final class IndexService: Sendable {
             lanes: lanes.queries
         )
         opening.responder = responder
+        scheduleCompactionCheck()
     }
 
     // MARK: Life

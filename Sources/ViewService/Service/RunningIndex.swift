@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// An index of the node with its lane: opens the file, and opens it again after an error.
+/// An index of the node on its lane: opens the file, and opens it again after an error.
 ///
 /// - A file that is damaged or of another identity is set aside and made anew: an index has nothing
 ///   that the documents do not have.
@@ -18,6 +18,8 @@ final class RunningIndex: Sendable {
         let scripts: ScriptPool
         let checkpoints: any Lane
         let collations: Collations
+        let builds: IndexBuilds
+        let lanes: IndexLanes
         let files: IndexSettings
         /// Called on the index's lane when it has been opened.
         let opened: @Sendable () -> Void
@@ -37,6 +39,7 @@ final class RunningIndex: Sendable {
         var openedAt: UInt64 = 0
         var served: Set<VBucketID> = []
         var slots: Set<SlotDefinition> = []
+        var updates = UpdateSchedule.Terms()
         /// The number of the call that `served` is from.
         var number: UInt64 = 0
         var isStopped = false
@@ -50,7 +53,7 @@ final class RunningIndex: Sendable {
     let name: IndexName
     /// The bucket and a view, for logs.
     private let title: String
-    let lane: any Lane
+    private let share: IndexLanes.Share
     let function: ScriptFunction
     private let directory: String
     private let surroundings: Surroundings
@@ -76,11 +79,17 @@ final class RunningIndex: Sendable {
         self.directory = directory
         self.function = function
         self.surroundings = surroundings
-        lane = surroundings.environment.lanes.makeLane("index-\(name.signature)", isPatient: true)
+        share = surroundings.lanes.acquire()
         lane.post { [self] in open() }
     }
 
     // MARK: From any thread
+
+    /// Where the index works; other indexes may work there, too.
+    var lane: any Lane { share.lane }
+
+    /// Ends the index's use of its lane; call it once, after `stop` has called `done`.
+    func releaseLane() { surroundings.lanes.release(share) }
 
     /// The index; nil while its file is not open.
     var index: ViewIndex? { state.withLock { $0.index } }
@@ -131,6 +140,19 @@ final class RunningIndex: Sendable {
         }
     }
 
+    /// Sets when the index reads changes; called by one thread.
+    func update(by updates: UpdateSchedule.Terms) {
+        let isChanged = state.withLock { state in
+            defer { state.updates = updates }
+            return state.updates != updates
+        }
+        guard isChanged else { return }
+        lane.post { [self] in
+            let (index, newest) = state.withLock { ($0.index, $0.updates) }
+            index?.setSchedule(newest)
+        }
+    }
+
     /// Closes the index, then calls `done` on its lane.
     func stop(done: @escaping @Sendable () -> Void) {
         lane.post { [self] in
@@ -155,7 +177,7 @@ final class RunningIndex: Sendable {
                 report.status = index.status
                 report.memoryBytes = index.file.memoryBytes + index.innerNodes.memoryBytes
                 // A file that has failed has its fault.
-                report.usedBytes = (try? index.file.usedBytes()) ?? 0
+                (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
                 let disk = surroundings.environment.disk
                 for suffix in ["", "-wal"] {
                     report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
@@ -172,12 +194,13 @@ final class RunningIndex: Sendable {
         do throws(StorageError) {
             let index = try makeIndex()
             let now = surroundings.environment.time.monotonicNanoseconds()
-            let (served, slots) = state.withLock { state in
+            let (served, slots, updates) = state.withLock { state in
                 state.index = index
                 state.fault = nil
                 state.openedAt = now
-                return (state.served, state.slots)
+                return (state.served, state.slots, state.updates)
             }
+            index.setSchedule(updates)
             index.serve(served)
             index.setSlots(Array(slots))
             surroundings.opened()
@@ -214,6 +237,7 @@ final class RunningIndex: Sendable {
         )
         own.checkpoints = surroundings.checkpoints
         own.collations = surroundings.collations
+        own.builds = surroundings.builds
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
             return try ViewIndex(title, ofBucket: name.bucket, file, function, own)

@@ -21,6 +21,8 @@ package struct ViewDefinition: Hashable, Sendable {
     package let reduce: Reduce?
     /// Whether tombstones are mapped.
     package let indexesTombstones: Bool
+    /// The design document's option `updateMinChanges`; nil: that of the cluster.
+    package var changesMin: Int?
 
     package init(
         designDocument: String,
@@ -67,6 +69,8 @@ struct FollowedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
+        /// The option of each view's design document; nil: that of the cluster.
+        var changesMin: [Int?] = []
         /// The views whose current definitions have this index.
         var views: [IndexReport.View] = []
         /// The views that it answers only until their changed definitions are built.
@@ -119,6 +123,7 @@ struct FollowedBucket: Sendable {
         for definition in bucket.views {
             definitions[definition.designDocument, default: [:]][definition.view] = definition
             let signature = add(definition, to: \.views)
+            indexes[signature]?.changesMin.append(definition.changesMin)
             if !succession.isSettled(definition), signatures.insert(signature).inserted {
                 unsettled.append(definition)
             }

@@ -313,7 +313,7 @@ export function views([bucket, designDocument, view]) {
     };
     const controls = Object.fromEntries(Object.entries(inputs).map(([name, [, placeholder]]) =>
       [name, h("input", { autocomplete: "off", spellcheck: "false", placeholder })]));
-    const flags = Object.fromEntries(["descending", "reduce", "group", "include_docs"].map(name =>
+    const flags = Object.fromEntries(["descending", "reduce", "group", "include_docs", "full_set"].map(name =>
       [name, h("input", { type: "checkbox" })]));
     flags.reduce.checked = true;
     const stale = h("select", {}, ["false", "update_after", "ok"].map(value => h("option", { value }, value)));
@@ -351,7 +351,7 @@ export function views([bucket, designDocument, view]) {
         if (value.trim()) fields.set(name, value.trim());
       }
       if (!fields.has("limit")) fields.set("limit", "10");
-      for (const name of ["descending", "group", "include_docs"]) {
+      for (const name of ["descending", "group", "include_docs", "full_set"]) {
         if (flags[name].checked) fields.set(name, "true");
       }
       if (!flags.reduce.checked) fields.set("reduce", "false");

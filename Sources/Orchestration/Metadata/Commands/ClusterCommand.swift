@@ -17,6 +17,8 @@ package enum ClusterCommand: Hashable, Sendable {
     /// `was`: the settings that the change is based on; refused if they have changed since. Nil
     /// applies the change in any case.
     case setSettings(ClusterSettings, was: ClusterSettings? = nil)
+    /// Sets how indexes are updated, built and compacted; from feature level `designDocuments` on.
+    case setIndexing(IndexingChange)
     case resetAutoFailoverCount
     /// Starts another Raft group with the survivors; raises `revEpoch`.
     case newEpoch(NewEpoch)

@@ -42,7 +42,7 @@ extension ClusterState {
     private mutating func apply(_ command: ClusterCommand) -> ClusterOutcome {
         switch command {
         case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
-            .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel:
+            .setIndexing, .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel:
             applyToCluster(command)
         case .addNode(let node): add(node)
         case .setNode(let address): set(address)
@@ -97,6 +97,7 @@ extension ClusterState {
         case .setSettings(let settings, let was):
             guard was == nil || was == self.settings else { return .refused(.changedMeanwhile) }
             self.settings = settings
+        case .setIndexing(let change): return set(change)
         case .resetAutoFailoverCount: autoFailoverCount = 0
         case .newEpoch(let epoch): return begin(epoch)
         case .raiseFeatureLevel(let level): return raise(to: level)

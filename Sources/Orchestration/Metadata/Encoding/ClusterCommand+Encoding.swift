@@ -54,6 +54,7 @@ private enum Kind: UInt8 {
     case resetAutoFailoverCount = 6
     case newEpoch = 7
     case raiseFeatureLevel = 8
+    case setIndexing = 9
     case addNode = 16
     case setNode = 17
     case setNodeState = 18
@@ -91,6 +92,7 @@ extension ClusterCommand {
         case .setName: .setName
         case .setMemoryQuota: .setMemoryQuota
         case .setSettings: .setSettings
+        case .setIndexing: .setIndexing
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: .newEpoch
         case .raiseFeatureLevel: .raiseFeatureLevel
@@ -134,6 +136,7 @@ extension ClusterCommand {
         case .setSettings(let settings, let was):
             Self.append(settings, to: writer)
             if let was { Self.append(was, to: writer) }
+        case .setIndexing(let change): change.append(to: writer)
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
         case .raiseFeatureLevel(let level): writer.append(level: level)
@@ -179,6 +182,7 @@ extension ClusterCommand {
         case .setName: reader.text().map { .setName($0) }
         case .setMemoryQuota: reader.leb128().map { .setMemoryQuota($0) }
         case .setSettings: readSettings(&reader)
+        case .setIndexing: IndexingChange(&reader).map { .setIndexing($0) }
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: NewEpoch(&reader).map { .newEpoch($0) }
         case .raiseFeatureLevel: reader.level().map { .raiseFeatureLevel($0) }

@@ -64,6 +64,7 @@ extension ClusterState {
         if schemaWritten > 7 {
             for bucket in buckets { bucket.appendDesigns(to: writer) }
             for node in nodes { writer.append(bigEndian: node.ports.views) }
+            indexing.append(to: writer)
         }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
@@ -144,7 +145,11 @@ extension ClusterState {
         guard schema > 6 else { return state }
         guard state.readLevels(&reader) else { return nil }
         guard schema > 7 else { return state }
-        return state.readDesigns(&reader) && state.readViewsPorts(&reader) ? state : nil
+        guard state.readDesigns(&reader), state.readViewsPorts(&reader),
+            let indexing = IndexingSettings(&reader)
+        else { return nil }
+        state.indexing = indexing
+        return state
     }
 
     private mutating func readDesigns(_ reader: inout ByteReader) -> Bool {

@@ -42,6 +42,8 @@ package struct ClusterState: Hashable, Sendable {
     /// For documents, in bytes, on each node.
     package internal(set) var memoryQuota: UInt64
     package internal(set) var settings = ClusterSettings()
+    /// The defaults below feature level 3.
+    package internal(set) var indexing = IndexingSettings()
     /// Nodes failed over automatically since an operator reset the count or a rebalance completed.
     package internal(set) var autoFailoverCount: UInt16 = 0
     package internal(set) var nodes: [NodeRecord] = []

@@ -1,0 +1,153 @@
+internal import ClusterService
+internal import Orchestration
+
+/// How indexes of views are updated, built and compacted.
+extension Routes {
+    private static let read = Access.administrator("cluster.settings!read")
+    private static let write = Access.administrator("cluster.settings!write")
+
+    static let indexing: [Route] = [
+        Route(.get, "/settings/viewUpdateDaemon", read) { call in
+            .json(updates(call.state.indexing))
+        },
+        Route(
+            .post,
+            "/settings/viewUpdateDaemon",
+            write,
+            needsCluster: true,
+            validates: true,
+            setUpdates
+        ),
+        Route(.get, "/settings/maxParallelIndexers", read) { call in
+            .json(indexers(call.state))
+        },
+        Route(
+            .post,
+            "/settings/maxParallelIndexers",
+            write,
+            needsCluster: true,
+            validates: true,
+            setIndexers
+        ),
+        Route(
+            .post,
+            "/controller/setAutoCompaction",
+            write,
+            needsCluster: true,
+            validates: true,
+            setCompaction
+        ),
+    ]
+
+    private static func updates(_ settings: IndexingSettings) -> JSONText {
+        [
+            "updateInterval": .number(settings.updateIntervalMilliseconds),
+            "updateMinChanges": .number(settings.updateMinChanges),
+            "replicaUpdateMinChanges": .number(settings.replicaUpdateMinChanges),
+        ]
+    }
+
+    private static func indexers(_ state: ClusterState) -> JSONText {
+        let count = JSONText.number(state.indexing.parallelIndexersMax)
+        return [
+            "globalValue": count,
+            "nodes": .object(state.nodes.map { ($0.otpNode, count) }),
+        ]
+    }
+
+    @Sendable private static func setUpdates(_ call: Call) async -> Reply {
+        var form = SettingsForm(call.request.form)
+        var settings = call.state.indexing
+        form.refuseUnknownFields(except: [
+            "updateInterval", "updateMinChanges", "replicaUpdateMinChanges",
+        ])
+        if let time = form.wholeNumber("updateInterval", 0...UInt64(UInt32.max)) {
+            settings.updateIntervalMilliseconds = UInt32(time)
+        }
+        let counts = 0...UInt64(Int64.max)
+        if let count = form.wholeNumber("updateMinChanges", counts) {
+            settings.updateMinChanges = count
+        }
+        if let count = form.wholeNumber("replicaUpdateMinChanges", counts) {
+            settings.replicaUpdateMinChanges = count
+        }
+        return await set(settings, form, call, shown: updates)
+    }
+
+    @Sendable private static func setIndexers(_ call: Call) async -> Reply {
+        var form = SettingsForm(call.request.form)
+        var settings = call.state.indexing
+        form.refuseUnknownFields(except: ["globalValue"])
+        form.require("globalValue")
+        if let count = form.number("globalValue", IndexingSettings.parallelIndexersRange) {
+            settings.parallelIndexersMax = count
+        }
+        let nodes = call.state.nodes.map(\.otpNode)
+        return await set(settings, form, call) { settings in
+            let count = JSONText.number(settings.parallelIndexersMax)
+            return ["globalValue": count, "nodes": .object(nodes.map { ($0, count) })]
+        }
+    }
+
+    /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
+    ///
+    /// What compacts documents cannot be changed: another value than the present one is refused.
+    @Sendable private static func setCompaction(_ call: Call) async -> Reply {
+        var form = SettingsForm(call.request.form)
+        let (percent, size) = (
+            "viewFragmentationThreshold[percentage]", "viewFragmentationThreshold[size]"
+        )
+        let cluster = call.state.settings
+        let purgeDays = Double(cluster.purgeIntervalHours) / 24
+        let fixed: [(field: String, texts: Set<String>)] = [
+            (
+                "databaseFragmentationThreshold[percentage]",
+                ["\(cluster.fragmentationPercent)"]
+            ),
+            ("databaseFragmentationThreshold[size]", ["undefined", ""]),
+            ("parallelDBAndViewCompaction", ["false"]),
+            ("indexCompactionMode", ["circular"]),
+            ("purgeInterval", ["\(purgeDays)", "\(Int(purgeDays))"]),
+        ]
+        form.refuseUnknownFields(except: Set(fixed.map(\.field) + [percent, size]))
+        form.require("parallelDBAndViewCompaction")
+        for (field, texts) in fixed {
+            guard let text = call.request.form[field], !texts.contains(text) else { continue }
+            form.refuse(field, "The value is \(texts.max() ?? "") and cannot be changed")
+        }
+        var settings = call.state.indexing
+        settings.fragmentationPercent = nil
+        settings.fragmentationBytes = nil
+        if !isUndefined(call.request.form[percent]) {
+            settings.fragmentationPercent =
+                form.number(percent, IndexingSettings.fragmentationPercentRange)
+        }
+        if !isUndefined(call.request.form[size]) {
+            settings.fragmentationBytes = form.wholeNumber(
+                size,
+                IndexingSettings.fragmentationBytesMin...UInt64(Int64.max)
+            )
+        }
+        return await set(settings, form, call, shown: nil)
+    }
+
+    private static func isUndefined(_ text: String?) -> Bool {
+        text == nil || text == "undefined" || text == ""
+    }
+
+    private static func set(
+        _ settings: IndexingSettings,
+        _ form: SettingsForm,
+        _ call: Call,
+        shown: ((IndexingSettings) -> JSONText)?
+    ) async -> Reply {
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        if call.request.isValidationOnly { return .valid }
+        switch await call.service.change(indexing: settings, was: call.state.indexing) {
+        case .done: return shown.map { .json($0(settings)) } ?? .done
+        case .overtaken: return .overtaken
+        case .refused(let errors): return .refused(errors)
+        case .failed(let text): return .failed(text)
+        }
+    }
+}

@@ -1,0 +1,46 @@
+internal import Vocabulary
+
+/// How all nodes update, build and compact the indexes of views; an administrator may change it.
+package struct IndexingSettings: Hashable, Sendable {
+    package static let parallelIndexersRange = 1...1_024
+    package static let fragmentationPercentRange = 2...100
+    /// A smaller size would have every index compacted all the time.
+    package static let fragmentationBytesMin: UInt64 = 1 << 20
+
+    /// An index is updated after this time, if any change waits (`updateInterval`).
+    package var updateIntervalMilliseconds: UInt32 = 5_000
+    /// An index is updated when so many changes wait (`updateMinChanges`); 0: only by queries.
+    package var updateMinChanges: UInt64 = 5_000
+    /// The same of replicas; there are no indexes of replicas.
+    package var replicaUpdateMinChanges: UInt64 = 5_000
+    /// Indexes that a node builds at once (`maxParallelIndexers`).
+    package var parallelIndexersMax: UInt16 = 4
+    /// An index is compacted when this percentage of its file is unused; nil: whatever it is.
+    package var fragmentationPercent: UInt16? = 30
+    /// An index is compacted when so many bytes of its file are unused; nil: whatever it is.
+    package var fragmentationBytes: UInt64?
+
+    package init() {}
+}
+
+/// Replaces the settings of indexes.
+package struct IndexingChange: Hashable, Sendable {
+    package var settings: IndexingSettings
+    /// The settings that the change is based on; refused if they have changed since.
+    package var was: IndexingSettings
+
+    package init(_ settings: IndexingSettings, was: IndexingSettings) {
+        self.settings = settings
+        self.was = was
+    }
+}
+
+/// Applies changes of the settings of indexes.
+extension ClusterState {
+    mutating func set(_ change: IndexingChange) -> ClusterOutcome {
+        guard featureLevel >= .designDocuments else { return .refused(.featureUnavailable) }
+        guard change.was == indexing else { return .refused(.changedMeanwhile) }
+        indexing = change.settings
+        return .applied([.settingsChanged])
+    }
+}
