@@ -1,0 +1,76 @@
+internal import Vocabulary
+
+/// A query of a view that was answered, with what is needed to judge it at the end of the run.
+///
+/// Operations of clients are recorded when they end, so the judgement has to wait for that.
+struct ViewObservation {
+    /// The documents of a vBucket's active copy, when the query was asked.
+    struct Documents {
+        let log: FailoverLog
+        let covered: Seqno
+        /// Without deleted ones.
+        var values: [String: String] = [:]
+    }
+
+    let question: ViewQuestion
+    /// The node that was asked.
+    let address: String
+    let askedAt: UInt64
+    let vBucketCount: Int
+    /// By vBucket; one without a confirmed active copy is missing.
+    let documents: [Int: Documents]
+    var answeredAt: UInt64 = 0
+    var answer = ViewAnswer(rows: [])
+    /// vBuckets that may have lost changes meanwhile, or of which nothing is known.
+    var unknown: Set<Int> = []
+
+    /// What each document may have been when the query read it.
+    ///
+    /// - Parameter operations: All writes of each key, refused ones excluded.
+    func expectation(_ operations: [String: [RegisterOperation]]) -> ViewExpectation {
+        var choices: [String: Set<String?>] = [:]
+        for (number, held) in documents {
+            for (id, value) in held.values where vBucket(of: id) == number {
+                choices[id] = [value]
+            }
+        }
+        for (id, all) in operations {
+            var allowed = choices[id] ?? [nil]
+            let isAny = isUncertain(vBucket(of: id))
+            if isAny { allowed.insert(nil) }
+            for operation in all where !operation.isRead && operation.called <= answeredAt {
+                let isOpen = operation.returned.map { $0 >= askedAt } ?? true
+                if isAny || isOpen { allowed.insert(operation.written) }
+            }
+            choices[id] = allowed
+        }
+        // A document whose writes are not recorded, as those of probes, has no rows.
+        for id in choices.keys where operations[id] == nil && isUncertain(vBucket(of: id)) {
+            choices[id]?.insert(nil)
+        }
+        return ViewExpectation(choices)
+    }
+
+    /// Whether documents of a vBucket may have any value that was ever written.
+    private func isUncertain(_ vBucket: Int) -> Bool {
+        !question.isFresh || answer.mayMissAll || answer.missing.contains(vBucket)
+            || unknown.contains(vBucket) || documents[vBucket] == nil
+    }
+
+    private func vBucket(of id: String) -> Int {
+        Int(VBucketID(ofKey: Array(id.utf8), count: vBucketCount).number)
+    }
+}
+
+extension RegisterOperation {
+    /// The value that the operation may have written; nil for a deletion and for counters, whose
+    /// documents views leave out.
+    fileprivate var written: String? {
+        switch action {
+        case .set(let value), .add(let value), .replace(let value),
+            .compareAndSet(_, let value):
+            String(decoding: value, as: UTF8.self)
+        case .read, .remove, .increment, .found: nil
+        }
+    }
+}
