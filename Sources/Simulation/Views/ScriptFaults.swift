@@ -2,7 +2,8 @@ internal import Bytes
 internal import Seams
 internal import SimulatedPlatform
 
-/// Ends script processes, also in the middle of a reply, or slows them for a while.
+/// Ends script processes, also in the middle of a reply, or slows them or the lanes of indexes for a
+/// while.
 ///
 /// In half of the seeds with views. The random numbers are a separate sequence. Ends are some seconds
 /// apart: a call that ends two fresh processes would be skipped, and its document would have no rows.
@@ -34,23 +35,33 @@ final class ScriptFaults {
         isOver = true
         for node in cluster.nodes {
             cluster.world.apply(.slowChildren(node.address, nanoseconds: 0))
+            cluster.world.apply(.slowLane(node.address, lanes: "index-", nanoseconds: 0))
         }
     }
 
     private func act() {
         let address = cluster.nodes[Int(dice.next() % UInt64(cluster.nodes.count))].address
-        let choice = dice.next() % 4
-        guard choice == 0 else {
+        let length = 2 * ScriptFaults.second
+        switch dice.next() % 6 {
+        case 0, 1:
             tally[.change, "endedScript"] += 1
-            return cluster.world.apply(
-                .endChild(address, .signalled(9), isMidOutput: choice > 1)
-            )
-        }
-        let slowness = 1_000_000 + dice.next() % 200_000_000
-        tally[.change, "slowScripts"] += 1
-        cluster.world.apply(.slowChildren(address, nanoseconds: slowness))
-        cluster.world.after(2 * ScriptFaults.second) { [weak self] in
-            self?.cluster.world.apply(.slowChildren(address, nanoseconds: 0))
+            let isMidOutput = dice.next() & 1 == 0
+            cluster.world.apply(.endChild(address, .signalled(9), isMidOutput: isMidOutput))
+        case 2:
+            tally[.change, "slowScripts"] += 1
+            let slowness = 1_000_000 + dice.next() % 200_000_000
+            cluster.world.apply(.slowChildren(address, nanoseconds: slowness))
+            cluster.world.after(length) { [weak self] in
+                self?.cluster.world.apply(.slowChildren(address, nanoseconds: 0))
+            }
+        default:
+            // Long enough that queries meet vBuckets whose rows are being removed or built.
+            tally[.change, "slowIndexes"] += 1
+            let slowness = 1_000_000 + dice.next() % 60_000_000
+            cluster.world.apply(.slowLane(address, lanes: "index-", nanoseconds: slowness))
+            cluster.world.after(length) { [weak self] in
+                self?.cluster.world.apply(.slowLane(address, lanes: "index-", nanoseconds: 0))
+            }
         }
     }
 }

@@ -16,6 +16,8 @@ package struct ViewAnswer: Hashable, Sendable {
     package var rows: [Row] = []
     /// The vBuckets whose rows may be missing.
     package var missing: Set<Int> = []
+    /// Those of them whose index is being built, so that the answer has none of their rows.
+    package var unbuilt: Set<Int> = []
     /// An entry of `errors` names no vBucket, so any row may be missing.
     package var mayMissAll = false
     package var errors: [String] = []
@@ -39,6 +41,7 @@ package struct ViewAnswer: Hashable, Sendable {
             let named = ViewAnswer.vBuckets(in: reason)
             if named.isEmpty { mayMissAll = true }
             missing.formUnion(named)
+            if reason.hasPrefix("The index is being built") { unbuilt.formUnion(named) }
         }
     }
 

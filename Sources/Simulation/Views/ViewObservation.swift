@@ -12,13 +12,21 @@ struct ViewObservation {
         var values: [String: String] = [:]
     }
 
+    /// The documents of a bucket at one instant.
+    struct Snapshot {
+        let time: UInt64
+        /// By vBucket; one without a confirmed active copy is missing.
+        var documents: [Int: Documents] = [:]
+    }
+
     let question: ViewQuestion
     /// The node that was asked.
     let address: String
     let askedAt: UInt64
     let vBucketCount: Int
-    /// By vBucket; one without a confirmed active copy is missing.
-    let documents: [Int: Documents]
+    /// What the answer has at least: for a fresh answer, what was visible when it was asked. Nil:
+    /// nothing.
+    let base: Snapshot?
     var answeredAt: UInt64 = 0
     var answer = ViewAnswer(rows: [])
     /// vBuckets that may have lost changes meanwhile, or of which nothing is known.
@@ -29,7 +37,8 @@ struct ViewObservation {
     /// - Parameter operations: All writes of each key, refused ones excluded.
     func expectation(_ operations: [String: [RegisterOperation]]) -> ViewExpectation {
         var choices: [String: Set<String?>] = [:]
-        for (number, held) in documents {
+        let since = base?.time ?? 0
+        for (number, held) in base?.documents ?? [:] {
             for (id, value) in held.values where vBucket(of: id) == number {
                 choices[id] = [value]
             }
@@ -39,22 +48,31 @@ struct ViewObservation {
             let isAny = isUncertain(vBucket(of: id))
             if isAny { allowed.insert(nil) }
             for operation in all where !operation.isRead && operation.called <= answeredAt {
-                let isOpen = operation.returned.map { $0 >= askedAt } ?? true
+                let isOpen = operation.returned.map { $0 >= since } ?? true
                 if isAny || isOpen { allowed.insert(operation.written) }
             }
             choices[id] = allowed
         }
-        // A document whose writes are not recorded, as those of probes, has no rows.
-        for id in choices.keys where operations[id] == nil && isUncertain(vBucket(of: id)) {
-            choices[id]?.insert(nil)
+        for id in choices.keys {
+            let vBucket = vBucket(of: id)
+            if isAbsent(vBucket) {
+                choices[id] = [nil]
+            } else if isUncertain(vBucket) {
+                choices[id]?.insert(nil)
+            }
         }
         return ViewExpectation(choices)
     }
 
     /// Whether documents of a vBucket may have any value that was ever written.
     private func isUncertain(_ vBucket: Int) -> Bool {
-        !question.isFresh || answer.mayMissAll || answer.missing.contains(vBucket)
-            || unknown.contains(vBucket) || documents[vBucket] == nil
+        answer.mayMissAll || answer.missing.contains(vBucket) || unknown.contains(vBucket)
+            || base?.documents[vBucket] == nil
+    }
+
+    /// Whether the answer has no row of a vBucket: its index is being built.
+    private func isAbsent(_ vBucket: Int) -> Bool {
+        answer.unbuilt.contains(vBucket) && !answer.mayMissAll
     }
 
     private func vBucket(of id: String) -> Int {

@@ -25,7 +25,7 @@ extension ViewWatch {
     private func checkEverywhere(_ question: ViewQuestion) {
         var left = cluster.nodes.filter(\.isInCluster)
         var flaws: [String: (flaw: String, observation: ViewObservation)] = [:]
-        let isAnswered = cluster.waitUntil(seconds: 40) {
+        let isAnswered = cluster.waitUntil(seconds: 90) {
             left.removeAll { node in
                 guard let observation = complete(question, node) else { return false }
                 tally[.check, "finalViews"] += 1
@@ -40,7 +40,7 @@ extension ViewWatch {
         }
         guard !isAnswered else { return }
         let names = left.map(\.address).joined(separator: ", ")
-        judge.accuse("Live: \(question) has no complete answer at the end, from \(names)")
+        judge.accuse("View: \(question) has no complete answer at the end, from \(names)")
     }
 
     /// The complete answer of a node; nil if there is none within some seconds.
@@ -52,7 +52,7 @@ extension ViewWatch {
         }
         _ = cluster.world.run(for: 15 * ViewWatch.second) { isOver }
         guard var observation = found, observation.answer.isComplete,
-            observation.documents.count == observation.vBucketCount
+            observation.base?.documents.count == observation.vBucketCount
         else { return nil }
         // The clocks run again.
         if judge.isBeyondAssumptions { observation.unknown = [] }

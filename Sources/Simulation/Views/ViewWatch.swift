@@ -21,6 +21,9 @@ internal import Vocabulary
 /// are separate sequences, so other seeds are as without it.
 final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     static let second: UInt64 = 1_000_000_000
+    /// How old the changes are that any index has, if no node ends or is cut off.
+    private static let lagNanoseconds = 20 * second
+    private static let snapshotNanoseconds = 3 * second
     /// Queries that wait for an answer; those of nodes that have ended count until their time is over.
     private static let openMax = 24
 
@@ -36,6 +39,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     private var open: [Int: UInt64] = [:]
     private var asked = 0
     private var observations: [ViewObservation] = []
+    /// The newest last, by bucket; only if nothing may be lost in this seed.
+    private var snapshots: [String: [ViewObservation.Snapshot]] = [:]
     private var isOver = false
     var tally = Tally()
 
@@ -63,6 +68,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     func start() {
         putDocuments()
         scheduleQuestion()
+        if judge.isLossless { scheduleSnapshot() }
     }
 
     func startFaults() { scriptFaults?.start() }
@@ -221,37 +227,63 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
 
     // MARK: Copies
 
-    /// The question with the documents that are visible now.
+    /// The question with what its answer has at least.
     private func observe(_ question: ViewQuestion, _ node: SimulatedNode) -> ViewObservation {
-        let count = cluster.newestState?.bucket(named: question.bucket)?.placements.count ?? 0
-        var all: [Int: ViewObservation.Documents] = [:]
+        let now = cluster.world.now
+        let record = cluster.newestState?.bucket(named: question.bucket)
+        var base: ViewObservation.Snapshot?
+        if question.isFresh {
+            base = snapshot(question.bucket)
+        } else {
+            base = snapshots[question.bucket]?.last { $0.time + ViewWatch.lagNanoseconds <= now }
+        }
+        return ViewObservation(
+            question: question,
+            address: node.address,
+            askedAt: now,
+            vBucketCount: max(record?.placements.count ?? 0, 1),
+            base: base
+        )
+    }
+
+    /// The documents that are visible now.
+    private func snapshot(_ bucket: String) -> ViewObservation.Snapshot {
+        var snapshot = ViewObservation.Snapshot(time: cluster.world.now)
+        let count = cluster.newestState?.bucket(named: bucket)?.placements.count ?? 0
         for number in 0..<count {
-            guard let owner = owner(of: number, question.bucket),
-                let copy = owner.copy(VBucketID(UInt16(number)), of: question.bucket)
+            guard let owner = owner(of: number, bucket),
+                let copy = owner.copy(VBucketID(UInt16(number)), of: bucket)
             else { continue }
             var documents = ViewObservation.Documents(log: copy.log, covered: copy.covered)
             for (key, version) in copy.documents where !version.isDeleted {
                 let id = String(decoding: key, as: UTF8.self)
                 documents.values[id] = String(decoding: version.value ?? [], as: UTF8.self)
             }
-            all[number] = documents
+            snapshot.documents[number] = documents
         }
-        return ViewObservation(
-            question: question,
-            address: node.address,
-            askedAt: cluster.world.now,
-            vBucketCount: max(count, 1),
-            documents: all
-        )
+        return snapshot
     }
 
-    /// The vBuckets whose present history does not have all that was visible when the query was asked.
+    private func scheduleSnapshot() {
+        cluster.world.after(ViewWatch.snapshotNanoseconds) { [weak self] in
+            guard let self, !isOver else { return }
+            for bucket in buckets where missingDocuments.isEmpty {
+                snapshots[bucket.name, default: []].append(snapshot(bucket.name))
+                if snapshots[bucket.name]?.count ?? 0 > 12 {
+                    snapshots[bucket.name]?.removeFirst()
+                }
+            }
+            scheduleSnapshot()
+        }
+    }
+
+    /// The vBuckets whose present history does not have all that the answer has at least.
     private func lost(since asked: ViewObservation) -> Set<Int> {
         // If clocks stop, an old active copy may answer beside the new one.
         if judge.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
         let bucket = asked.question.bucket
         return Set(0..<asked.vBucketCount).filter { number in
-            guard let before = asked.documents[number],
+            guard let before = asked.base?.documents[number],
                 let node = owner(of: number, bucket),
                 let now = node.node?.data.bucket(named: bucket)?.engine.all[number].withCore({
                     ($0.failoverLog, $0.coveredSeqno)

@@ -44,8 +44,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// The number of the call that `wanted` is from.
     private var wantedNumber: UInt64 = 0
     private var closing: [IndexName: RunningIndex] = [:]
-    /// Closed indexes whose lanes still answer.
-    private var lingering: [ObjectIdentifier: RunningIndex] = [:]
+    /// Closed indexes whose lanes still answer, in the order in which they were closed.
+    private var lingering: [RunningIndex] = []
     private var files = Files()
     /// What to call when all indexes are closed; nil while the keeper works.
     private var stopped: (@Sendable () -> Void)?
@@ -156,10 +156,13 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private func closed(_ index: RunningIndex) {
         closing[index.name] = nil
         surroundings.scripts.forget(index.function)
-        lingering[ObjectIdentifier(index)] = index
+        lingering.append(index)
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in
-            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.lane.stop()
+            guard let self, let place = lingering.firstIndex(where: { $0 === index }) else {
+                return
+            }
+            lingering.remove(at: place).lane.stop()
         }
         if wanted[index.name.bucket] == nil {
             files.needCleaning = true
@@ -173,8 +176,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     private func finishStop() {
         guard closing.isEmpty else { return }
-        for index in lingering.values { index.lane.stop() }
-        lingering = [:]
+        for index in lingering { index.lane.stop() }
+        lingering = []
         stopped?()
     }
 
