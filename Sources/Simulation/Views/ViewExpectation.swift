@@ -4,8 +4,9 @@
 /// A choice is a plain in-memory evaluation: map, range, order, limit, groups. Documents are chosen
 /// independently of each other, so a group's value is compared with bounds.
 package struct ViewExpectation: Sendable {
-    /// The values that a document may have, by its ID; nil: it does not exist. An ID that is missing
-    /// here is that of no document.
+    /// The values that a document may have, by its ID.
+    ///
+    /// Nil: it does not exist. An ID that is missing here is that of no document.
     package var choices: [String: Set<String?>]
 
     package init(_ choices: [String: Set<String?>]) {

@@ -24,8 +24,9 @@ struct ViewObservation {
     let address: String
     let askedAt: UInt64
     let vBucketCount: Int
-    /// What the answer has at least: for a fresh answer, what was visible when it was asked. Nil:
-    /// nothing.
+    /// What the answer has at least; nil: nothing.
+    ///
+    /// For a fresh answer, what was visible when it was asked.
     let base: Snapshot?
     var answeredAt: UInt64 = 0
     var answer = ViewAnswer(rows: [])
@@ -35,6 +36,7 @@ struct ViewObservation {
     /// What each document may have been when the query read it.
     ///
     /// - Parameter operations: All writes of each key, refused ones excluded.
+    /// - Returns: The values of each document that was ever written.
     func expectation(_ operations: [String: [RegisterOperation]]) -> ViewExpectation {
         var choices: [String: Set<String?>] = [:]
         let since = base?.time ?? 0
