@@ -10,8 +10,8 @@ extension ViewWatch {
     /// Queries each view at each node until the answers are complete, and compares them with the final
     /// documents; then checks the index files.
     func checkFinalViews() {
-        for bucket in buckets {
-            for view in SimulatedView.all where has(view, bucket) {
+        for bucket in scope.buckets {
+            for view in scope.views where has(view, bucket) {
                 var question = ViewQuestion(bucket: bucket.name, view: view, isFresh: true)
                 checkEverywhere(question)
                 guard view.reduce != nil else { continue }

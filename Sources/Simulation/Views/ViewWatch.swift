@@ -22,16 +22,26 @@ internal import Vocabulary
 final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     static let second: UInt64 = 1_000_000_000
     /// How old the changes are that any index has, if no node ends or is cut off.
-    private static let lagNanoseconds = 20 * second
+    static let lagNanoseconds = 20 * second
     private static let snapshotNanoseconds = 3 * second
     /// Queries that wait for an answer; those of nodes that have ended count until their time is over.
     private static let openMax = 24
 
     let cluster: SimulatedCluster
     let judge: Judge
-    /// The buckets that have views.
-    let buckets: [BucketSettings]
-    private let pace: UInt64
+    /// What the seed draws.
+    struct Scope {
+        /// The buckets that have views.
+        var buckets: [BucketSettings]
+        /// Those of one design document, or of both.
+        var views: [SimulatedView]
+        /// Nanoseconds between two questions.
+        var pace: UInt64
+
+        var documents: Set<String> { Set(views.map(\.document)) }
+    }
+
+    let scope: Scope
     /// Nil in half of the seeds.
     private let scriptFaults: ScriptFaults?
     private var dice: SeededRandom
@@ -40,7 +50,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     private var asked = 0
     private var observations: [ViewObservation] = []
     /// The newest last, by bucket; only if nothing may be lost in this seed.
-    private var snapshots: [String: [ViewObservation.Snapshot]] = [:]
+    private(set) var snapshots: [String: [ViewObservation.Snapshot]] = [:]
     private var isOver = false
     var tally = Tally()
 
@@ -55,12 +65,17 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         guard isOften || (plan.workload == "standard" && plan.seed % 3 == 1) else { return nil }
         self.cluster = cluster
         self.judge = judge
-        pace = isOften ? ViewWatch.second / 5 : ViewWatch.second * 3 / 5
         dice = SeededRandom(seed: plan.seed ^ 0x7669_6577_73)
         scriptFaults = ScriptFaults(cluster, seed: plan.seed)
-        // All buckets, or one of them.
-        let chosen = Int(dice.next() % UInt64(all.count + 1))
-        buckets = chosen == all.count ? all : [all[chosen]]
+        let chosen = Int(dice.next() % UInt64(all.count))
+        let documents = SimulatedView.documents
+        let document = Int(dice.next() % UInt64(documents.count + 1))
+        let isWhole = isOften || document == documents.count
+        scope = Scope(
+            buckets: isOften ? all : [all[chosen]],
+            views: SimulatedView.all.filter { isWhole || $0.document == documents[document] },
+            pace: isOften ? ViewWatch.second / 5 : ViewWatch.second * 3 / 5
+        )
         cluster.world.install(ScriptPool.programName) { console, _ in ScriptStandIn(console) }
         for node in cluster.nodes { node.hasViews = true }
     }
@@ -113,8 +128,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
 
     private var missingDocuments: [(bucket: String, document: String)] {
         guard let state = cluster.newestState else { return [] }
-        return buckets.flatMap { bucket in
-            SimulatedView.documents.compactMap { document in
+        return scope.buckets.flatMap { bucket in
+            scope.documents.sorted().compactMap { document in
                 let record = state.bucket(named: bucket.name)
                 guard let record, record.designDocument(named: document) == nil else { return nil }
                 return (bucket.name, document)
@@ -130,7 +145,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     // MARK: Questions
 
     private func scheduleQuestion() {
-        cluster.world.after(pace / 4 + dice.next() % (2 * pace)) { [weak self] in
+        cluster.world.after(scope.pace / 4 + dice.next() % (2 * scope.pace)) { [weak self] in
             guard let self, !isOver else { return }
             askSomething()
             scheduleQuestion()
@@ -152,8 +167,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     }
 
     private func drawQuestion() -> ViewQuestion {
-        let view = SimulatedView.all[pick(SimulatedView.all.count)]
-        let bucket = buckets[pick(buckets.count)]
+        let view = scope.views[pick(scope.views.count)]
+        let bucket = scope.buckets[pick(scope.buckets.count)]
         var question = ViewQuestion(bucket: bucket.name, view: view, isFresh: pick(3) > 0)
         question.isOK = pick(2) == 0
         question.isDescending = pick(3) == 0
@@ -225,49 +240,10 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         return observation
     }
 
-    // MARK: Copies
-
-    /// The question with what its answer has at least.
-    private func observe(_ question: ViewQuestion, _ node: SimulatedNode) -> ViewObservation {
-        let now = cluster.world.now
-        let record = cluster.newestState?.bucket(named: question.bucket)
-        var base: ViewObservation.Snapshot?
-        if question.isFresh {
-            base = snapshot(question.bucket)
-        } else {
-            base = snapshots[question.bucket]?.last { $0.time + ViewWatch.lagNanoseconds <= now }
-        }
-        return ViewObservation(
-            question: question,
-            address: node.address,
-            askedAt: now,
-            vBucketCount: max(record?.placements.count ?? 0, 1),
-            base: base
-        )
-    }
-
-    /// The documents that are visible now.
-    private func snapshot(_ bucket: String) -> ViewObservation.Snapshot {
-        var snapshot = ViewObservation.Snapshot(time: cluster.world.now)
-        let count = cluster.newestState?.bucket(named: bucket)?.placements.count ?? 0
-        for number in 0..<count {
-            guard let owner = owner(of: number, bucket),
-                let copy = owner.copy(VBucketID(UInt16(number)), of: bucket)
-            else { continue }
-            var documents = ViewObservation.Documents(log: copy.log, covered: copy.covered)
-            for (key, version) in copy.documents where !version.isDeleted {
-                let id = String(decoding: key, as: UTF8.self)
-                documents.values[id] = String(decoding: version.value ?? [], as: UTF8.self)
-            }
-            snapshot.documents[number] = documents
-        }
-        return snapshot
-    }
-
     private func scheduleSnapshot() {
         cluster.world.after(ViewWatch.snapshotNanoseconds) { [weak self] in
             guard let self, !isOver else { return }
-            for bucket in buckets where missingDocuments.isEmpty {
+            for bucket in scope.buckets where missingDocuments.isEmpty {
                 snapshots[bucket.name, default: []].append(snapshot(bucket.name))
                 if snapshots[bucket.name]?.count ?? 0 > 12 {
                     snapshots[bucket.name]?.removeFirst()
@@ -277,42 +253,12 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         }
     }
 
-    /// The vBuckets whose present history does not have all that the answer has at least.
-    private func lost(since asked: ViewObservation) -> Set<Int> {
-        // If clocks stop, an old active copy may answer beside the new one.
-        if judge.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
-        let bucket = asked.question.bucket
-        return Set(0..<asked.vBucketCount).filter { number in
-            guard let before = asked.base?.documents[number],
-                let node = owner(of: number, bucket),
-                let now = node.node?.data.bucket(named: bucket)?.engine.all[number].withCore({
-                    ($0.failoverLog, $0.coveredSeqno)
-                }), let end = now.0.end(of: before.log.current.uuid, high: now.1)
-            else { return true }
-            return end < before.covered
-        }
-    }
-
-    /// The node that serves a vBucket; nil if its promotion is not confirmed, or its copy not active.
-    private func owner(of number: Int, _ bucket: String) -> SimulatedNode? {
-        guard let state = cluster.newestState,
-            let placement = state.bucket(named: bucket)?.placements[number],
-            placement.isConfirmed, !placement.isJoint, placement.former == nil,
-            let owner = placement.chain.first,
-            let host = state.node(number: owner)?.host,
-            let node = cluster.nodes.first(where: { $0.address == host }),
-            let copies = node.node?.data.bucket(named: bucket)?.engine.all,
-            copies[number].withCore({ $0.state == .active && $0.isLoaded })
-        else { return nil }
-        return node
-    }
-
     // MARK: The end
 
     /// Judges all answers; call it when all operations of clients have ended.
     func conclude() {
         var operations: [String: [String: [RegisterOperation]]] = [:]
-        for bucket in buckets { operations[bucket.name] = judge.operations(on: bucket.name) }
+        for bucket in scope.buckets { operations[bucket.name] = judge.operations(on: bucket.name) }
         for observation in observations {
             let question = observation.question
             tally[.check, "viewAnswers"] += 1
