@@ -37,6 +37,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         var views: [SimulatedView]
         /// Nanoseconds between two questions.
         var pace: UInt64
+        /// Whether changes of the map cause questions.
+        var chasesMoves: Bool
 
         var documents: Set<String> { Set(views.map(\.document)) }
     }
@@ -51,6 +53,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     private var observations: [ViewObservation] = []
     /// The newest last, by bucket; only if nothing may be lost in this seed.
     private(set) var snapshots: [String: [ViewObservation.Snapshot]] = [:]
+    /// The sum of the newest map revisions of the buckets.
+    private var revisions: UInt64 = 0
     private var isOver = false
     var tally = Tally()
 
@@ -74,7 +78,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         scope = Scope(
             buckets: isOften ? all : [all[chosen]],
             views: SimulatedView.all.filter { isWhole || $0.document == documents[document] },
-            pace: isOften ? ViewWatch.second / 5 : ViewWatch.second * 3 / 5
+            pace: isOften ? ViewWatch.second / 5 : ViewWatch.second * 3 / 5,
+            chasesMoves: isOften
         )
         cluster.world.install(ScriptPool.programName) { console, _ in ScriptStandIn(console) }
         for node in cluster.nodes { node.hasViews = true }
@@ -84,6 +89,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         putDocuments()
         scheduleQuestion()
         if judge.isLossless { scheduleSnapshot() }
+        if scope.chasesMoves { chaseMoves() }
     }
 
     func startFaults() { scriptFaults?.start() }
@@ -149,6 +155,21 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
             guard let self, !isOver else { return }
             askSomething()
             scheduleQuestion()
+        }
+    }
+
+    /// Asks whenever a vBucket has moved: rows are then removed at one node and built at another.
+    private func chaseMoves() {
+        cluster.world.after(ViewWatch.second / 100) { [weak self] in
+            guard let self, !isOver else { return }
+            let now = scope.buckets.reduce(0) { sum, bucket in
+                sum + (cluster.newestState?.bucket(named: bucket.name)?.rev ?? 0)
+            }
+            if now != revisions {
+                revisions = now
+                for _ in 0..<2 { askSomething() }
+            }
+            chaseMoves()
         }
     }
 
