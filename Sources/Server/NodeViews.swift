@@ -16,6 +16,7 @@ package final class NodeViews: Sendable {
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
     private let meter: ViewMeter
+    private let readiness = Guarded<ReadinessCheck?>(nil)
     private let queries = Guarded(Queries())
 
     /// What the queries that clients send to this node share.
@@ -67,12 +68,19 @@ package final class NodeViews: Sendable {
     /// Follows the views of the agreed state; call it before the buckets are opened.
     func start() {
         if let obstacle { environment.trace.error("views", obstacle) }
+        let check = ReadinessCheck { [weak self] in
+            guard let self, let indexes, let surroundings else { return nil }
+            return (indexes, surroundings)
+        }
+        readiness.withLock { $0 = check }
+        follower.whenFollowed { [weak check] in check?.viewsChanged() }
         follower.start(hasFiles: opening.hasFiles)
     }
 
     /// Ends queries, indexes and script processes; idempotent.
     func stop() async {
         follower.stop()
+        readiness.withLock { $0 }?.stop()
         links.stop()
         let lane = queries.withLock { queries in
             defer { queries.lane = nil }

@@ -36,6 +36,8 @@ final class ViewFollower: ServingMaps {
         /// Whether a thread is updating.
         var isUpdating = false
         var isStopped = false
+        /// Called after the index service got other buckets.
+        var followedHook: (@Sendable () -> Void)?
     }
 
     /// What of a bucket determines its indexes.
@@ -78,6 +80,11 @@ final class ViewFollower: ServingMaps {
         cluster.observeState { [weak self] in self?.stateChanged() }
         opening.whenOpened { [weak self] in self?.stateChanged() }
         stateChanged()
+    }
+
+    /// Calls `followed` each time after the index service got other buckets.
+    func whenFollowed(_ followed: @escaping @Sendable () -> Void) {
+        core.withLock { $0.followedHook = followed }
     }
 
     /// Changes nothing any more.
@@ -129,6 +136,7 @@ final class ViewFollower: ServingMaps {
         if isNeeded {
             if let indexes = opening.open() {
                 indexes.follow(followed)
+                core.withLock { $0.followedHook }?()
             } else {
                 // Due again with the next change, or when another caller has opened the service.
                 core.withLock { $0.followed = nil }

@@ -7,6 +7,7 @@ the vBuckets that no error names.
 import json
 import re
 import threading
+import time
 
 import pytest
 
@@ -285,6 +286,55 @@ def test_design_document_is_known_to_every_node_once_it_is_acknowledged(nodes):
     assert nodes[0].delete("known").status == 200
     for other in nodes:
         assert other.query("known", "v").status == 404
+
+
+def test_change_of_a_view_is_used_by_every_node_once_it_is_acknowledged(nodes):
+    """A query with stale=false through another node never has rows of the definition before."""
+    for turn in range(12):
+        source = f"function (doc) {{ emit({turn}, null); }}"
+        assert nodes[turn % 3].put("again", {"v": source}).status == 201
+        for other in (nodes[(turn + 1) % 3], nodes[(turn + 2) % 3]):
+            answer = other.fresh("again", "v")
+            assert answer.status == 200 and not answer.errors, answer
+            assert {row["key"] for row in answer.rows} <= {turn}
+    assert nodes[0].delete("again").status == 200
+
+
+def test_changed_view_is_answered_by_one_definition_on_all_nodes(cluster, nodes):
+    """Until every node has built the new definition, the old one answers on every node."""
+    stored = Stored(cluster, "travel")
+    stored.change({f"changed-{n}": {"keys": [], "n": n} for n in range(1_500)})
+
+    def source(turn):
+        return f"""function (doc, meta) {{
+            for (var i = 0, x = 1; i < 2e4; i++) x = (x * 69069 + 1) % 4294967296;
+            emit({turn} + (x == 0 ? 1 : 0), null);
+        }}"""
+
+    assert nodes[0].put("changed", {"v": source(0)}).status == 201
+    # Also rows of documents that other tests have left.
+    count = len(nodes[0].fresh("changed", "v").rows)
+    assert count >= 1_500
+    # A node has a previous definition if it has seen that one complete on all nodes.
+    for node in nodes:
+        assert len(node.fresh("changed", "v").rows) == count
+    for turn in (1, 2):
+        assert nodes[turn].put("changed", {"v": source(turn)}).status == 201
+        newest = dict.fromkeys(range(3), turn - 1)
+        end = time.monotonic() + 60
+        while set(newest.values()) != {turn}:
+            assert time.monotonic() < end, newest
+            for place, node in enumerate(nodes):
+                answer = node.query("changed", "v", stale="ok")
+                assert answer.status == 200 and not answer.errors, answer
+                (found,) = {row["key"] for row in answer.rows}
+                assert len(answer.rows) == count and newest[place] <= found <= turn
+                newest[place] = found
+        for node in nodes:
+            answer = node.fresh("changed", "v")
+            assert {row["key"] for row in answer.rows} == {turn} and not answer.errors
+    assert nodes[0].delete("changed").status == 200
+    stored.change(dict.fromkeys(stored.documents))
 
 
 def test_include_docs_reads_documents_of_every_node(cluster, nodes):

@@ -310,7 +310,7 @@ def test_the_revision_grows_with_every_change(node):
 # Unsupported commands
 
 
-@pytest.mark.parametrize("op", [Op.SUBDOC_GET, Op.SUBDOC_MULTI_LOOKUP, 0x50, 0xDA, 0x67, 0xFF])
+@pytest.mark.parametrize("op", [Op.SUBDOC_GET, Op.SUBDOC_MULTI_LOOKUP, 0xDA, 0x67, 0xFF])
 def test_unsupported_opcode_is_an_unknown_command(kv, op):
     assert kv.call(op, b"key").status == Status.UNKNOWN_COMMAND
     assert kv.call(Op.NOOP).status == Status.SUCCESS

@@ -199,6 +199,97 @@ def test_changed_design_document_is_rebuilt_and_unchanged_views_stay(make_node):
         assert len(rows) == len(documents) and all(row["key"][0] == turn for row in rows)
 
 
+# Changed views
+
+
+def slow(turn):
+    """A map function that takes some time, so that queries meet its build."""
+    return f"""function (doc, meta) {{
+        for (var i = 0, x = 1; i < 2e4; i++) x = (x * 69069 + 1) % 4294967296;
+        emit([{turn}, doc.n], doc.v + (x == 0 ? 1 : 0));
+    }}"""
+
+
+def turns(answer, count):
+    """The definitions that an answer without errors is of."""
+    assert answer.status == 200 and not answer.errors, answer
+    assert len(answer.rows) == count == answer.json["total_rows"], answer
+    return {row["key"][0] for row in answer.rows}
+
+
+def ask_until_new(views, count, old, new):
+    """Every answer is entirely of the old definition or entirely of the new one."""
+    seen = []
+    end = time.monotonic() + 60
+    while not seen or seen[-1] != new:
+        assert time.monotonic() < end, "the new definition never answered"
+        found = turns(views.query("numbers", "map", stale="ok"), count)
+        assert found in ({old}, {new}), found
+        seen += found
+    assert seen == sorted(seen, key=[old, new].index), "an old answer came after a new one"
+    return len(seen) - 1
+
+
+def test_changed_view_is_answered_by_its_old_definition_until_the_new_one_is_built(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("changed", numVBuckets=64)
+    documents = numbered(4_000)
+    store(node, "changed", documents)
+    views = Views(node, "changed")
+    assert views.put("numbers", {"map": slow(0)}).status == 201
+    assert turns(views.fresh("numbers", "map"), len(documents)) == {0}
+    olds = 0
+    for turn in range(1, 4):
+        assert views.put("numbers", {"map": slow(turn)}).status == 201
+        olds += ask_until_new(views, len(documents), turn - 1, turn)
+        assert turns(views.fresh("numbers", "map"), len(documents)) == {turn}
+    assert olds > 0, "no query met a build"
+    assert views.put("numbers", {"map": slow(9)}).status == 201
+    assert turns(views.fresh("numbers", "map"), len(documents)) == {9}
+
+
+def test_old_definition_answers_as_a_whole_with_its_own_reduce_function(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("changed", numVBuckets=64)
+    documents = numbered(4_000)
+    store(node, "changed", documents)
+    views = Views(node, "changed")
+    old = {"map": slow(0), "reduce": "_count"}
+    new = {"map": slow(1), "reduce": "function (keys, values, rereduce) { return 'new'; }"}
+    assert views.put("numbers", {"map": old}).status == 201
+    assert views.fresh("numbers", "map").rows == [{"key": None, "value": len(documents)}]
+    assert views.put("numbers", {"map": new}).status == 201
+    values = []
+    end = time.monotonic() + 60
+    while "new" not in values:
+        assert time.monotonic() < end
+        answer = views.query("numbers", "map", stale="update_after")
+        assert answer.status == 200 and not answer.errors, answer
+        values += [row["value"] for row in answer.rows]
+    assert set(values) <= {len(documents), "new"} and values[0] == len(documents)
+
+
+def test_old_definition_answers_after_a_restart_in_the_middle_of_a_build(make_node):
+    node = make_node().start().provision()
+    node.create_bucket("changed", numVBuckets=64)
+    documents = numbered(4_000)
+    store(node, "changed", documents)
+    views = Views(node, "changed")
+    assert views.put("numbers", {"map": slow(0)}).status == 201
+    assert turns(views.fresh("numbers", "map"), len(documents)) == {0}
+    assert node.stop() == 0
+    node.start()
+    node.await_bucket("changed")
+    wait_until(lambda: not views.query("numbers", "map", stale="ok").errors, 30, "no errors")
+    assert views.put("numbers", {"map": slow(1)}).status == 201
+    node.kill()
+    node.start()
+    node.await_bucket("changed")
+    # The vBuckets may still be loading.
+    wait_until(lambda: not views.query("numbers", "map", stale="ok").errors, 30, "no errors")
+    ask_until_new(views, len(documents), 0, 1)
+
+
 # Crashes
 
 

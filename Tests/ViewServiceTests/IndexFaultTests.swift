@@ -44,24 +44,7 @@ import Wire
         try index.file.commit { (transaction) throws(StorageError) in
             try transaction.write(transaction.head.main.node, noNode.view)
         }
-        var request = QueryRequest(
-            bucket: "b1",
-            index: QueryRequest.IndexSelection(
-                choice: IndexChoice(current: service.signature(of: view)),
-                collation: IndexService.collationVersion
-            ),
-            scan: ScanPlan(
-                reduction: .none,
-                ranges: [RowRange()],
-                hasKeys: false,
-                isDescending: false,
-                rowsMax: nil
-            ),
-            freshness: .any
-        )
-        request.mapRevision = 1
-        request.vBuckets = MemoryChanges.vBuckets
-        request.startMillisecondsMax = 60_000
+        let request = world.request(IndexChoice(current: service.signature(of: view)))
         let replies = Replies()
         let call = service.respond(to: request) { replies.add($0) }
         replies.begin(call, addsCredit: true)

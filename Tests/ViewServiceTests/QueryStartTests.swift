@@ -78,6 +78,57 @@ import Vocabulary
         #expect(replies.all == [.notReady(KnownBuckets.signature)])
     }
 
+    // MARK: Changed views
+
+    /// The coordinator then asks for the previous index, so nothing waits for the build.
+    @Test func incompleteIndexIsNotReadyAtOnceIfThePreviousOneMayAnswer() throws {
+        defer { world.stop() }
+        put(0..<20)
+        _ = try makeIndex(of: [VBucketID(0), VBucketID(1)])
+        let changed = ResponderWorld.Ask(previous: KnownBuckets.other)
+        #expect(try world.ask("stale=ok", changed).all == [.notReady(KnownBuckets.signature)])
+        var complete = changed
+        complete.vBuckets = [VBucketID(0), VBucketID(1)]
+        #expect(try world.ask("stale=ok", complete).last == .end)
+    }
+
+    @Test func unknownIndexIsNotReadyAtOnceIfThePreviousOneMayAnswer() throws {
+        defer { world.stop() }
+        let changed = ResponderWorld.Ask(previous: KnownBuckets.other)
+        #expect(try world.ask("stale=ok", changed).all == [.notReady(KnownBuckets.signature)])
+    }
+
+    /// Only its own definition may bring the index: the node never had the view's previous one.
+    @Test func unknownPreviousIndexIsNotReadyAtOnce() throws {
+        defer { world.stop() }
+        let ask = ResponderWorld.Ask(previous: KnownBuckets.other, usesPrevious: true)
+        #expect(try world.ask("stale=ok", ask).all == [.notReady(KnownBuckets.other)])
+    }
+
+    @Test func previousIndexThatIsBeingOpenedIsAwaited() throws {
+        defer { world.stop() }
+        put(0..<5)
+        let ask = ResponderWorld.Ask(previous: KnownBuckets.signature, usesPrevious: true)
+        let replies = try world.begin("stale=ok", ask)
+        try world.awaitLane()
+        #expect(replies.all.isEmpty)
+        try world.index(source)
+        world.responder.bucketsChanged()
+        try world.awaitEnd(replies)
+        #expect(replies.rows().count == 5 && replies.last == .end)
+    }
+
+    @Test func previousIndexNamesWhatItLacks() throws {
+        defer { world.stop() }
+        put(0..<20)
+        let kept: Set<VBucketID> = [VBucketID(0), VBucketID(1)]
+        _ = try makeIndex(of: kept)
+        let ask = ResponderWorld.Ask(previous: KnownBuckets.signature, usesPrevious: true)
+        let replies = try world.ask("stale=ok", ask)
+        #expect(replies.start?.missing == MemoryChanges.vBuckets.filter { !kept.contains($0) })
+        #expect(replies.last == .end)
+    }
+
     @Test func queryOfANewerMapWaitsForIt() throws {
         defer { world.stop() }
         put(0..<5)

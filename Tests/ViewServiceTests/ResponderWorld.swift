@@ -18,6 +18,9 @@ final class ResponderWorld: Sendable {
         var mapRevision: UInt64 = 1
         var collation = Collation.version
         var startMilliseconds: UInt64 = 60_000
+        /// The index of the view's previous definition.
+        var previous: IndexSignature?
+        var usesPrevious = false
         /// Whether every batch is followed by a credit.
         var addsCredit = true
     }
@@ -90,7 +93,11 @@ final class ResponderWorld: Sendable {
         var request = QueryRequest(
             bucket: "bucket",
             index: QueryRequest.IndexSelection(
-                choice: IndexChoice(current: KnownBuckets.signature),
+                choice: IndexChoice(
+                    current: ask.usesPrevious ? KnownBuckets.other : KnownBuckets.signature,
+                    previous: ask.previous,
+                    usesPrevious: ask.usesPrevious
+                ),
                 slot: plan.scan.reduction == .none ? nil : KnownBuckets.slot,
                 collation: ask.collation
             ),
@@ -140,6 +147,8 @@ final class KnownBuckets: ServedBuckets {
 
     static let signature = made(1)
     static let slot = made(2)
+    /// Of an index that the node does not have.
+    static let other = made(3)
     private let known = Guarded(State())
 
     private static func made(_ byte: UInt8) -> IndexSignature {
@@ -157,6 +166,10 @@ final class KnownBuckets: ServedBuckets {
 
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
         signature == KnownBuckets.signature ? known.withLock { $0.index } : nil
+    }
+
+    func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        signature == KnownBuckets.signature
     }
 
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {

@@ -105,6 +105,29 @@ final class ServiceWorld: Sendable {
         return try #require(found)
     }
 
+    /// A request for all rows of an index.
+    func request(_ choice: IndexChoice) -> QueryRequest {
+        var request = QueryRequest(
+            bucket: "b1",
+            index: QueryRequest.IndexSelection(
+                choice: choice,
+                collation: IndexService.collationVersion
+            ),
+            scan: ScanPlan(
+                reduction: .none,
+                ranges: [RowRange()],
+                hasKeys: false,
+                isDescending: false,
+                rowsMax: nil
+            ),
+            freshness: .any
+        )
+        request.mapRevision = 1
+        request.vBuckets = MemoryChanges.vBuckets
+        request.startMillisecondsMax = 60_000
+        return request
+    }
+
     func reports(_ service: IndexService) throws -> [IndexReport] {
         let found = Guarded<[IndexReport]?>(nil)
         service.report { reports in found.withLock { $0 = reports } }

@@ -12,6 +12,9 @@ extension AdministrationService {
     /// The most attempts: if nodes are added together, the log may have entries of other nodes
     /// before each attempt's own, which must then be checked again.
     private static let invitationsMax = 64
+    /// For a node that was removed and has not left yet: ten seconds.
+    private static let leavingAttemptsMax = 100
+    private static let leavingPauseNanoseconds: UInt64 = 100_000_000
     private static let rebalanceRuns = "Cannot add a node during rebalance."
 
     /// Adds the node at `address`; the node gets vBuckets with the next rebalance.
@@ -38,7 +41,7 @@ extension AdministrationService {
         if state.rebalance != nil { return .busy(Self.rebalanceRuns) }
         let description: NodeDescription
         do {
-            description = try await NodeDescription.ask(host, port, login: login, by: probe)
+            description = try await describe(host, port, login: login)
             try description.requireLevel(state.featureLevel)
         } catch {
             if case .provisioned(let cluster?) = error, cluster == state.uuid {
@@ -61,6 +64,30 @@ extension AdministrationService {
             if let outcome = await invite(new) { return outcome }
         }
         return .busy("Other nodes are being added or renamed. Retry.")
+    }
+
+    /// Asks a node for its description.
+    ///
+    /// A node that was removed from this cluster needs some seconds to find that out. Until then it
+    /// reports that it is a member, although the agreed state has no such node, and is asked again.
+    private func describe(
+        _ host: String,
+        _ port: UInt16,
+        login: (user: String, password: String)
+    ) async throws(NodeDescription.Refusal) -> NodeDescription {
+        var attempts = Self.leavingAttemptsMax
+        while true {
+            do {
+                return try await NodeDescription.ask(host, port, login: login, by: probe)
+            } catch {
+                let isMember = state.nodes.contains { $0.host == host && $0.ports.admin == port }
+                guard case .provisioned(let cluster?) = error, cluster == state.uuid, !isMember,
+                    attempts > 0
+                else { throw error }
+            }
+            attempts -= 1
+            await executor.sleep(nanoseconds: Self.leavingPauseNanoseconds)
+        }
     }
 
     /// `names`: the revision of the node names with which the new name was checked.

@@ -38,6 +38,8 @@ final class ChangeTraffic: Sendable {
     }
 
     private let state = Guarded(State())
+    /// The clients' connections that stream the bucket's changes.
+    let clients = ClientProducers()
 
     /// Registers `notify` for events of a vBucket, until `ignore` is called with the returned
     /// number.

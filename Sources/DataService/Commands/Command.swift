@@ -102,17 +102,31 @@ struct Command {
         }
     }
 
+    private static func shape(
+        _ access: Access,
+        extras: [Int] = [0],
+        key: Part = .none,
+        value: Part = .none
+    ) -> Shape {
+        Shape(extras: extras, key: key, value: value, access: access)
+    }
+
+    /// Commands of the change protocols (DCP and TAP) that a client sends to a producer.
+    private static func changes(_ opcode: Opcode) -> Shape? {
+        switch opcode {
+        case .tapConnect: shape(.bucketUser, extras: [0, 4], key: .any, value: .any)
+        case .dcpOpen: shape(.bucketUser, extras: [8], key: .some)
+        case .dcpAddStream, .dcpBufferAcknowledgement: shape(.bucketUser, extras: [4])
+        case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog, .dcpNoop: shape(.bucketUser)
+        case .dcpStreamRequest: shape(.bucketUser, extras: [48], value: .any)
+        case .dcpControl: shape(.bucketUser, key: .some, value: .any)
+        default: nil
+        }
+    }
+
     /// All other commands.
     private static func other(_ opcode: Opcode) -> Shape? {
-        func shape(
-            _ access: Access,
-            extras: [Int] = [0],
-            key: Part = .none,
-            value: Part = .none
-        ) -> Shape {
-            Shape(extras: extras, key: key, value: value, access: access)
-        }
-        return switch opcode {
+        switch opcode {
         case .quit, .noop, .version, .saslListMechanisms: shape(.anyConnection)
         case .hello: shape(.anyConnection, key: .any, value: .any)
         case .getErrorMap: shape(.anyConnection, value: .some)
@@ -124,7 +138,7 @@ struct Command {
         case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4, 8])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)
         case .flush: shape(.bucketUser, extras: [0, 4])
-        default: nil
+        default: changes(opcode)
         }
     }
 }

@@ -47,6 +47,10 @@ extension Connection {
         case .selectBucket: selectBucket(request)
         case .getClusterConfig: clusterConfig(request)
         case .getAllVBucketSeqnos: allSeqnos(request)
+        case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
+            .dcpGetFailoverLog,
+            .getFailoverLog, .dcpNoop, .dcpBufferAcknowledgement, .dcpControl:
+            changes(request)
         default: answer(.unknownCommand, to: request.replyTo)
         }
         return .done

@@ -15,6 +15,13 @@ extension Connection {
         case "vbucket": vBucketStates(bucket, request)
         case "vbucket-seqno": vBucketSeqnos(bucket, request)
         case "vbucket-details": vBucketDetails(bucket, request)
+        case "dcp":
+            for (name, value) in service.changeStats(of: bucket) { line(name, value, request) }
+        case let name where name == "dcpagg" || name.hasPrefix("dcpagg "):
+            let separator = name.split(separator: " ", maxSplits: 1).dropFirst().first ?? ":"
+            for (name, value) in service.changeTotals(of: bucket, separator: separator) {
+                line(name, value, request)
+            }
         default:
             answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
             return .done
@@ -79,13 +86,16 @@ extension Connection {
             return answer(.unknownCollection, to: request.replyTo, because: text)
         }
         let result = ByteWriter()
+        let seesPrepares = features.contains(.syncReplication)
         for vBucket in selectedBucket.engine.all {
             vBucket.withCore { core in
                 guard core.ownership.exists,
                     state.map({ $0 == core.state }) ?? (core.state != .dead)
                 else { return }
                 result.append(bigEndian: core.id.number)
-                result.append(bigEndian: core.highSeqno.value)
+                // A client without synchronous replication never gets the changes above it.
+                let high = seesPrepares ? core.highSeqno : core.highVisible
+                result.append(bigEndian: high.value)
             }
         }
         ResponseEncoder.append(

@@ -47,6 +47,7 @@ package final class Connection: ConnectionHandler {
     var agent = ""
     var login = Login.anonymous {
         didSet {
+            endSender()
             decoder = FrameDecoder()
             lostBucketName = nil
             isElsewhere = false
@@ -56,8 +57,8 @@ package final class Connection: ConnectionHandler {
         didSet { noteSelection(oldValue) }
     }
     var scram: SCRAMServer?
-    /// The client's subscription to changed maps; nil if it has none.
-    var subscription: MapSubscription?
+    /// What is sent without a request.
+    var pushes = Pushes()
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
@@ -111,6 +112,7 @@ package final class Connection: ConnectionHandler {
 
     package func closed() {
         endSubscription()
+        endSender()
         service.connectionCount.add(-1)
         bucket = nil
         parked = []
@@ -126,14 +128,15 @@ package final class Connection: ConnectionHandler {
         beginTurn(output)
         let progress =
             results.isEmpty && blockedTicket == nil ? process(input) : settle(input)
-        return endTurn(progress)
+        return endTurn(pushes.isStreaming ? sendChanges(progress) : progress)
     }
 
     package func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
         results += mailbox.takeAll()
         if subscription != nil { pushMap() }
-        return endTurn(settle(input))
+        let progress = settle(input)
+        return endTurn(pushes.isStreaming ? sendChanges(progress) : progress)
     }
 
     /// Resumes waiting requests that have results while the output has room, then decodes the
@@ -325,7 +328,8 @@ package final class Connection: ConnectionHandler {
     private func execute(_ frame: Frame, hash: UInt64, completion: Completion?) -> Execution {
         let header = frame.header
         guard header.isRequest else {
-            // Ignore responses, which were not requested. A client must not send server requests.
+            // Ignore responses that were not requested. A client must not send server requests.
+            if pushes.isStreaming { noteAnswer(frame) }
             return header.magic == .serverRequest ? .close : .done
         }
         guard let command = commands[Int(header.opcodeByte)] else {

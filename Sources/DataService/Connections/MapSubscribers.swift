@@ -38,7 +38,25 @@ struct MapSubscription {
     var isTimed = false
 }
 
+/// What a connection sends without a request for it.
+struct Pushes {
+    /// The client's subscription to changed maps; nil if it has none.
+    var subscription: MapSubscription?
+    /// Sends changes; nil before DCP_OPEN or TAP_CONNECT.
+    var sender: (any ChangeSender)?
+
+    @inline(__always) var isStreaming: Bool { sender != nil }
+}
+
 extension Connection {
+    var subscription: MapSubscription? {
+        get { pushes.subscription }
+        set { pushes.subscription = newValue }
+    }
+
+    /// The producer that the client opened with DCP_OPEN.
+    var producer: ClientProducer? { pushes.sender as? ClientProducer }
+
     /// Applies the notification features that the client agreed to in HELLO.
     func noteSubscription() {
         let isWanted =

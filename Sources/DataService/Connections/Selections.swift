@@ -42,5 +42,7 @@ extension Connection {
         guard before !== bucket else { return }
         before?.selections.add(-1)
         bucket?.selections.add(1)
+        // The streams of a deleted bucket end with a message of their own.
+        if pushes.isStreaming, before?.isRetired == false { endSender() }
     }
 }

@@ -60,30 +60,32 @@ package struct IndexQueries: ViewQueries {
                 ViewRefusal(status: error.status, error: error.error, reason: error.reason)
             )
         }
-        return await begin(QueryPlan(query), of: definition, bucket)
+        return await begin(QueryPlan(query), of: definition, bucket, request)
     }
 
     private func begin(
         _ plan: QueryPlan,
         of definition: ViewDefinition,
-        _ bucket: QueryRun.Bucket
+        _ bucket: QueryRun.Bucket,
+        _ request: ViewRequest
     ) async -> ViewQueryOutcome {
         guard let indexes = node.indexes(), let surroundings = node.surroundings() else {
             return IndexQueries.unavailable("The node is starting or stopping")
         }
-        var index = QueryRequest.IndexSelection(
-            choice: IndexChoice(current: indexes.signature(of: definition)),
-            collation: indexes.collationVersion
-        )
-        var reduction = QueryRun.Reduction.none
-        if plan.merge.isGrouped, let slot = indexes.slotSignature(of: definition) {
-            guard let reduce = indexes.reduction(slot, of: definition, bucket) else {
-                return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
-            }
-            index.slot = slot
-            reduction = reduce
+        guard let current = indexes.version(plan, of: definition, bucket) else {
+            return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
         }
-        let query = QueryRun.Query(plan, of: bucket, index: index, reduction: reduction)
+        var query = QueryRun.Query(of: bucket, current)
+        let standing = indexes.standing(of: definition, ofBucket: bucket.uuid)
+        if !standing.isSettled {
+            query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
+        }
+        // A query that the previous definition would refuse is answered by the current one.
+        if let old = standing.previous, plan.freshness != .current,
+            let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
+        {
+            query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
+        }
         switch await QueryRun.begin(query, surroundings) {
         case .open(let run): return .rows(IndexRows(run: run))
         case .busy:
@@ -118,12 +120,13 @@ package struct IndexQueries: ViewQueries {
         case noView
     }
 
-    /// Finds the view in the state; if it is missing, in the current state.
+    /// Finds the view in the state; if it is missing, or the query must be current, in the current state.
     ///
-    /// Another node may have acknowledged the design document before this node applies it.
+    /// Another node may have acknowledged the design document, or its change, before this node applies it.
+    /// A query that accepts an old index may be answered by the definition before.
     private func find(_ request: ViewRequest) async -> Found {
         let found = lookUp(request)
-        if case .view = found { return found }
+        if case .view = found, !IndexQueries.isCurrent(request) { return found }
         guard service.state.nodes.count > 1 else { return found }
         // Without a majority, this node's state is the answer.
         guard (try? await service.readCurrent()) != nil else { return found }
@@ -146,6 +149,25 @@ package struct IndexQueries: ViewQueries {
 }
 
 extension IndexService {
+    /// A query by one definition of its view; nil if its reduce function is not there any more.
+    fileprivate func version(
+        _ plan: QueryPlan,
+        of definition: ViewDefinition,
+        _ bucket: QueryRun.Bucket
+    ) -> QueryRun.Version? {
+        var index = QueryRequest.IndexSelection(
+            choice: IndexChoice(current: signature(of: definition)),
+            collation: collationVersion
+        )
+        var reduction = QueryRun.Reduction.none
+        if plan.merge.isGrouped, let slot = slotSignature(of: definition) {
+            guard let reduce = self.reduction(slot, of: definition, bucket) else { return nil }
+            index.slot = slot
+            reduction = reduce
+        }
+        return QueryRun.Version(plan, index: index, reduction: reduction)
+    }
+
     /// How the values of several nodes become one; nil if a custom function is not there any more.
     fileprivate func reduction(
         _ slot: IndexSignature,
@@ -179,6 +201,19 @@ private struct IndexRows: ViewRows {
 // MARK: Parameters
 
 extension IndexQueries {
+    /// Whether the query requires a current index, by its last `stale`; its value is not checked here.
+    private static func isCurrent(_ request: ViewRequest) -> Bool {
+        guard let stale = request.parameters.last(where: { $0.name == "stale" }) else {
+            return false
+        }
+        let value =
+            switch stale.value {
+            case .text(let text): Array(text.utf8)
+            case .json(let json): plainValue(of: json, named: stale.name)
+            }
+        return value.starts(with: Array("false".utf8))
+    }
+
     /// Checks the parameters of a request.
     ///
     /// - Throws: `QueryRefusal` with the text for the client.

@@ -23,7 +23,9 @@ package struct IndexSignature: Hashable, Sendable, CustomStringConvertible {
 package struct IndexChoice: Equatable, Sendable {
     /// The index of the view's current definition.
     package var current: IndexSignature
-    /// The index of its definition before; nil if there is none, or only the current one will do.
+    /// The index that answers if the current one is not complete on all nodes; nil if none does.
+    ///
+    /// If it is there, a responder whose current index is not complete sends `notReady` at once.
     package var previous: IndexSignature?
     /// Whether the previous index answers, because the current one is not built everywhere.
     package var usesPrevious: Bool
@@ -37,6 +39,9 @@ package struct IndexChoice: Equatable, Sendable {
         self.previous = previous
         self.usesPrevious = usesPrevious
     }
+
+    /// Whether the responder reads the current index only if it is complete.
+    package var requiresReady: Bool { previous != nil && !usesPrevious }
 
     /// The index that a responder uses.
     package var wanted: IndexSignature { usesPrevious ? previous ?? current : current }

@@ -12,7 +12,7 @@ extension QueryCoordination {
         responders = map.parts.map { node, vBuckets in
             QueryResponder(node: node, vBuckets: vBuckets)
         }
-        merge = RowMerge(streams: responders.count, plan: terms.merge)
+        merge = RowMerge(streams: responders.count, plan: mergePlan)
         failures = []
         let requests = responders.map { responder in
             Action.send(
@@ -21,7 +21,7 @@ extension QueryCoordination {
                     attempt: attempt,
                     mapRevision: attemptRevision,
                     vBuckets: responder.vBuckets,
-                    usesPreviousIndex: usesPreviousIndex
+                    use: use
                 )
             )
         }
@@ -90,7 +90,7 @@ extension QueryCoordination {
         if !missing.isEmpty {
             failures.append(QueryFailure(node: nil, vBuckets: missing, cause: .notServed))
         }
-        if !failures.isEmpty, terms.merge.failurePolicy == .stopRows { merge.stop() }
+        if !failures.isEmpty, mergePlan.failurePolicy == .stopRows { merge.stop() }
         phase = .open
         let totalRows = responders.reduce(0 as UInt64) { total, responder in
             let (sum, isOverflow) = total.addingReportingOverflow(responder.start?.indexRows ?? 0)
@@ -102,7 +102,7 @@ extension QueryCoordination {
     /// Opens at the deadline during a pause.
     mutating func openWithoutResponders() -> [Action] {
         responders = []
-        merge = RowMerge(streams: 0, plan: terms.merge)
+        merge = RowMerge(streams: 0, plan: mergePlan)
         let all = (0..<UInt16(map.actives.count)).map { VBucketID($0) }
         failures = all.isEmpty ? [] : [QueryFailure(node: nil, vBuckets: all, cause: .moved)]
         phase = .open
@@ -122,7 +122,7 @@ extension QueryCoordination {
         isGrouped: Bool,
         _ now: UInt64
     ) -> [Action] {
-        guard responders[index].start != nil, isGrouped == terms.merge.isGrouped else {
+        guard responders[index].start != nil, isGrouped == mergePlan.isGrouped else {
             return fail(index, .invalid("It sent rows that were not expected."), now)
         }
         guard merge.feed(index, batch) == .accepted else {

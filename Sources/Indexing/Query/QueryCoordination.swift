@@ -10,7 +10,8 @@ package import Vocabulary
 /// - Each vBucket is asked of one node per attempt, and replies to earlier attempts are ignored. So
 ///   its rows are counted exactly once, whatever moves meanwhile.
 /// - A vBucket whose rows are missing or incomplete is in `failures`.
-/// - All nodes of an attempt use the same index.
+/// - All nodes of an attempt use the same index. The index of the view's previous definition answers as a
+///   whole, or not at all.
 package struct QueryCoordination: Sendable {
     /// Attempts after the first: more would rarely find the map at rest within the deadline.
     package static let restartsMax = 5
@@ -24,7 +25,8 @@ package struct QueryCoordination: Sendable {
     var attemptRevision: UInt64 = 0
     package internal(set) var attempt = 0
     package internal(set) var restartCount = 0
-    package private(set) var usesPreviousIndex = false
+    /// The index of the current attempt.
+    package private(set) var use: IndexUse
     var phase = Phase.idle
     var responders: [QueryResponder] = []
     var merge: RowMerge
@@ -38,13 +40,32 @@ package struct QueryCoordination: Sendable {
         /// The time at which the query opens with what it has.
         package var deadline: UInt64
         package var merge: MergePlan
-        /// Whether the index of the view's previous definition may answer.
-        package var allowsPreviousIndex: Bool
+        /// How rows of the view's previous definition are combined; nil if its index must not answer.
+        package var previousMerge: MergePlan?
 
-        package init(deadline: UInt64, merge: MergePlan, allowsPreviousIndex: Bool) {
+        package init(deadline: UInt64, merge: MergePlan, previousMerge: MergePlan? = nil) {
             self.deadline = deadline
             self.merge = merge
-            self.allowsPreviousIndex = allowsPreviousIndex
+            self.previousMerge = previousMerge
+        }
+    }
+
+    /// Which of a view's indexes the nodes of an attempt read.
+    package enum IndexUse: Equatable, Sendable {
+        /// The current one, if all nodes have it completely. Next: `previous`.
+        case currentIfReady
+        /// That of the previous definition. Next: `current`.
+        case previous
+        /// The current one as it is: the answer names what is missing. Final.
+        case current
+
+        /// What to read after a node has replied that it cannot; nil if there is nothing else.
+        var next: IndexUse? {
+            switch self {
+            case .currentIfReady: .previous
+            case .previous: .current
+            case .current: nil
+            }
         }
     }
 
@@ -91,13 +112,23 @@ package struct QueryCoordination: Sendable {
         package let attempt: Int
         package let mapRevision: UInt64
         package let vBuckets: [VBucketID]
-        package let usesPreviousIndex: Bool
+        package let use: IndexUse
+
+        package var usesPreviousIndex: Bool { use == .previous }
     }
 
     package init(_ terms: Terms, map: ServingMap) {
         self.terms = terms
         self.map = map
+        use = terms.previousMerge == nil ? .current : .currentIfReady
         merge = RowMerge(streams: 0, plan: terms.merge)
+    }
+
+    package var usesPreviousIndex: Bool { use == .previous }
+
+    /// How rows of the current attempt are combined.
+    var mergePlan: MergePlan {
+        usesPreviousIndex ? terms.previousMerge ?? terms.merge : terms.merge
     }
 
     // MARK: Events
@@ -150,8 +181,8 @@ package struct QueryCoordination: Sendable {
             }
             return fail(index, .moved, now)
         case .notReady:
-            if phase == .gathering, terms.allowsPreviousIndex, !usesPreviousIndex {
-                usesPreviousIndex = true
+            if phase == .gathering, let next = use.next {
+                use = next
                 return cancelAll() + beginAttempt(now)
             }
             return fail(index, .notBuilt, now)

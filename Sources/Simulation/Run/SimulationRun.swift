@@ -243,7 +243,25 @@ package final class SimulationRun {
         writeEverywhereDurably()
     }
 
+    /// Restarts the nodes of the previous release that left a cluster of a newer feature level.
+    ///
+    /// The cluster refuses them, and its message asks the operator for this.
+    private func upgradeRefusedNodes() {
+        guard let state = cluster.newestState else { return }
+        let refused = cluster.nodes.filter { node in
+            node.level < state.featureLevel
+                && state.nodes.first { $0.host == node.address }?.membership != .active
+        }
+        guard !refused.isEmpty else { return }
+        note("upgrades \(refused.map(\.address))")
+        for node in refused { node.stop() }
+        _ = cluster.waitUntil(seconds: 30) {
+            refused.allSatisfy { $0.isServing && $0.level >= state.featureLevel }
+        }
+    }
+
     private func recover(_ convergence: Convergence) {
+        upgradeRefusedNodes()
         for round in 0..<4 where recoveryNeed != nil {
             // A node that lost power during a handshake is reachable again after six seconds.
             if round > 0 { cluster.world.run(for: 3_000_000_000) }

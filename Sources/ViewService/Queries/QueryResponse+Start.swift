@@ -33,9 +33,13 @@ extension QueryResponse {
         let state = buckets.state(ofBucket: request.bucket)
         let index = buckets.index(request.index.choice.wanted, ofBucket: request.bucket)
         let isBehind = (state?.revision ?? 0) < request.mapRevision
-        // If the view's previous index can answer, the coordinator asks for that at once.
         let choice = request.index.choice
-        let waitsForIndex = index == nil && (choice.previous == nil || choice.usesPrevious)
+        let isComing =
+            choice.previous == nil
+            || choice.usesPrevious
+                && buckets.needsIndex(choice.wanted, ofBucket: request.bucket)
+        // If the view's other index can answer, the coordinator asks for that at once.
+        let waitsForIndex = (index == nil || lacksReduction) && isComing
         let waits = isBehind || state == nil || waitsForIndex
         if waits, now < course.admittedUntil {
             if course.timer == nil {
@@ -51,9 +55,19 @@ extension QueryResponse {
         guard state.contains(allOf: request.vBuckets) else {
             return finish(.moved(state.revision))
         }
-        if let refusal = index.fault { return finish(.failed(refusal)) }
+        if let refusal = index.fault {
+            // The other index may answer.
+            let isLast = choice.previous == nil
+            return finish(isLast ? .failed(refusal) : .notReady(choice.wanted))
+        }
         self.index = index
         request.freshness == .current ? refresh(index) : open(index)
+    }
+
+    /// Whether the node does not have the query's reduction: it may not have applied a changed view yet.
+    private var lacksReduction: Bool {
+        guard request.scan.reduction != .none, let slot = request.index.slot else { return false }
+        return surroundings.buckets.reduction(slot, ofBucket: request.bucket) == nil
     }
 
     /// Ends the wait for a vBucket that has left.
@@ -161,6 +175,9 @@ extension QueryResponse {
         // A vBucket that has left is another node's to answer; it is not being built.
         let state = surroundings.buckets.state(ofBucket: request.bucket)
         let isServed = state?.contains(allOf: missing) ?? false
+        if isServed, request.index.choice.requiresReady {
+            return finish(.notReady(request.index.choice.wanted))
+        }
         guard isServed, course.hasWaitedForBuild || request.freshness == .current else {
             closeSnapshot()
             return isServed ? awaitBuild(index) : finishMoved()

@@ -61,13 +61,14 @@ extension QueryRun {
         if links.dispatches.first?.attempt != dispatch.attempt { links.dispatches = [] }
         links.dispatches.append(dispatch)
         let now = now
-        var index = query.index
-        index.choice.usesPrevious = dispatch.usesPreviousIndex
+        let version = version
+        var index = version.index
+        index.choice = query.choice(dispatch.use)
         var request = QueryRequest(
             bucket: query.bucket.uuid,
             index: index,
-            scan: query.plan.scan,
-            freshness: query.plan.freshness
+            scan: version.plan.scan,
+            freshness: version.plan.freshness
         )
         request.mapRevision = dispatch.mapRevision
         request.vBuckets = dispatch.vBuckets

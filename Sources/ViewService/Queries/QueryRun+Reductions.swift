@@ -14,7 +14,7 @@ extension QueryRun {
 
     /// Merges partial values, and writes the group; a group without rows is none.
     func writeGroup(_ rows: [MergedRow], by reduction: BuiltinReduction) {
-        let isStopped = query.plan.merge.failurePolicy == .stopRows
+        let isStopped = version.plan.merge.failurePolicy == .stopRows
         var total = NumericPartial()
         for row in rows {
             guard let partial = row.withRow({ NumericPartial(encoded: $0.value) }) else {
@@ -41,7 +41,7 @@ extension QueryRun {
 
     /// Reduces the partial values of the gathered groups again.
     func fetchReductions() {
-        guard case .custom(let function) = query.reduction else { return }
+        guard case .custom(let function) = version.reduction else { return }
         let frame = ByteWriter()
         var encoder = ScriptBatchEncoder(
             .rereduce,

@@ -41,8 +41,8 @@ extension QueryRun {
     // MARK: Beginning and end
 
     func start(answerOf totalRows: UInt64) {
-        let rows = query.plan.merge.isGrouped ? nil : totalRows
-        guard query.plan.isDebug else { return answer.reply.start(totalRows: rows) }
+        let rows = version.plan.merge.isGrouped ? nil : totalRows
+        guard version.plan.isDebug else { return answer.reply.start(totalRows: rows) }
         debugInfo().withUnsafeBytes {
             answer.reply.start(totalRows: rows, debugInfo: ByteView($0))
         }
@@ -54,11 +54,7 @@ extension QueryRun {
             json.object { json in
                 json.object("main") { json in
                     for dispatch in links.dispatches {
-                        let choice = IndexChoice(
-                            current: query.index.choice.current,
-                            previous: query.index.choice.previous,
-                            usesPrevious: dispatch.usesPreviousIndex
-                        )
+                        let choice = query.choice(dispatch.use)
                         json.object(name(of: dispatch.node)) { json in
                             json.member("attempt", dispatch.attempt)
                             json.member("map_revision", dispatch.mapRevision)
@@ -84,7 +80,7 @@ extension QueryRun {
     /// The node in the form of Couchbase's errors.
     private func address(of node: NodeNumber) -> String {
         let stale =
-            switch query.plan.freshness {
+            switch version.plan.freshness {
             case .any: "ok"
             case .updateAfter: "update_after"
             case .current: "false"
@@ -117,13 +113,13 @@ extension QueryRun {
     }
 
     private func add(_ row: MergedRow) {
-        guard query.plan.includesDocuments else { return write(Gathered(rows: [row])) }
+        guard version.plan.includesDocuments else { return write(Gathered(rows: [row])) }
         answer.gathered.append(Gathered(rows: [row]))
         if answer.gathered.count >= answer.documentsMax { fetch() }
     }
 
     private func add(group rows: [MergedRow]) {
-        switch query.reduction {
+        switch version.reduction {
         case .none: preconditionFailure("a query with groups has a reduction")
         case .builtin(let reduction): writeGroup(rows, by: reduction)
         case .custom:
@@ -143,7 +139,7 @@ extension QueryRun {
 
     /// Requests what the gathered rows lack.
     private func fetch() {
-        if query.plan.merge.isGrouped { fetchReductions() } else { fetchDocuments() }
+        if version.plan.merge.isGrouped { fetchReductions() } else { fetchDocuments() }
     }
 
     /// The gathered rows are complete, and are written.
@@ -159,7 +155,7 @@ extension QueryRun {
     private func write(_ gathered: Gathered) {
         guard let row = gathered.rows.first else { return }
         let isWritten = row.withRow { view in
-            guard query.plan.merge.isGrouped else {
+            guard version.plan.merge.isGrouped else {
                 return write(view, of: row, gathered.document)
             }
             guard let value = gathered.value else {
@@ -179,10 +175,10 @@ extension QueryRun {
         _ document: IncludedDocument?
     ) -> Bool {
         var origin: ViewReply.RowOrigin?
-        if query.plan.isDebug, let node = coordination.node(of: row) {
+        if version.plan.isDebug, let node = coordination.node(of: row) {
             origin = ViewReply.RowOrigin(vBucket: view.vBucket, node: name(of: node))
         }
-        guard query.plan.includesDocuments else {
+        guard version.plan.includesDocuments else {
             return answer.reply.appendRow(view, origin: origin)
         }
         guard let document else {

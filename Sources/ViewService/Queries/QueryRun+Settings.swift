@@ -6,27 +6,46 @@ extension QueryRun {
     /// A checked query and the view that it reads.
     package struct Query: Sendable {
         package let bucket: Bucket
+        /// By the view's current definition.
+        package let current: Version
+        /// By its previous definition; nil if that must not answer.
+        package var previous: Version?
+        /// Called if the current index has everything on all nodes that serve; on the run's lane.
+        package var isReady: (@Sendable () -> Void)?
+
+        package init(of bucket: Bucket, _ current: Version) {
+            self.bucket = bucket
+            self.current = current
+        }
+
+        /// The indexes between which nodes choose.
+        func choice(_ use: QueryCoordination.IndexUse) -> IndexChoice {
+            var choice = current.index.choice
+            guard let previous, use != .current else { return choice }
+            choice.previous = previous.index.choice.current
+            choice.usesPrevious = use == .previous
+            return choice
+        }
+    }
+
+    /// A query as one definition of its view has it.
+    package struct Version: Sendable {
         package let plan: QueryPlan
         package let index: QueryRequest.IndexSelection
         package let reduction: Reduction
 
-        /// A query of a view.
-        ///
         /// - Parameters:
         ///   - plan: What nodes do.
-        ///   - bucket: The bucket.
-        ///   - index: The view's index. If it has a previous one, that may answer.
-        ///   - reduction: The view's, if the plan has groups.
+        ///   - index: The definition's index.
+        ///   - reduction: The definition's, if the plan has groups.
         package init(
             _ plan: QueryPlan,
-            of bucket: Bucket,
             index: QueryRequest.IndexSelection,
             reduction: Reduction
         ) {
             if plan.merge.isGrouped, case .none = reduction {
                 preconditionFailure("a query with groups is of a view with a reduction")
             }
-            self.bucket = bucket
             self.plan = plan
             self.index = index
             self.reduction = reduction
@@ -55,6 +74,7 @@ extension QueryRun {
     /// What a run needs of its node.
     package struct Surroundings: Sendable {
         let environment: Environment
+        /// Of runs, and of what asks by them.
         let lane: any Lane
         let scripts: ScriptPool
         let ports: Ports
@@ -74,6 +94,17 @@ extension QueryRun {
             self.scripts = scripts
             self.ports = ports
             self.slots = slots
+        }
+
+        /// The same with other slots.
+        func with(_ slots: QuerySlots) -> Surroundings {
+            Surroundings(
+                environment: environment,
+                lane: lane,
+                scripts: scripts,
+                ports: ports,
+                slots: slots
+            )
         }
     }
 

@@ -58,11 +58,11 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         self.surroundings = surroundings
         self.slot = slot
         let now = QueryRun.milliseconds(surroundings)
-        deadline = now + UInt64(min(max(query.plan.timeoutMilliseconds, 0), Int(Int32.max)))
+        deadline = now + UInt64(min(max(query.current.plan.timeoutMilliseconds, 0), Int(Int32.max)))
         let terms = QueryCoordination.Terms(
             deadline: deadline,
-            merge: query.plan.merge,
-            allowsPreviousIndex: query.index.choice.previous != nil
+            merge: query.current.plan.merge,
+            previousMerge: query.previous?.plan.merge
         )
         coordination = QueryCoordination(terms, map: map)
     }
@@ -117,6 +117,11 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     var now: UInt64 { QueryRun.milliseconds(surroundings) }
 
+    /// The query by the definition that answers in the current attempt.
+    var version: Version {
+        coordination.usesPreviousIndex ? query.previous ?? query.current : query.current
+    }
+
     private func start(_ waiter: UnsafeContinuation<Void, Never>) {
         guard stage == .opening else { return waiter.resume() }
         waiters.opening = waiter
@@ -136,6 +141,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         guard stage == .opening else { return }
         stage = .rows
         links.endOpening()
+        if !coordination.usesPreviousIndex, coordination.failures.isEmpty { query.isReady?() }
         start(answerOf: totalRows)
         waiters.opening?.resume()
         waiters.opening = nil

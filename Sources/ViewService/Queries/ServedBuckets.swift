@@ -9,6 +9,8 @@ package protocol ServedBuckets: Sendable {
     func state(ofBucket uuid: String) -> ServedVBuckets?
     /// The index with this signature; nil if the node does not have it.
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex?
+    /// Whether the node opens an index with this signature, or has it open.
+    func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool
     /// The reduction of a slot; nil if no view of the bucket has it.
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction?
 }

@@ -47,17 +47,20 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// Closed indexes whose lanes still answer, in the order in which they were closed.
     private var lingering: [RunningIndex] = []
     private var files = Files()
+    private var records: SuccessionFiles
     /// What to call when all indexes are closed; nil while the keeper works.
     private var stopped: (@Sendable () -> Void)?
 
     init(
         _ root: String,
         _ settings: IndexService.Settings,
+        _ records: SuccessionFiles,
         lane: any Lane,
         _ surroundings: RunningIndex.Surroundings
     ) {
         self.root = root
         self.settings = settings
+        self.records = records
         self.lane = lane
         self.surroundings = surroundings
     }
@@ -115,6 +118,20 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
             }
         }
         if files.needCleaning { clean() }
+        store()
+    }
+
+    /// Stores which definitions answer, for the next run of the node.
+    private func store() {
+        records.keep(Set(wanted.keys))
+        for (uuid, bucket) in wanted {
+            do throws(StorageError) {
+                try records.store(bucket.succession, ofBucket: uuid)
+            } catch {
+                // The next change stores them.
+                environment.trace.warning("views", "Cannot store definitions: \(error.description)")
+            }
+        }
     }
 
     private func plan(_ name: IndexName) -> FollowedBucket.Plan? {
@@ -127,7 +144,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         _ bucket: ViewBucket
     ) -> RunningIndex {
         files.unnamed[name] = nil
-        let view = plan.views.first.map { "\($0.designDocument)/\($0.view)" } ?? ""
+        let view =
+            (plan.views + plan.changedViews).first.map { "\($0.designDocument)/\($0.view)" } ?? ""
         let index = RunningIndex(
             name,
             "\(bucket.name)/\(view)",

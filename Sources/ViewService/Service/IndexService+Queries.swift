@@ -15,7 +15,8 @@ extension IndexService {
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) -> any QueryCall {
         // A bucket that is not followed has no views, and its count would never be removed.
-        if bucket(request.bucket) != nil {
+        let isCheck = request.index.choice.previous == request.index.choice.current
+        if !isCheck, bucket(request.bucket) != nil {
             queries.withLock { $0[request.bucket, default: 0] += 1 }
         }
         return responder.respond(to: request, reply)
@@ -49,6 +50,10 @@ struct FollowedBuckets: ServedBuckets {
 
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
         keeper[IndexName(bucket: uuid, signature: signature)]?.index
+    }
+
+    func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        followed.withLock { $0.buckets[uuid]?.indexes[signature] != nil }
     }
 
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {

@@ -24,6 +24,8 @@ package final class IndexService: Sendable {
         package var files = IndexSettings()
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
+        /// How long an index that new queries do not use any more is open for those that have begun.
+        package var retirementNanoseconds: UInt64 = 10_000_000_000
 
         package init(directory: String, processors: Int) {
             self.directory = directory
@@ -64,7 +66,20 @@ package final class IndexService: Sendable {
     /// The argument of the newest `follow`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
+        /// By bucket; before the first `follow`, what an earlier run of the node has stored.
+        var successions: [String: ViewSuccession]
+        var retired: [Retired] = []
+        /// Counts the retired definitions.
+        var numbers: UInt64 = 0
         var isStopped = false
+    }
+
+    /// A definition that was the previous one of a view, until queries of it have ended.
+    struct Retired: Sendable {
+        /// The bucket's UUID.
+        let bucket: String
+        let definition: ViewDefinition
+        let number: UInt64
     }
 
     /// The version of ICU and its data, by which the keys of all indexes are ordered.
@@ -78,7 +93,7 @@ package final class IndexService: Sendable {
     let keeper: IndexKeeper
     let responder: QueryResponder
     let followed: Guarded<Followed>
-    let newest = Guarded(Newest())
+    let newest: Guarded<Newest>
     /// By bucket: the queries of which this node has answered a part.
     let queries = Guarded<[String: UInt64]>([:])
 
@@ -115,7 +130,9 @@ package final class IndexService: Sendable {
             files: settings.files,
             opened: { opening.responder?.bucketsChanged() }
         )
-        keeper = IndexKeeper(root, settings, lane: lanes.files, surroundings)
+        let records = SuccessionFiles(root, environment.disk)
+        newest = Guarded(Newest(successions: records.stored))
+        keeper = IndexKeeper(root, settings, records, lane: lanes.files, surroundings)
         responder = QueryResponder(
             QueryResponder.Surroundings(
                 environment: environment,

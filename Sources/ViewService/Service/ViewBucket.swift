@@ -67,45 +67,89 @@ struct FollowedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
-        var views: [IndexReport.View]
+        /// The views whose current definitions have this index.
+        var views: [IndexReport.View] = []
+        /// The views that it answers only until their changed definitions are built.
+        var changedViews: [IndexReport.View] = []
         /// The reductions whose results the index stores.
         var slots: Set<SlotDefinition> = []
     }
 
     let bucket: ViewBucket
+    let succession: ViewSuccession
+    /// Previous definitions that no new query uses; those that have begun still read their indexes.
+    let retired: [ViewDefinition]
     /// By design document and view.
     private(set) var definitions: [String: [String: ViewDefinition]] = [:]
     private(set) var indexes: [IndexSignature: Plan] = [:]
     /// The JavaScript sources of reduce functions.
     private(set) var reductions: [IndexSignature: String] = [:]
+    /// One definition for each index that was never complete on all nodes.
+    private(set) var unsettled: [ViewDefinition] = []
 
     /// Signs the views, unless `earlier` has the same.
-    init(_ bucket: ViewBucket, earlier: FollowedBucket?) {
+    ///
+    /// - Parameters:
+    ///   - bucket: The bucket.
+    ///   - earlier: What the service followed before.
+    ///   - succession: That of the same views.
+    ///   - retired: Definitions whose indexes stay open, unless their views are deleted.
+    init(
+        _ bucket: ViewBucket,
+        earlier: FollowedBucket?,
+        _ succession: ViewSuccession,
+        retired: [ViewDefinition] = []
+    ) {
         self.bucket = bucket
-        if let earlier, earlier.bucket.views == bucket.views {
+        self.succession = succession
+        self.retired = retired
+        if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession,
+            earlier.retired == retired
+        {
             definitions = earlier.definitions
             indexes = earlier.indexes
             reductions = earlier.reductions
+            unsettled = earlier.unsettled
             return
         }
+        var signatures: Set<IndexSignature> = []
         for definition in bucket.views {
             definitions[definition.designDocument, default: [:]][definition.view] = definition
-            let signature = IndexSigning.signature(of: definition)
-            let view = IndexReport.View(
-                designDocument: definition.designDocument,
-                view: definition.view
-            )
-            indexes[signature, default: Plan(map: definition.map, views: [])].views.append(view)
-            guard let slot = IndexSigning.slotSignature(of: definition) else { continue }
-            switch definition.reduce {
-            // Inner nodes have row counts.
-            case nil, .count: break
-            case .sum, .stats: indexes[signature]?.slots.insert(.numeric(slot))
-            case .custom(let source):
-                reductions[slot] = source
-                let stored = SlotDefinition(signature: slot, kind: .custom, source: source)
-                indexes[signature]?.slots.insert(stored)
+            let signature = add(definition, to: \.views)
+            if !succession.isSettled(definition), signatures.insert(signature).inserted {
+                unsettled.append(definition)
+            }
+            if let previous = succession.previous(of: definition) {
+                add(previous, to: \.changedViews)
             }
         }
+        for definition in retired
+        where definitions[definition.designDocument]?[definition.view] != nil {
+            add(definition, to: \.changedViews)
+        }
+    }
+
+    /// Adds the index and the reduction of a definition.
+    ///
+    /// - Returns: The index.
+    @discardableResult
+    private mutating func add(
+        _ definition: ViewDefinition,
+        to views: WritableKeyPath<Plan, [IndexReport.View]>
+    ) -> IndexSignature {
+        let signature = IndexSigning.signature(of: definition)
+        indexes[signature, default: Plan(map: definition.map)][keyPath: views]
+            .append(definition.name)
+        guard let slot = IndexSigning.slotSignature(of: definition) else { return signature }
+        switch definition.reduce {
+        // Inner nodes have row counts.
+        case nil, .count: break
+        case .sum, .stats: indexes[signature]?.slots.insert(.numeric(slot))
+        case .custom(let source):
+            reductions[slot] = source
+            let stored = SlotDefinition(signature: slot, kind: .custom, source: source)
+            indexes[signature]?.slots.insert(stored)
+        }
+        return signature
     }
 }

@@ -42,6 +42,17 @@ package enum Opcode: UInt8, CaseIterable, Sendable {
     /// memcached's (GATK), not Couchbase's: `getAndTouch` that also returns the key.
     case getAndTouchKey = 0x23
     case getAndTouchKeyQuiet = 0x24
+
+    // TAP, the older change protocol: a connect request, then requests of the server.
+    case tapConnect = 0x40
+    case tapMutation = 0x41
+    case tapDelete = 0x42
+    case tapFlush = 0x43
+    case tapOpaque = 0x44
+    case tapVBucketSet = 0x45
+    case tapCheckpointStart = 0x46
+    case tapCheckpointEnd = 0x47
+
     case getAllVBucketSeqnos = 0x48
     case getEx = 0x49
     case getExReplica = 0x4a

@@ -139,12 +139,16 @@ class Connection:
         header = self._take(24)
         return Reply(header, self._take(int.from_bytes(header[8:12], "big")))
 
-    def _take(self, count):
+    def await_bytes(self, count):
+        """Waits until the buffer has this many bytes."""
         while len(self.buffer) < count:
             part = self.socket.recv(1 << 18)
             if not part:
                 raise Closed(f"with {len(self.buffer)} of {count} bytes received")
             self.buffer += part
+
+    def _take(self, count):
+        self.await_bytes(count)
         taken = bytes(self.buffer[:count])
         del self.buffer[:count]
         return taken

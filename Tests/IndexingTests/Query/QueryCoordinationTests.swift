@@ -23,7 +23,7 @@ import Vocabulary
         let terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: MergePlan(failurePolicy: policy),
-            allowsPreviousIndex: allowsPreviousIndex
+            previousMerge: allowsPreviousIndex ? MergePlan(failurePolicy: policy) : nil
         )
         return QueryCoordination(terms, map: map(1, actives))
     }
@@ -190,16 +190,63 @@ import Vocabulary
 
     // MARK: Indexes
 
-    @Test func missingIndexSendsTheQueryBackToThePreviousOneOnce() throws {
+    @Test func missingIndexSendsTheQueryBackToThePreviousOneAsAWhole() throws {
         let signature = try QueryMessageTests.signature(1)
         var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
-        #expect(Self.sends(coordination.begin(now: 0)).allSatisfy { !$0.usesPreviousIndex })
+        #expect(
+            Self.sends(coordination.begin(now: 0)).map(\.use) == [.currentIfReady, .currentIfReady]
+        )
+        Self.reply(Self.started, 1, &coordination)
+        Self.reply(try Self.rows(1), 1, &coordination)
         let actions = Self.reply(.notReady(signature), 2, &coordination)
         #expect(actions.contains(.cancel(node: NodeNumber(1), attempt: 1)))
-        #expect(Self.sends(actions).map(\.usesPreviousIndex) == [true, true])
-        #expect(Self.reply(.notReady(signature), 2, &coordination).isEmpty)
+        #expect(Self.sends(actions).map(\.use) == [.previous, .previous])
+        #expect(coordination.usesPreviousIndex)
         Self.reply(Self.started, 1, &coordination)
+        #expect(Self.reply(Self.started, 2, &coordination) == [.open(totalRows: 20)])
+        for node: UInt16 in [1, 2] { Self.reply(.end, node, &coordination) }
+        #expect(Self.rowCount(&coordination) == 0, "rows of the current index are discarded")
+        #expect(coordination.failures.isEmpty)
+    }
+
+    /// The previous index is removed once the current one is complete, also before a query notices that.
+    @Test func removedPreviousIndexSendsTheQueryToTheCurrentOneForGood() throws {
+        let signature = try QueryMessageTests.signature(1)
+        var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
+        _ = coordination.begin(now: 0)
+        Self.reply(.notReady(signature), 2, &coordination)
+        let actions = Self.reply(.notReady(signature), 1, &coordination)
+        #expect(Self.sends(actions).map(\.use) == [.current, .current])
+        #expect(Self.sends(actions).map(\.attempt) == [3, 3])
+        #expect(Self.reply(.notReady(signature), 2, &coordination).isEmpty)
+        #expect(Self.reply(Self.started, 1, &coordination) == [.open(totalRows: 10)])
         #expect(coordination.failures == [Self.failure(2, [1], .notBuilt)])
+    }
+
+    @Test func restartBecauseOfAMoveKeepsTheIndex() throws {
+        let signature = try QueryMessageTests.signature(1)
+        var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
+        _ = coordination.begin(now: 0)
+        Self.reply(.notReady(signature), 2, &coordination)
+        Self.reply(.moved(2), 2, &coordination, now: 100)
+        #expect(Self.sends(coordination.advance(now: 110)).map(\.use) == [.previous, .previous])
+    }
+
+    /// The definitions may differ in their reduce functions.
+    @Test func rowsOfThePreviousIndexAreCombinedByItsOwnPlan() throws {
+        let signature = try QueryMessageTests.signature(1)
+        let terms = QueryCoordination.Terms(
+            deadline: Self.deadline,
+            merge: MergePlan(isGrouped: true),
+            previousMerge: MergePlan()
+        )
+        var coordination = QueryCoordination(terms, map: Self.map(1, [1]))
+        _ = coordination.begin(now: 0)
+        Self.reply(.notReady(signature), 1, &coordination)
+        Self.reply(Self.started, 1, &coordination)
+        #expect(Self.reply(try Self.rows(1, 2), 1, &coordination).isEmpty)
+        Self.reply(.end, 1, &coordination)
+        #expect(Self.rowCount(&coordination) == 2 && coordination.failures.isEmpty)
     }
 
     @Test func queryForTheCurrentIndexNeverUsesThePreviousOne() throws {

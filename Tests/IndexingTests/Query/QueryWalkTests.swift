@@ -72,7 +72,7 @@ import Vocabulary
         let terms = QueryCoordination.Terms(
             deadline: 2_000,
             merge: MergePlan(),
-            allowsPreviousIndex: world.chance(2)
+            previousMerge: world.chance(2) ? MergePlan() : nil
         )
         var coordination = QueryCoordination(terms, map: world.map)
         world.carryOut(coordination.begin(now: 0))

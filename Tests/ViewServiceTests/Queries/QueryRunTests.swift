@@ -211,8 +211,29 @@ import Vocabulary
         #expect(answer.ids == ["a"] && !answer.isPartial)
         let main = answer.json?["debug_info"]?["main"]
         #expect(main?["h1:8092"]?["signature"]?.string == "\(previous)")
+        #expect(world.readyCount.withLock { $0 } == 0)
+        let requests = world.nodes.calls.map(\.request.index.choice)
+        #expect(requests.prefix(2).allSatisfy { $0.requiresReady && $0.previous == previous })
+        #expect(requests.suffix(2).allSatisfy { $0.wanted == previous })
         let without = try await world.answer(query)
         #expect(without.errors.count == 1 && without.isPartial)
+    }
+
+    @Test func previousIndexThatANodeHasRemovedIsReplacedByTheCurrentOne() async throws {
+        let world = try Self.twoNodes()
+        defer { world.stop() }
+        let (current, previous) = (try RunWorld.signature(1), try RunWorld.signature(9))
+        let rows = try ScriptedNodes.rows([RunRow("1", "a")])
+        world.nodes.follow { request, node in
+            let choice = request.index.choice
+            if choice.usesPrevious { return [.reply(.notReady(previous))] }
+            if choice.previous != nil, node == 2 { return [.reply(.notReady(current))] }
+            return node == 1 ? rows : ScriptedNodes.rows([])
+        }
+        let answer = try await world.answer(previous: previous)
+        #expect(answer.ids == ["a"] && !answer.isPartial)
+        #expect(world.nodes.calls.last?.request.index.choice == IndexChoice(current: current))
+        #expect(world.readyCount.withLock { $0 } == 1)
     }
 
     @Test func nodeThatSendsMoreThanItsCreditIsEnded() async throws {

@@ -14,6 +14,8 @@ final class RunWorld: Sendable {
     let maps: ScriptedMaps
     let documents = ScriptedDocuments()
     let slots: QuerySlots
+    /// Queries that found the current index complete on all nodes.
+    let readyCount = Guarded(0)
     let scripts: ScriptPool
     private let linux = LinuxEnvironment.make(reactors: 1, logLevel: .error)
     private let lane: any Lane
@@ -50,22 +52,30 @@ final class RunWorld: Sendable {
         _ reduction: QueryRun.Reduction = .none,
         previous: IndexSignature? = nil
     ) async throws -> QueryRun.Beginning {
-        let choice = IndexChoice(current: try RunWorld.signature(1), previous: previous)
-        let index = QueryRequest.IndexSelection(choice: choice, collation: Collation.version)
-        let run = QueryRun.Query(
-            QueryPlan(query),
-            of: RunWorld.bucket,
-            index: index,
-            reduction: reduction
-        )
-        let surroundings = QueryRun.Surroundings(
+        func version(_ signature: IndexSignature) -> QueryRun.Version {
+            QueryRun.Version(
+                QueryPlan(query),
+                index: QueryRequest.IndexSelection(
+                    choice: IndexChoice(current: signature),
+                    collation: Collation.version
+                ),
+                reduction: reduction
+            )
+        }
+        var run = QueryRun.Query(of: RunWorld.bucket, version(try RunWorld.signature(1)))
+        run.previous = previous.map(version)
+        run.isReady = { [readyCount] in readyCount.withLock { $0 += 1 } }
+        return await QueryRun.begin(run, surroundings)
+    }
+
+    var surroundings: QueryRun.Surroundings {
+        QueryRun.Surroundings(
             environment: linux.environment,
             lane: lane,
             scripts: scripts,
             ports: QueryRun.Ports(nodes: nodes, maps: maps, documents: documents),
             slots: slots
         )
-        return await QueryRun.begin(run, surroundings)
     }
 
     /// A run that has begun.

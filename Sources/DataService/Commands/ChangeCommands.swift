@@ -1,0 +1,215 @@
+internal import Bytes
+internal import Engine
+internal import JSON
+internal import Replication
+internal import Vocabulary
+internal import Wire
+
+/// The change protocol (DCP) as clients use it: this node is the producer (kv.md, section 5).
+extension Connection {
+    /// Executes a command of the change protocol.
+    func changes(_ request: CommandContext) {
+        switch request.command.opcode {
+        case .dcpOpen: openProducer(request)
+        case .tapConnect: connectTap(request)
+        case .dcpAddStream:
+            let text = "ADD_STREAM is for servers only. Request streams with STREAM_REQ."
+            answer(.notSupported, to: request.replyTo, because: text)
+        case .dcpGetFailoverLog, .getFailoverLog: failoverLog(request)
+        case .dcpNoop:
+            // Some clients answer a no-op with a request of the same opaque, and await no response.
+            let isAnswer = producer?.answersNoop(request.frame.opaque) ?? false
+            if !isAnswer { answer(.success, to: request.replyTo) }
+        default: openedChanges(request)
+        }
+    }
+
+    /// Executes a command that needs an opened producer.
+    private func openedChanges(_ request: CommandContext) {
+        guard let producer, producer.bucket === bucket else {
+            return answer(
+                .invalid,
+                to: request.replyTo,
+                because: "Send DCP_OPEN first: this connection streams no changes."
+            )
+        }
+        switch request.command.opcode {
+        case .dcpControl: control(request, producer)
+        case .dcpStreamRequest: requestStream(request, producer)
+        case .dcpCloseStream: closeStream(request, producer)
+        case .dcpBufferAcknowledgement:
+            let bytes = request.frame.extras.bigEndian(at: 0, as: UInt32.self)
+            producer.streams.acknowledge(Int(bytes))
+        default: answer(.unknownCommand, to: request.replyTo)
+        }
+    }
+
+    private func openProducer(_ request: CommandContext) {
+        guard !isMemcachedListener else {
+            return answer(.unknownCommand, to: request.replyTo)
+        }
+        guard pushes.sender == nil else {
+            let text = "This connection streams changes already. Use another connection."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        guard case .open(let flags, let name) = DCPDecoder.message(in: request.frame) else {
+            let text = "The name of a connection has at most 200 bytes."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        do throws(ConsumerRefusal) {
+            let flags = ConsumerSettings.OpenFlags(rawValue: flags)
+            pushes.sender = ClientProducer(
+                name: name.text,
+                selectedBucket,
+                try ConsumerSettings(flags: flags),
+                port: port,
+                service
+            )
+            answer(.success, to: request.replyTo)
+        } catch {
+            refuse(request, error)
+        }
+    }
+
+    /// TAP_CONNECT has a response only if it is refused: a client reads the messages at once.
+    private func connectTap(_ request: CommandContext) {
+        guard !isMemcachedListener else {
+            return answer(.unknownCommand, to: request.replyTo)
+        }
+        guard pushes.sender == nil else {
+            let text = "This connection streams changes already. Use another connection."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        guard let asked = TapRequest(request.frame) else {
+            let text = "The flags need a date of eight bytes, or a list of vBuckets, in the value."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        let known: TapRequest.Flags = [
+            .backfill, .dump, .listVBuckets, .supportAcknowledgement, .keysOnly, .fixFlagByteOrder,
+        ]
+        guard asked.flags.isSubset(of: known) else {
+            let rest = String(asked.flags.subtracting(known).rawValue, radix: 16)
+            let text = "The TAP flags 0x\(rest) are not supported: they are for servers."
+            return answer(.notSupported, to: request.replyTo, because: text)
+        }
+        pushes.sender = TapProducer(asked, selectedBucket, port: port, service)
+    }
+
+    private func control(_ request: CommandContext, _ producer: ClientProducer) {
+        do throws(ConsumerRefusal) {
+            try producer.apply(request.frame.key.text, request.frame.value.text)
+            answer(.success, to: request.replyTo)
+        } catch {
+            refuse(request, error)
+        }
+    }
+
+    private func refuse(_ request: CommandContext, _ refusal: ConsumerRefusal) {
+        switch refusal {
+        case .invalid(let text): answer(.invalid, to: request.replyTo, because: text)
+        case .notSupported(let text): answer(.notSupported, to: request.replyTo, because: text)
+        }
+    }
+
+    // MARK: Streams
+
+    private func requestStream(_ request: CommandContext, _ producer: ClientProducer) {
+        let frame = request.frame
+        guard case .streamRequest(let asked, let filter) = DCPDecoder.message(in: frame) else {
+            // A seqno of more than 48 bits never existed, so the client starts again.
+            return answer(.outOfRange, to: request.replyTo)
+        }
+        if let text = Connection.refusal(of: asked.flags) ?? Connection.refusal(ofFilter: filter) {
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        guard vBucket(frame.vBucket.number, request, producer.bucket.engine) != nil else { return }
+        guard producer.streams[frame.vBucket] == nil else {
+            let text = "This connection has a stream of this vBucket."
+            return answer(.keyExists, to: request.replyTo, because: text)
+        }
+        let opening = producer.open(
+            frame.vBucket,
+            opaque: frame.opaque,
+            asked,
+            isJSONAgreed: isJSONAgreed
+        )
+        switch opening {
+        case .opened(let feed, _, let log):
+            answer(log, request)
+            producer.streams.start(frame.vBucket, opaque: frame.opaque, feed)
+        case .rollBack(let seqno, _):
+            let scratch = context.scratch
+            scratch.removeAll()
+            scratch.append(bigEndian: seqno.value)
+            ResponseEncoder.append(
+                .rollback,
+                to: output,
+                replyTo: request.replyTo,
+                value: scratch.view,
+                duration: duration
+            )
+        case .outOfRange: answer(.outOfRange, to: request.replyTo)
+        case .noVBucket, .notAdmitted: answerNotMyVBucket(request)
+        case .notLoaded:
+            let text = "The vBucket is being loaded. Retry."
+            answer(.temporaryFailure, to: request.replyTo, because: text)
+        }
+    }
+
+    /// Why flags of a stream request are refused; nil if they are accepted.
+    private static func refusal(of flags: DCPStreamRequest.Flags) -> String? {
+        let known: DCPStreamRequest.Flags = [
+            .toLatest, .activeOnly, .strictUUID, .fromLatest, .ignorePurged,
+        ]
+        guard !flags.isSubset(of: known) else { return nil }
+        let rest = String(flags.subtracting(known).rawValue, radix: 16)
+        return "The stream flags 0x\(rest) are not supported."
+    }
+
+    /// Why the filter of a stream request is refused; nil if it selects all changes.
+    private static func refusal(ofFilter filter: ByteView) -> String? {
+        guard !filter.isEmpty else { return nil }
+        guard case .object(let members) = JSONValue.parse(filter) else {
+            return "The filter of a stream has to be a JSON object."
+        }
+        // Without an effect: a consumer that lacks purged deletions rolls back to zero.
+        let other = members.map(\.name).filter { $0 != "purge_seqno" }
+        guard let first = other.first else { return nil }
+        return "Filters of streams need collections, which are not supported: \(first)."
+    }
+
+    private func closeStream(_ request: CommandContext, _ producer: ClientProducer) {
+        guard let stream = producer.streams.close(request.frame.vBucket) else {
+            let text = "This connection has no stream of this vBucket."
+            return answer(.keyNotFound, to: request.replyTo, because: text)
+        }
+        answer(.success, to: request.replyTo)
+        guard producer.settings.endsClosedStreams else { return }
+        let before = output.count
+        let encoder = DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque)
+        encoder.append(DCPStreamEnd.closed, to: output)
+        producer.streams.noteSent(output.count - before)
+    }
+
+    private func failoverLog(_ request: CommandContext) {
+        let engine = selectedBucket.engine
+        let number = vBucketNumber(request.frame, engine)
+        guard let (vBucket, state) = observable(number, request, engine) else { return }
+        let log = vBucket.withCore { $0.state == state ? $0.failoverLog : nil }
+        guard let log else { return answerNotMyVBucket(request) }
+        answer(log, request)
+    }
+
+    private func answer(_ log: FailoverLog, _ request: CommandContext) {
+        let scratch = context.scratch
+        scratch.removeAll()
+        DCPEncoder.append(log, to: scratch)
+        ResponseEncoder.append(
+            .success,
+            to: output,
+            replyTo: request.replyTo,
+            value: scratch.view,
+            duration: duration
+        )
+    }
+}

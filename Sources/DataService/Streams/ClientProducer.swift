@@ -1,0 +1,125 @@
+internal import Bytes
+internal import Replication
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// Sends the visible changes of a bucket's active copies to one client, as it requests them (DCP).
+///
+/// A client that does not read for `Limits.backfillStallMilliseconds` loses its connection, because
+/// a scan keeps file space.
+final class ClientProducer {
+    /// The no-ops that the client has to answer.
+    private struct Noop {
+        var pulse: NoopPulse
+        var opaque: UInt32 = ClientProducer.firstNoopOpaque
+    }
+
+    /// Clients number their streams from zero, often by vBucket.
+    private static let firstNoopOpaque: UInt32 = 0x6e6f_0000
+
+    let streams: ClientStreams
+    private(set) var settings: ConsumerSettings
+    private let service: DocumentService
+    private let clock: ClientProducerClock
+    private var noop: Noop?
+
+    init(
+        name: String,
+        _ bucket: OpenBucket,
+        _ settings: ConsumerSettings,
+        port: any ConnectionPort,
+        _ service: DocumentService
+    ) {
+        self.settings = settings
+        self.service = service
+        let streams = ClientStreams(name: name, bucket, port: port, service)
+        self.streams = streams
+        clock = ClientProducerClock(service, port: port) { [events = streams.events] in
+            events.put(.tick)
+        }
+        bucket.traffic.clients.add(streams.entry)
+        clock.start()
+    }
+
+    var bucket: OpenBucket { streams.bucket }
+
+    private var now: UInt64 { service.environment.time.monotonicNanoseconds() }
+
+    // MARK: Requests
+
+    /// Applies a DCP_CONTROL.
+    ///
+    /// - Throws: `ConsumerRefusal` as `ConsumerSettings.apply` does.
+    func apply(_ name: String, _ value: String) throws(ConsumerRefusal) {
+        try settings.apply(name, value)
+        streams.setBuffer(settings.bufferBytes)
+        guard settings.isNoopEnabled else {
+            noop = nil
+            return
+        }
+        let interval = settings.noopSeconds * 1_000_000_000
+        if noop == nil { noop = Noop(pulse: NoopPulse(intervalNanoseconds: interval, now: now)) }
+        noop?.pulse.intervalNanoseconds = interval
+    }
+
+    /// Opens the feed of a stream that the client requested, in the client's format.
+    func open(
+        _ vBucket: VBucketID,
+        opaque: UInt32,
+        _ request: DCPStreamRequest,
+        isJSONAgreed: Bool
+    ) -> FeedOpening {
+        let format = ClientFormat(settings, isJSONAgreed: isJSONAgreed)
+        let encoder = format.encoder(vBucket, opaque: opaque)
+        return streams.open(vBucket, request) { item, output in
+            format.append(item, encoder, to: output)
+        }
+    }
+
+    /// Whether a message is the answer to the last no-op.
+    func answersNoop(_ opaque: UInt32) -> Bool {
+        guard noop?.opaque == opaque else { return false }
+        noop?.pulse.answered()
+        return true
+    }
+}
+
+extension ClientProducer: ChangeSender {
+    func end() {
+        clock.stop()
+        bucket.traffic.clients.remove(streams.entry)
+        streams.end()
+    }
+
+    func handleEvents(_ output: ByteWriter) -> SenderEnd? {
+        clock.noteTurn()
+        for event in streams.events.drain() {
+            switch event {
+            case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)
+            case .tick:
+                streams.retry()
+                guard sendNoop(output) else { return .silent }
+            }
+        }
+        return nil
+    }
+
+    func pump(_ output: ByteWriter) -> Bool { streams.pump(output) }
+
+    /// Sends a no-op if one is due.
+    ///
+    /// - Returns: False if the last one was not answered for a whole interval.
+    private func sendNoop(_ output: ByteWriter) -> Bool {
+        guard var noop else { return true }
+        defer { self.noop = noop }
+        switch noop.pulse.step(now) {
+        case .wait: return true
+        case .giveUp: return false
+        case .send:
+            noop.opaque &+= 1
+            DCPEncoder(vBucket: VBucketID(0), opaque: noop.opaque).appendNoop(to: output)
+            return true
+        }
+    }
+}

@@ -1,0 +1,195 @@
+internal import Bytes
+internal import Engine
+internal import Replication
+internal import Seams
+internal import Synchronization
+internal import Vocabulary
+internal import Wire
+
+/// The streams of one client's connection, and what it may still send.
+///
+/// Streams are served round-robin by bytes. The unacknowledged bytes of all streams are bounded by
+/// the client's buffer, or, without one, by what the socket accepts.
+///
+/// - Every stream is a visible-only `VBucketFeed`: a slow client's cursor is dropped from memory,
+///   and its feed continues from disk. A node keeps no change for a client.
+final class ClientStreams {
+    enum Event: Sendable {
+        /// The feed of this stream may have work.
+        case news(VBucketID, ticket: UInt64)
+        case tick
+    }
+
+    /// The bytes of one stream per turn, and of all streams before the reactor serves other
+    /// connections.
+    private static let turnBytes = 64 << 10
+
+    let bucket: OpenBucket
+    let events: EventQueue<Event>
+    let entry: ClientProducers.Entry
+    private let service: DocumentService
+    private(set) var streams: [VBucketID: ClientStream] = [:]
+    private var lastTicket: UInt64 = 0
+    private var runnable: [ClientStream] = []
+    /// Streams that wait for the client to acknowledge bytes.
+    private var starved: [ClientStream] = []
+    private var window = FlowWindow()
+
+    init(
+        name: String,
+        _ bucket: OpenBucket,
+        port: any ConnectionPort,
+        _ service: DocumentService
+    ) {
+        self.bucket = bucket
+        self.service = service
+        events = EventQueue(port: port)
+        entry = ClientProducers.Entry(name: name, port: port)
+    }
+
+    subscript(vBucket: VBucketID) -> ClientStream? { streams[vBucket] }
+
+    // MARK: Streams
+
+    /// Opens a feed from a client's position.
+    ///
+    /// - Parameters:
+    ///   - vBucket: The vBucket, which has to be active here.
+    ///   - request: The position.
+    ///   - encode: The client's format.
+    /// - Returns: The outcome; an opened feed is not sent before `start`.
+    func open(
+        _ vBucket: VBucketID,
+        _ request: DCPStreamRequest,
+        encode: @escaping FeedConsumer.Encode
+    ) -> FeedOpening {
+        let ticket = lastTicket + 1
+        let consumer = FeedConsumer.visibleOnly(
+            admits: { $0.state == .active },
+            encode: { [entry] item, output in
+                if case .change = item { entry.items.add(1, ordering: .relaxed) }
+                encode(item, output)
+            },
+            wake: { [events] in events.put(.news(vBucket, ticket: ticket)) }
+        )
+        return service.openFeed(of: vBucket, in: bucket, request, for: consumer)
+    }
+
+    /// Begins to send a feed that `open` opened last.
+    func start(_ vBucket: VBucketID, opaque: UInt32, _ feed: VBucketFeed) {
+        lastTicket += 1
+        let stream = ClientStream(vBucket, opaque: opaque, feed, ticket: lastTicket)
+        streams[vBucket] = stream
+        noteCount()
+        enqueue(stream)
+    }
+
+    /// Ends a stream without a message.
+    ///
+    /// - Returns: The ended stream; nil if the vBucket has none.
+    func close(_ vBucket: VBucketID) -> ClientStream? {
+        guard let stream = streams.removeValue(forKey: vBucket) else { return nil }
+        stream.end()
+        noteCount()
+        return stream
+    }
+
+    /// Ends all streams without a message.
+    func end() {
+        for stream in streams.values { stream.end() }
+        streams = [:]
+        runnable = []
+        starved = []
+    }
+
+    private func noteCount() { entry.streams.store(streams.count, ordering: .relaxed) }
+
+    // MARK: Flow control
+
+    /// Bounds the unacknowledged bytes; nil for no bound.
+    func setBuffer(_ bytes: Int?) {
+        window.bytesMax = bytes
+        feedStarved()
+    }
+
+    /// Subtracts acknowledged bytes; more than were sent count as all of them.
+    func acknowledge(_ bytes: Int) {
+        _ = window.acknowledged(bytes)
+        feedStarved()
+    }
+
+    /// Counts a message of a stream that is sent besides `pump`.
+    func noteSent(_ bytes: Int) {
+        window.sent(bytes)
+        entry.bytes.add(UInt64(bytes), ordering: .relaxed)
+    }
+
+    private func feedStarved() {
+        guard window.room > 0 else { return }
+        let waiting = starved
+        starved = []
+        for stream in waiting {
+            stream.isStarved = false
+            enqueue(stream)
+        }
+    }
+
+    // MARK: Sending
+
+    /// Handles news of a stream.
+    func note(_ vBucket: VBucketID, ticket: UInt64) {
+        if let stream = streams[vBucket], stream.ticket == ticket { enqueue(stream) }
+    }
+
+    /// Retries streams that may have missed a wakeup, and ends scans without progress; once a second.
+    func retry() {
+        for stream in streams.values {
+            let isStalled = stream.feed.endIfStalled()
+            if isStalled || stream.feed.isReadingDisk || bucket.isRetired { enqueue(stream) }
+        }
+    }
+
+    private func enqueue(_ stream: ClientStream) {
+        guard !stream.isQueued, !stream.isOver else { return }
+        stream.isQueued = true
+        runnable.append(stream)
+    }
+
+    /// Steps the runnable streams in turn, until the output is large enough or no stream has work.
+    ///
+    /// - Parameters:
+    ///   - output: Where the streams' messages go.
+    ///   - ended: Called with each stream whose feed is over.
+    /// - Returns: Whether streams have work that waits for the output to be sent.
+    func pump(_ output: ByteWriter, ended: (ClientStream) -> Void = { _ in }) -> Bool {
+        var index = 0
+        let before = output.count
+        while index < runnable.count, output.count < ClientStreams.turnBytes {
+            let stream = runnable[index]
+            index += 1
+            stream.isQueued = false
+            guard !stream.isOver else { continue }
+            switch step(stream, output) {
+            case .again: enqueue(stream)
+            case .asleep: break
+            case .awaitsCredit:
+                if !stream.isStarved { starved.append(stream) }
+                stream.isStarved = true
+            case .over:
+                _ = close(stream.vBucket)
+                ended(stream)
+            }
+        }
+        runnable.removeFirst(index)
+        entry.bytes.add(UInt64(output.count - before), ordering: .relaxed)
+        entry.unacknowledged.store(window.outstanding, ordering: .relaxed)
+        return !runnable.isEmpty && output.count > 0
+    }
+
+    private func step(_ stream: ClientStream, _ output: ByteWriter) -> VBucketFeed.Progress {
+        let before = output.count
+        let room = min(window.room, ClientStreams.turnBytes)
+        defer { window.sent(output.count - before) }
+        return stream.feed.step(credit: room, into: output)
+    }
+}

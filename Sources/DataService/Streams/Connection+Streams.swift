@@ -1,0 +1,60 @@
+internal import Bytes
+internal import Seams
+internal import Wire
+
+/// What sends changes on a client's connection: `ClientProducer` or `TapProducer`.
+protocol ChangeSender: AnyObject {
+    /// Ends all streams without a message: the connection closes, or its login or bucket changed.
+    func end()
+    /// Handles the events of other lanes.
+    ///
+    /// - Returns: Why the connection has to close; nil if it stays open.
+    func handleEvents(_ output: ByteWriter) -> SenderEnd?
+    /// Appends changes while the output has room.
+    ///
+    /// - Returns: Whether there are more that wait for the output to be sent.
+    func pump(_ output: ByteWriter) -> Bool
+}
+
+/// Why a connection that sends changes closes.
+enum SenderEnd: Hashable, Sendable {
+    /// The client did not answer a no-op in time.
+    case silent
+    /// What was requested cannot be sent to its end.
+    case interrupted
+    /// Everything that was requested was sent.
+    case finished
+}
+
+extension Connection {
+    /// Sends changes after the requests of a turn, while the output has room.
+    func sendChanges(_ progress: ReceiveProgress) -> ReceiveProgress {
+        guard progress.next != .close, let sender = pushes.sender else { return progress }
+        if let end = sender.handleEvents(output) {
+            if end == .silent {
+                service.environment.trace.info(
+                    "data",
+                    "Closing the connection of \(port.peer): it answered no no-op."
+                )
+            }
+            return ReceiveProgress(consumed: progress.consumed, next: .close)
+        }
+        guard progress.next != .drain, sender.pump(output) else { return progress }
+        return ReceiveProgress(consumed: progress.consumed, next: .drain)
+    }
+
+    /// Handles a response of the client to a message of its streams.
+    func noteAnswer(_ frame: Frame) {
+        switch frame.opcode {
+        case .dcpNoop: _ = producer?.answersNoop(frame.opaque)
+        case .tapMutation, .tapDelete: (pushes.sender as? TapProducer)?.acknowledge()
+        default: break
+        }
+    }
+
+    /// Ends the streams: the connection closes, or its login or bucket has changed.
+    func endSender() {
+        pushes.sender?.end()
+        pushes.sender = nil
+    }
+}

@@ -1,0 +1,96 @@
+import Replication
+import Testing
+
+@Suite struct ConsumerSettingsTests {
+    private func settings(_ flags: UInt32 = 1) throws(ConsumerRefusal) -> ConsumerSettings {
+        try ConsumerSettings(flags: ConsumerSettings.OpenFlags(rawValue: flags))
+    }
+
+    // MARK: Flags
+
+    @Test func producerFlagsDecideWhatIsSentOfAValue() throws {
+        #expect(try settings(0x01).values == .whole)
+        #expect(try settings(0x09).values == .none)
+        #expect(try settings(0x41).values == .datatypeAlone)
+        #expect(try settings(0x49).values == .datatypeAlone)
+        #expect(try !settings(0x01).includesDeleteTimes)
+        #expect(try settings(0x21).includesDeleteTimes)
+    }
+
+    @Test(arguments: [UInt32(0x00), 0x02, 0x05, 0x11, 0x81, 0x101, 0x8000_0001])
+    func otherFlagsAreRefused(_ flags: UInt32) {
+        #expect(throws: ConsumerRefusal.self) { try settings(flags) }
+    }
+
+    // MARK: Controls
+
+    @Test func newConnectionHasNoBufferLimitAndNoNoop() throws {
+        let settings = try settings()
+        #expect(settings.bufferBytes == nil)
+        #expect(!settings.isNoopEnabled)
+        #expect(settings.noopSeconds == ConsumerSettings.noopSecondsDefault)
+        #expect(!settings.endsClosedStreams)
+    }
+
+    @Test func controlsChangeTheirSetting() throws {
+        var settings = try settings()
+        try settings.apply("enable_noop", "true")
+        try settings.apply("set_noop_interval", "120")
+        try settings.apply("connection_buffer_size", "20971520")
+        try settings.apply("send_stream_end_on_client_close_stream", "true")
+        #expect(settings.isNoopEnabled)
+        #expect(settings.noopSeconds == 120)
+        #expect(settings.bufferBytes == 20_971_520)
+        #expect(settings.endsClosedStreams)
+        try settings.apply("connection_buffer_size", "0")
+        try settings.apply("enable_noop", "false")
+        #expect(settings.bufferBytes == nil)
+        #expect(!settings.isNoopEnabled)
+    }
+
+    @Test func expirationOpcodeBringsDeleteTimes() throws {
+        var settings = try settings()
+        try settings.apply("enable_expiry_opcode", "true")
+        #expect(settings.distinguishesExpirations)
+        #expect(settings.includesDeleteTimes)
+    }
+
+    @Test(arguments: [
+        ("set_priority", "medium"), ("backfill_order", "sequential"), ("max_marker_version", "2.2"),
+        ("enable_out_of_order_snapshots", "true_with_seqno_advanced"),
+        ("supports_cursor_dropping_vulcan", "true"), ("enable_ext_metadata", "true"),
+        ("enable_stream_id", "false"), ("force_value_compression", "false"),
+    ])
+    func permissionsAreAcceptedWithoutEffect(_ name: String, _ value: String) throws {
+        var settings = try settings()
+        let before = settings
+        try settings.apply(name, value)
+        #expect(settings == before)
+    }
+
+    @Test(arguments: [
+        ("enable_noop", "1"), ("enable_noop", ""), ("set_noop_interval", "0"),
+        ("set_noop_interval", "10801"), ("set_noop_interval", "-1"),
+        ("connection_buffer_size", "4294967296"), ("connection_buffer_size", "x"),
+        ("set_priority", "highest"), ("max_marker_version", "3"),
+        ("enable_value_compression", "true"), ("enable_stream_id", "true"),
+        ("enable_sync_writes", "true"), ("change_streams", "true"), ("", "true"),
+        ("unknown", "true"),
+    ])
+    func refusedControlChangesNothing(_ name: String, _ value: String) throws {
+        var settings = try settings()
+        let before = settings
+        #expect(throws: ConsumerRefusal.self) { try settings.apply(name, value) }
+        #expect(settings == before)
+    }
+
+    @Test func messageOfAnUnknownControlIsShortAndPrintable() throws {
+        var settings = try settings()
+        do {
+            try settings.apply("a\n" + String(repeating: "b", count: 500), "1")
+            Issue.record("the control was accepted")
+        } catch ConsumerRefusal.invalid(let text) {
+            #expect(text == "There is no setting a" + String(repeating: "b", count: 59) + ".")
+        }
+    }
+}

@@ -1,0 +1,62 @@
+import Bytes
+import Indexing
+import Testing
+import ViewService
+import Vocabulary
+
+/// How a node finds out that a new index is complete on all nodes.
+@Suite(.timeLimit(.minutes(2))) struct ReadinessCheckTests {
+    @Test func definitionSettlesOnceAllNodesHaveTheIndex() async throws {
+        let (own, queries) = (ServiceWorld(), RunWorld([1, 2]))
+        defer {
+            queries.stop()
+            own.stop()
+        }
+        let view = own.view("d/a", "function (doc) { emit(doc.n, null); }")
+        let service = try own.service()
+        service.follow([own.bucket([view], uuid: RunWorld.bucket.uuid)])
+        try own.awaitFresh(service, view, uuid: RunWorld.bucket.uuid)
+        let signature = service.signature(of: view)
+        let isBuilt = Guarded(false)
+        queries.nodes.follow { _, node in
+            let isReady = node == 1 || isBuilt.withLock { $0 }
+            return isReady ? ScriptedNodes.rows([]) : [.reply(.notReady(signature))]
+        }
+        let surroundings = queries.surroundings
+        let check = ReadinessCheck { (service, surroundings) }
+        check.viewsChanged()
+        try await queries.waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
+        #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
+        isBuilt.withLock { $0 = true }
+        try await queries.waitUntil("the definition is settled") {
+            service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled
+        }
+        #expect(service.unsettled(ofBucket: RunWorld.bucket.uuid).isEmpty)
+        let requests = queries.nodes.calls.map(\.request)
+        #expect(requests.allSatisfy { $0.scan.rowsMax == 0 && $0.index.choice.requiresReady })
+        check.stop()
+        try own.stop(service)
+    }
+
+    @Test func nodeThatDoesNotAnswerKeepsADefinitionUnsettled() async throws {
+        let (own, queries) = (ServiceWorld(), RunWorld([1, 2]))
+        defer {
+            queries.stop()
+            own.stop()
+        }
+        let view = own.view("d/a", "function (doc) { emit(doc.n, null); }")
+        let service = try own.service()
+        service.follow([own.bucket([view], uuid: RunWorld.bucket.uuid)])
+        try own.awaitFresh(service, view, uuid: RunWorld.bucket.uuid)
+        queries.nodes.follow { _, node in
+            node == 1 ? ScriptedNodes.rows([]) : [.reply(.failed("The disk is full."))]
+        }
+        let surroundings = queries.surroundings
+        let check = ReadinessCheck { (service, surroundings) }
+        check.viewsChanged()
+        try await queries.waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
+        #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
+        check.stop()
+        try own.stop(service)
+    }
+}

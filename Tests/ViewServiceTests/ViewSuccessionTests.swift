@@ -1,0 +1,158 @@
+import Bytes
+import Testing
+import ViewService
+import Vocabulary
+
+/// Which definition of a changed view answers, and what a node stores of it.
+@Suite struct ViewSuccessionTests {
+    /// A view whose map function is this text.
+    private static func view(
+        _ map: String,
+        named name: String = "a",
+        _ reduce: ViewDefinition.Reduce? = nil
+    ) -> ViewDefinition {
+        ViewDefinition(designDocument: "d", view: name, map: map, reduce: reduce)
+    }
+
+    private static func succession(after steps: [Step]) -> ViewSuccession {
+        var succession = ViewSuccession()
+        var current: [ViewDefinition] = []
+        for step in steps {
+            switch step {
+            case .define(let map):
+                current = [view(map)]
+                succession.adopt(current)
+            case .delete:
+                current = []
+                succession.adopt(current)
+            case .settle(let map): succession.settle(view(map), among: current)
+            }
+        }
+        return succession
+    }
+
+    enum Step {
+        case define(String)
+        case delete
+        /// The index of this map function is complete on all nodes.
+        case settle(String)
+    }
+
+    struct Case: CustomTestStringConvertible {
+        let name: String
+        let steps: [Step]
+        /// The map function of the current definition, and that of the previous one.
+        let current: String
+        let previous: String?
+
+        var testDescription: String { name }
+    }
+
+    static let cases = [
+        Case(name: "new view", steps: [.define("1")], current: "1", previous: nil),
+        Case(
+            name: "view that is changed before it was complete",
+            steps: [.define("1"), .define("2")],
+            current: "2",
+            previous: nil
+        ),
+        Case(
+            name: "changed view",
+            steps: [.define("1"), .settle("1"), .define("2")],
+            current: "2",
+            previous: "1"
+        ),
+        Case(
+            name: "second change before the first is complete",
+            steps: [.define("1"), .settle("1"), .define("2"), .define("3")],
+            current: "3",
+            previous: "1"
+        ),
+        Case(
+            name: "late report of the definition in the middle",
+            steps: [.define("1"), .settle("1"), .define("2"), .define("3"), .settle("2")],
+            current: "3",
+            previous: "1"
+        ),
+        Case(
+            name: "changed view that is complete",
+            steps: [.define("1"), .settle("1"), .define("2"), .settle("2")],
+            current: "2",
+            previous: nil
+        ),
+        Case(
+            name: "definition that returns",
+            steps: [.define("1"), .settle("1"), .define("2"), .define("1")],
+            current: "1",
+            previous: nil
+        ),
+        Case(
+            name: "view that is deleted and made again",
+            steps: [.define("1"), .settle("1"), .delete, .define("2")],
+            current: "2",
+            previous: nil
+        ),
+    ]
+
+    @Test(arguments: cases)
+    func definitionThatWasCompleteLastIsThePreviousOne(_ test: Case) {
+        let succession = Self.succession(after: test.steps)
+        let current = Self.view(test.current)
+        #expect(succession.previous(of: current)?.map == test.previous)
+        let isSettled = succession.isSettled(current)
+        #expect(!isSettled || test.previous == nil)
+    }
+
+    @Test func changeOfTheReduceFunctionIsCompleteAtOnce() {
+        var succession = ViewSuccession([Self.view("1", .sum)])
+        let changed = Self.view("1", .custom("f"))
+        succession.adopt([changed])
+        #expect(succession.isSettled(changed) && succession.previous(of: changed) == nil)
+        #expect(succession.complete.values.map(\.reduce) == [.custom("f")])
+        // The previous definition answers as a whole, with its own reduce function.
+        let other = Self.view("2", .count)
+        succession.adopt([other])
+        #expect(succession.previous(of: other) == changed)
+    }
+
+    @Test func viewsThatShareAnIndexSettleTogether() {
+        var succession = ViewSuccession()
+        let views = [
+            Self.view("1"), Self.view("1", named: "b", .count), Self.view("2", named: "c"),
+        ]
+        succession.adopt(views)
+        succession.settle(views[0], among: views)
+        #expect(views.map(succession.isSettled) == [true, true, false])
+    }
+
+    // MARK: Stored
+
+    private static let stored = ViewSuccession([
+        view("function (doc) { emit(doc.n); }"), view("é", named: "b", .count),
+        view("2", named: "c", .sum), view("3", named: "d", .stats),
+        view("4", named: "e", .custom("function () { return 1; }")),
+        ViewDefinition(designDocument: "e", view: "a", map: "", indexesTombstones: true),
+    ])
+
+    private static func decode(_ bytes: [UInt8]) -> ViewSuccession? {
+        bytes.withUnsafeBytes { SuccessionFiles.decode(ByteView($0)) }
+    }
+
+    @Test func storedDefinitionsAreReadAgain() {
+        #expect(Self.decode(SuccessionFiles.encode(Self.stored)) == Self.stored)
+        #expect(Self.decode(SuccessionFiles.encode(ViewSuccession())) == ViewSuccession())
+    }
+
+    @Test func damagedFileHasNoDefinitions() {
+        let bytes = SuccessionFiles.encode(Self.stored)
+        #expect(Self.decode([]) == nil)
+        for length in stride(from: 0, to: bytes.count, by: 7) {
+            #expect(Self.decode(Array(bytes.prefix(length))) == nil)
+        }
+        for place in stride(from: 0, to: bytes.count, by: 5) {
+            var damaged = bytes
+            damaged[place] ^= 0x10
+            #expect(Self.decode(damaged) == nil)
+        }
+    }
+}
