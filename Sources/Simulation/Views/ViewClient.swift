@@ -48,12 +48,13 @@ enum ViewClient {
                 reduction = .custom(function)
             }
         }
-        let query = QueryRun.Query(
-            plan,
+        var query = QueryRun.Query(
             of: QueryRun.Bucket(uuid: uuid, name: question.bucket),
-            index: index,
-            reduction: reduction
+            QueryRun.Version(plan, index: index, reduction: reduction)
         )
+        if !indexes.standing(of: definition, ofBucket: uuid).isSettled {
+            query.isReady = { indexes.settle(definition, ofBucket: uuid) }
+        }
         switch await QueryRun.begin(query, surroundings) {
         case .busy: return .none("busy")
         case .unknownBucket: return .none("unknown bucket")
