@@ -108,7 +108,10 @@ import Testing
 
     @Test func backEntryIsReadAsWritten() {
         let output = ByteWriter()
-        let keys: [[UInt8]] = [[], [1, 2, 3], [UInt8](repeating: 9, count: 300)]
+        let keys: [[UInt8]] = [
+            [], [1, 2, 3], [UInt8](repeating: 9, count: 300), [0], [7, 0], [7, 0, 0], [0, 0, 0],
+            [7, 0, 5, 0], [1] + [UInt8](repeating: 0, count: 200),
+        ]
         for (index, key) in keys.enumerated() {
             key.withView {
                 let row = BackEntry.Row(
@@ -127,5 +130,33 @@ import Testing
         }
         #expect(isValid && found == keys)
         #expect(!BackEntry.forEachRow(in: output.view.slice(0, output.count - 1)) { _ in })
+    }
+    /// A number's sort key: its type, and a double of which the last four bytes are zero.
+    @Test func backEntryOfANumberStoresNoZeros() {
+        let output = ByteWriter()
+        [0x20, 0xc1, 0x25, 0xf6, 0x76, 0, 0, 0, 0].withView {
+            BackEntry.append(
+                BackEntry.Row(sortKey: $0, number: 0, valueChecksum: 0x0403_0201),
+                to: output
+            )
+        }
+        #expect(output.bytes == [5 << 2 | 1, 4, 0x20, 0xc1, 0x25, 0xf6, 0x76, 1, 2, 3, 4])
+    }
+
+    /// The bytes of a value, and what is wrong with it.
+    @Test(arguments: [
+        ([5 << 2, 1, 2, 3, 4], "fewer bytes than the head says"),
+        ([1], "no number of zeros"), ([2], "no number of the row"),
+        ([1, 0xff, 0xff, 0x7f, 1, 2, 3, 4], "more zeros than a key has bytes"),
+        ([2, 0x80, 0x80, 0x04, 1, 2, 3, 4], "a number over 16 bits"),
+        ([0, 1, 2, 3], "half a checksum"),
+        (
+            [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            "a length over all bytes"
+        ),
+    ])
+    func malformedBackEntryIsRefused(_ bytes: [UInt8], _ why: String) {
+        let isValid = bytes.withView { value in BackEntry.forEachRow(in: value) { _ in } }
+        #expect(!isValid, "\(why)")
     }
 }

@@ -9,11 +9,15 @@ import Vocabulary
 
     @Test func wakesWithinThePausePostOneRead() {
         var ready = ReadyFeeds()
-        #expect(ready.wake(first) == .afterPause)
-        for _ in 0..<1_000 { #expect(ready.wake(first) == nil && ready.wake(second) == nil) }
-        ready.readBegins()
-        #expect(Set([ready.removeFirst(), ready.removeFirst()]) == [first, second])
-        #expect(ready.removeFirst() == nil)
+        let posted = ready.wake(first)
+        #expect(posted == .afterPause)
+        for _ in 0..<1_000 {
+            let (one, two) = (ready.wake(first), ready.wake(second))
+            #expect(one == nil && two == nil)
+        }
+        _ = ready.readBegins(.afterPause)
+        let removed = [ready.removeFirst(), ready.removeFirst(), ready.removeFirst()]
+        #expect(removed == [first, second, nil])
     }
 
     /// The read that is posted and whether a query waits, with the read that a wake posts.
@@ -33,24 +37,66 @@ import Vocabulary
         var ready = ReadyFeeds()
         if let posted {
             ready.isHurried = posted == .atOnce
-            #expect(ready.wake(first) == posted)
+            let first = ready.wake(first)
+            #expect(first == posted)
         }
         ready.isHurried = isHurried
-        #expect(ready.wake(second) == expected)
+        let found = ready.wake(second)
+        #expect(found == expected)
     }
 
-    @Test func wakeBehindTheBeginOfAReadPostsAnother() {
+    @Test func readAfterThePauseIsRepeatedUntilOneFindsNoWake() {
         var ready = ReadyFeeds()
         _ = ready.wake(first)
-        ready.readBegins()
-        #expect(ready.removeFirst() == first)
-        #expect(ready.wake(first) == .afterPause)
-        #expect(ready.removeFirst() == first)
+        let repeats = ready.readBegins(.afterPause)
+        let (removed, woken) = (ready.removeFirst(), ready.wake(first))
+        #expect(repeats && removed == first && woken == nil)
+        let repeatsAgain = ready.readBegins(.afterPause)
+        let removedAgain = ready.removeFirst()
+        #expect(repeatsAgain && removedAgain == first)
+        let repeatsIdle = ready.readBegins(.afterPause)
+        let posted = ready.wake(second)
+        #expect(!repeatsIdle && posted == .afterPause)
+    }
+
+    @Test func readAtOnceLeavesTheDelayedOnePosted() {
+        var ready = ReadyFeeds()
+        _ = ready.wake(first)
+        ready.isHurried = true
+        let hurried = ready.wake(second)
+        ready.isHurried = false
+        let repeats = ready.readBegins(.atOnce)
+        let woken = ready.wake(first)
+        #expect(hurried == .atOnce && !repeats && woken == nil)
+    }
+
+    @Test func delayedReadIsNotRepeatedWhileWakesPostAtOnce() {
+        var ready = ReadyFeeds()
+        _ = ready.wake(first)
+        ready.isHurried = true
+        let repeats = ready.readBegins(.afterPause)
+        let woken = ready.wake(first)
+        #expect(!repeats && woken == .atOnce)
+    }
+
+    @Test func vBucketsHaveTheirTurnAfterEachOther() {
+        var ready = ReadyFeeds()
+        let all = [0, 63, 64, 1_023].map { VBucketID($0) }
+        for vBucket in all { ready.insert(vBucket) }
+        var removed: [VBucketID] = []
+        for _ in 0..<9 {
+            guard let vBucket = ready.removeFirst() else { break }
+            removed.append(vBucket)
+            // It has more records than were read.
+            ready.insert(vBucket)
+        }
+        #expect(removed == all + all + [all[0]])
     }
 
     @Test func vBucketWithMoreRecordsPostsNothing() {
         var ready = ReadyFeeds()
         ready.insert(first)
-        #expect(ready.wake(second) == .afterPause)
+        let posted = ready.wake(second)
+        #expect(posted == .afterPause)
     }
 }

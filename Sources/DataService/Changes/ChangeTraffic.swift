@@ -20,9 +20,11 @@ final class ChangeTraffic: Sendable {
         case retired
     }
 
+    private typealias Notify = @Sendable (News) -> Void
+
     private struct Listener {
         let number: UInt64
-        let notify: @Sendable (News) -> Void
+        let notify: Notify
     }
 
     /// The last acknowledgement of a node's copy, on the node's current connection.
@@ -62,8 +64,17 @@ final class ChangeTraffic: Sendable {
     func notify(_ news: News, of vBucket: VBucketID) {
         // Copies the elements, not the array: ThreadSanitizer does not recognise a copy of the
         // array as unshared.
-        let callbacks = state.withLock { ($0.listeners[vBucket] ?? []).map(\.notify) }
-        for notify in callbacks { notify(news) }
+        let (first, others) = state.withLock { state in
+            guard let listeners = state.listeners[vBucket], let first = listeners.first else {
+                return (first: Notify?.none, others: [Notify]())
+            }
+            // Most vBuckets have one listener, which needs no array: a write may wait for this.
+            let others = listeners.count > 1 ? listeners.dropFirst().map { $0.notify } : []
+            return (first.notify, others)
+        }
+        guard let first else { return }
+        first(news)
+        for notify in others { notify(news) }
     }
 
     func notify(_ news: News, of vBuckets: [VBucketID]) {

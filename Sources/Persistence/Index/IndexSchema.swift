@@ -6,8 +6,10 @@ internal import Bytes
 /// - Commits are not synced (`synchronous` NORMAL): a power cut may undo the newest ones, and the
 ///   rows and the seqnos that they stand for go back together.
 enum IndexSchema {
-    /// The format number; incremented with every change of tables.
-    static let number: Int64 = 1
+    /// The format number; incremented with every change of tables, and of what nodes contain.
+    ///
+    /// An index of an older format is built again.
+    static let number: Int64 = 2
     /// "DIVI": distinguishes an index file from lane files and the control file.
     static let applicationID: Int64 = 0x4449_5649
     /// Bytes of the largest row: a value of 16 MiB, and room around it.

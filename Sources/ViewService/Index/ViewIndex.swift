@@ -11,7 +11,7 @@ internal import Wire
 /// committed, `MappingQueue` keeps the order of changes, `IndexUpdate` and the trees the rows. The
 /// index moves bytes between them: feed → batch → script process → rows → commit.
 ///
-/// - Everything but `wake` runs on the index's lane.
+/// - Everything but the wakes of feeds runs on the index's lane.
 /// - Rows, documents' entries and positions are one commit, so that a crash neither loses nor doubles
 ///   a row.
 /// - Of the changes of a vBucket whose feed was closed, none that is not committed is applied.
@@ -255,11 +255,16 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     }
 
     private func open(_ vBucket: VBucketID, _ position: IndexPosition) {
+        // Most wakes need no post, and so no reference to the index.
+        let ready = ready
         let opening = surroundings.changes.openFeed(
             of: vBucket,
             ofBucket: bucket,
             at: position,
-            wake: { [weak self] in self?.wake(vBucket) }
+            wake: { [weak self] in
+                guard let posting = ready.withLock({ $0.wake(vBucket) }) else { return }
+                self?.post(posting)
+            }
         )
         switch opening {
         case .opened(let feed, let high, let uuid):
@@ -281,21 +286,25 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         }
     }
 
-    /// A feed may have records; called from any thread.
+    /// A feed may have records.
     func wake(_ vBucket: VBucketID) {
-        switch ready.withLock({ $0.wake(vBucket) }) {
-        case nil: break
-        case .atOnce: surroundings.lane.post { [weak self] in self?.readPosted() }
+        if let posting = ready.withLock({ $0.wake(vBucket) }) { post(posting) }
+    }
+
+    /// Posts a read; called from any thread.
+    private func post(_ posting: ReadyFeeds.Posting) {
+        switch posting {
+        case .atOnce: surroundings.lane.post { [weak self] in self?.readPosted(posting) }
         case .afterPause:
             surroundings.lane.post(after: ReadyFeeds.pauseNanoseconds) { [weak self] in
-                self?.readPosted()
+                self?.readPosted(posting)
             }
         }
     }
 
-    private func readPosted() {
+    private func readPosted(_ posting: ReadyFeeds.Posting) {
         // Before the feeds are read: what wakes from now on may come too late for this read.
-        ready.withLock { $0.readBegins() }
+        if ready.withLock({ $0.readBegins(posting) }) { post(.afterPause) }
         advance()
     }
 
