@@ -18,9 +18,10 @@ import Testing
         }
     }
 
-    /// A run with faults is reproducible.
-    @Test func seedHasTheSameTranscriptInAnotherProcess() throws {
-        let options = ["--seed", "3", "--transcript"]
+    /// A run with faults is reproducible; seed 4 has views.
+    @Test(arguments: ["3", "4"])
+    func seedHasTheSameTranscriptInAnotherProcess(_ seed: String) throws {
+        let options = ["--seed", seed, "--transcript"]
         let (one, other) = (try simulate(options), try simulate(options))
         #expect(one.lines == other.lines)
         #expect(one.lines.count > 20)
@@ -38,6 +39,26 @@ import Testing
         #expect(lines.contains { $0.contains("foundWrites ") })
         // The output of a swarm is reproducible.
         #expect(try simulate("--seeds", "1-3", "--workload", "smoke").lines == lines)
+    }
+
+    /// Nodes with views: answers are those of the documents, also while vBuckets move, while script
+    /// processes end, and after crashes.
+    @Test(arguments: ["harmless", "crash"])
+    func viewsAnswerFromTheVisibleDocuments(_ faults: String) throws {
+        let options = ["--seed", "1", "--seeds", "3", "--workload", "views", "--faults", faults]
+        let (status, lines) = try simulate(options + ["--tally"])
+        #expect(status == 0, "\(lines)")
+        let tallies = lines.filter { $0.hasPrefix("tally ") }.compactMap {
+            Tally(line: $0.dropFirst(6))
+        }
+        #expect(tallies.count == 3)
+        for tally in tallies {
+            #expect(tally[.check, "viewAnswers"] > 50)
+            #expect(tally[.check, "freshViewAnswers"] > 5)
+            #expect(tally[.check, "viewRows"] > 500)
+            #expect(tally[.check, "finalViews"] > 10)
+            #expect(tally[.check, "indexFiles"] > 2)
+        }
     }
 
     /// Only harmless faults and safe actions: no acknowledged write may be lost, and every key is

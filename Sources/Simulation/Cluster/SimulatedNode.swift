@@ -32,6 +32,8 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
     static let adminPort: UInt16 = 8_091
     static let dataPort: UInt16 = 11_210
     static let peerPort: UInt16 = 8_099
+    /// Announced only: no module of the simulator has the HTTP port of views.
+    private static let viewsPort: UInt16 = 8_092
     private static let memory: UInt64 = 4 << 30
 
     let host: SimulatedHost
@@ -44,6 +46,8 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
     var beforeRestart: (() -> Void)?
     /// Nanoseconds until the next restart; nil for a random delay.
     var restartDelay: UInt64?
+    /// Whether the node has views; else it opens no port for them and starts no script process.
+    var hasViews = false
     /// The highest feature level that the process announces, or the next one will.
     var level = FeatureLevel.current
     /// The number of ended processes.
@@ -84,8 +88,7 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
         settings.kvPort = SimulatedNode.dataPort
         settings.adminPort = SimulatedNode.adminPort
         settings.peerPort = SimulatedNode.peerPort
-        // No module of the simulator has the HTTP port of views, and scripts cannot run here.
-        settings.viewsPort = nil
+        settings.viewsPort = hasViews ? SimulatedNode.viewsPort : nil
         settings.memoryQuota = 512 << 20
         settings.featureLevel = level
         do throws(NodeError) {
@@ -105,7 +108,11 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
 
     private func announce(_ node: Node, _ addresses: Node.Addresses, _ running: Running) async {
         do throws(NodeError) {
-            try await node.announce(addresses, adminPort: SimulatedNode.adminPort)
+            try await node.announce(
+                addresses,
+                adminPort: SimulatedNode.adminPort,
+                viewsPort: node.viewsPort
+            )
             running.isServing = true
         } catch {
             failStart(running, error)

@@ -95,6 +95,10 @@ package enum Floors {
             ("foundWrites", 45_000, "acknowledged writes are not searched at the end"),
             ("linearizedKeys", 1_500, "no key is checked for linearizability"),
             ("linearizedOperations", 40_000, "linearized keys have hardly any operations"),
+            ("viewAnswers", 800, "no view is queried"),
+            ("freshViewAnswers", 200, "hardly any answer of a view is complete and fresh"),
+            ("finalViews", 300, "views are not compared with the final documents"),
+            ("indexFiles", 100, "no index file is checked"),
             ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]
     )

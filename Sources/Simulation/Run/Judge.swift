@@ -155,6 +155,11 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         ledger.did(document, operation)
     }
 
+    /// The operations on the documents of a bucket, by key; those of refused writes are left out.
+    func operations(on bucket: String) -> [String: [RegisterOperation]] {
+        ledger.operations(on: bucket)
+    }
+
     // MARK: The end
 
     /// Checks the linearizability of every document whose level is `promised`.

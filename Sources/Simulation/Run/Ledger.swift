@@ -30,6 +30,15 @@ struct Ledger {
         writes[place, default: AcknowledgedWrites()].add(write)
     }
 
+    /// The operations on the documents of a bucket, by key.
+    func operations(on bucket: String) -> [String: [RegisterOperation]] {
+        var found: [String: [RegisterOperation]] = [:]
+        for (document, all) in operations where document.bucket == bucket {
+            found[document.key, default: []] += all
+        }
+        return found
+    }
+
     /// Checks the linearizability of the wanted documents.
     ///
     /// If `isBeyondAssumptions`, leases do not exclude a second writer, so reads are not checked.

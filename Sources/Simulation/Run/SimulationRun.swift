@@ -27,14 +27,18 @@ package final class SimulationRun {
     private let chaos: Chaos
     private let judge: Judge
     private let watch: Watch
-    /// Nil in most seeds.
-    private let feeds: FeedWatch?
     private let administrator: Operator?
-    /// Nil in most seeds.
-    private let author: DesignAuthor?
+    private let extras: Extras
     private let failoverSeconds: UInt16
     private let buckets: [BucketSettings]
     private var clients: [WorkloadClient] = []
+
+    /// What only some seeds have.
+    private struct Extras {
+        let feeds: FeedWatch?
+        let author: DesignAuthor?
+        let views: ViewWatch?
+    }
 
     /// - Returns: Nil if the plan names an unknown workload or fault.
     package init?(_ plan: SimulationPlan) {
@@ -44,7 +48,8 @@ package final class SimulationRun {
         var dice = SeededRandom(seed: plan.seed ^ 0x73_696d_756c_6174)
         let drawn = workload.nodes.lowerBound + Int(dice.next() % UInt64(workload.nodes.count))
         cluster = SimulatedCluster(seed: plan.seed, nodes: plan.nodes ?? drawn)
-        ReleaseMix.apply(seed: plan.seed, to: cluster.nodes)
+        // Without ends of nodes, an old one would keep the cluster without views.
+        if plan.workload != "views" { ReleaseMix.apply(seed: plan.seed, to: cluster.nodes) }
         let isGentle = dice.next() % 8 == 0 && plan.faults == "swarm"
         let faults = workload.faults ?? (isGentle ? "harmless" : plan.faults)
         guard let chaos = Chaos(cluster, faults: faults) else { return nil }
@@ -70,13 +75,16 @@ package final class SimulationRun {
             isBeyondAssumptions: chaos.isBeyondAssumptions
         )
         watch = Watch(cluster, judge)
-        feeds = FeedWatch(cluster, judge, seed: plan.seed)
         chaos.isWhole = { [watch] in watch.exposure.losses == 0 }
         chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
         chaos.beforeEnd = { [watch] in watch.checkMomentaryState() }
         chaos.onDeferredOutput = { [judge] in judge.checkDeferredOutput($0) }
         administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
-        author = DesignAuthor(cluster, workload: plan.workload, seed: plan.seed)
+        extras = Extras(
+            feeds: FeedWatch(cluster, judge, seed: plan.seed),
+            author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
+            views: ViewWatch(cluster, judge, plan, known)
+        )
     }
 
     static func buckets(replicas: Int, _ workload: Workload) -> [BucketSettings] {
@@ -150,21 +158,25 @@ package final class SimulationRun {
                 start(number, of: count, SimulationRun.extraBucket(replicas: 0), environment)
             }
         }
-        feeds?.start()
+        extras.feeds?.start()
+        extras.views?.start()
         cluster.world.run(for: 2 * SimulationRun.second)
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
-        author?.start()
+        extras.author?.start()
+        extras.views?.startFaults()
         let length = workload.faultSeconds * SimulationRun.second
         guard !cluster.world.run(for: length, until: { judge.isHopeless }) else { return }
         chaos.end()
         administrator?.end()
-        author?.end()
+        extras.author?.end()
+        extras.views?.endFaults()
         note("the faults are over")
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
         settle()
         let left = quietUntil - min(quietUntil, cluster.world.now)
         guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
+        extras.views?.end()
         for client in clients { client.stop() }
         if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
             let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
@@ -172,7 +184,9 @@ package final class SimulationRun {
         }
         readEverything()
         compare()
-        feeds?.conclude()
+        extras.views?.checkFinalViews()
+        extras.views?.conclude()
+        extras.feeds?.conclude()
         conclude()
     }
 
@@ -412,7 +426,7 @@ package final class SimulationRun {
         // The follower of a feed has the same content.
         judge.find { [self] bucket, vBucket in
             guard let (copy, losses) = ending(bucket, vBucket),
-                let content = feeds?.content(of: bucket, vBucket, copy.log)
+                let content = extras.feeds?.content(of: bucket, vBucket, copy.log)
             else { return nil }
             return (content, losses)
         }
@@ -466,7 +480,8 @@ package final class SimulationRun {
         for client in clients { outcome.tally.add(client.tally) }
         outcome.tally.add(judge.tally)
         outcome.tally.add(watch.tally)
-        if let feeds { outcome.tally.add(feeds.tally) }
+        if let feeds = extras.feeds { outcome.tally.add(feeds.tally) }
+        if let views = extras.views { outcome.tally.add(views.tally) }
         for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
         for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
         for (action, count) in administrator?.counts ?? [:] {

@@ -45,8 +45,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private var wantedNumber: UInt64 = 0
     private var terms = IndexTerms()
     private var closing: [IndexName: RunningIndex] = [:]
-    /// Closed indexes whose lanes still answer.
-    private var lingering: [ObjectIdentifier: RunningIndex] = [:]
+    /// Closed indexes whose lanes still answer, in the order in which they were closed.
+    private var lingering: [RunningIndex] = []
     private var files = Files()
     private var records: SuccessionFiles
     /// What to call when all indexes are closed; nil while the keeper works.
@@ -184,10 +184,13 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private func closed(_ index: RunningIndex) {
         closing[index.name] = nil
         surroundings.scripts.forget(index.function)
-        lingering[ObjectIdentifier(index)] = index
+        lingering.append(index)
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in
-            self?.lingering.removeValue(forKey: ObjectIdentifier(index))?.releaseLane()
+            guard let self, let place = lingering.firstIndex(where: { $0 === index }) else {
+                return
+            }
+            lingering.remove(at: place).releaseLane()
         }
         if wanted[index.name.bucket] == nil {
             files.needCleaning = true
@@ -201,8 +204,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     private func finishStop() {
         guard closing.isEmpty else { return }
-        for index in lingering.values { index.releaseLane() }
-        lingering = [:]
+        for index in lingering { index.releaseLane() }
+        lingering = []
         stopped?()
     }
 

@@ -1,0 +1,85 @@
+internal import DataService
+internal import Engine
+internal import Orchestration
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// What the copies of vBuckets have while a query is answered.
+extension ViewWatch {
+    /// The question with what its answer has at least.
+    func observe(_ question: ViewQuestion, _ node: SimulatedNode) -> ViewObservation {
+        let now = cluster.world.now
+        let record = cluster.newestState?.bucket(named: question.bucket)
+        var base: ViewObservation.Snapshot?
+        if question.isFresh {
+            base = snapshot(question.bucket)
+        } else {
+            base = snapshots[question.bucket]?.last { $0.time + ViewWatch.lagNanoseconds <= now }
+        }
+        return ViewObservation(
+            question: question,
+            address: node.address,
+            askedAt: now,
+            vBucketCount: max(record?.placements.count ?? 0, 1),
+            base: base
+        )
+    }
+
+    /// The documents that are visible now.
+    func snapshot(_ bucket: String) -> ViewObservation.Snapshot {
+        var snapshot = ViewObservation.Snapshot(time: cluster.world.now)
+        let count = cluster.newestState?.bucket(named: bucket)?.placements.count ?? 0
+        vBuckets: for number in 0..<count {
+            guard let owner = owner(of: number, bucket),
+                let copy = owner.copy(VBucketID(UInt16(number)), of: bucket),
+                !hasInherited(number, bucket, owner)
+            else { continue }
+            var documents = ViewObservation.Documents(log: copy.log, covered: copy.covered)
+            for (key, version) in copy.documents where !version.isDeleted {
+                guard let value = version.value else { continue vBuckets }
+                let id = String(decoding: key, as: UTF8.self)
+                documents.values[id] = String(decoding: value, as: UTF8.self)
+            }
+            snapshot.documents[number] = documents
+        }
+        return snapshot
+    }
+
+    /// Whether a copy has prepares that an earlier active copy may have committed: what clients have
+    /// seen of them is not visible at present.
+    private func hasInherited(_ number: Int, _ bucket: String, _ node: SimulatedNode) -> Bool {
+        node.node?.data.bucket(named: bucket)?.engine.all[number].withCore { core in
+            core.outstandingPrepares.contains { $0.isInherited }
+        } ?? true
+    }
+
+    /// The vBuckets whose present history does not have all that the answer has at least.
+    func lost(since asked: ViewObservation) -> Set<Int> {
+        // If clocks stop, an old active copy may answer beside the new one.
+        if judge.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
+        let bucket = asked.question.bucket
+        return Set(0..<asked.vBucketCount).filter { number in
+            guard let before = asked.base?.documents[number],
+                let node = owner(of: number, bucket),
+                let now = node.node?.data.bucket(named: bucket)?.engine.all[number].withCore({
+                    ($0.failoverLog, $0.coveredSeqno)
+                }), let end = now.0.end(of: before.log.current.uuid, high: now.1)
+            else { return true }
+            return end < before.covered
+        }
+    }
+
+    /// The node that serves a vBucket; nil if its promotion is not confirmed, or its copy not active.
+    private func owner(of number: Int, _ bucket: String) -> SimulatedNode? {
+        guard let state = cluster.newestState,
+            let placement = state.bucket(named: bucket)?.placements[number],
+            placement.isConfirmed, let owner = placement.chain.first,
+            let host = state.node(number: owner)?.host,
+            let node = cluster.nodes.first(where: { $0.address == host }),
+            let copies = node.node?.data.bucket(named: bucket)?.engine.all,
+            copies[number].withCore({ $0.state == .active && $0.isLoaded })
+        else { return nil }
+        return node
+    }
+}
