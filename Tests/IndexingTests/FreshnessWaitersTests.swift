@@ -31,6 +31,33 @@ import Vocabulary
         return table
     }
 
+    @Test func waitForAFillingVBucketIsNotEndable() {
+        var (waiters, table) = (FreshnessWaiters(), table())
+        _ = waiters.add([one: at(7), two: at(6)], table)
+        for filling in [[one], [two], [one, two]] {
+            let isAny = waiters.isAnyEndable(isFilling: filling.contains)
+            #expect(!isAny)
+        }
+        let isAny = waiters.isAnyEndable { _ in false }
+        #expect(isAny)
+        table.committed(one, position(7))
+        _ = waiters.changed([one], table) { _ in true }
+        let (first, second) = (one, two)
+        let isOtherFilling = waiters.isAnyEndable { $0 == first }
+        let isSameFilling = waiters.isAnyEndable { $0 == second }
+        #expect(isOtherFilling && !isSameFilling)
+    }
+
+    @Test func waitThatNeedsNoFillingVBucketIsEndableBesideOneThatDoes() {
+        var waiters = FreshnessWaiters()
+        _ = waiters.add([one: at(7)], table())
+        _ = waiters.add([two: at(7)], table())
+        let second = two
+        let isOneFilling = waiters.isAnyEndable { $0 == second }
+        let isEachFilling = waiters.isAnyEndable { _ in true }
+        #expect(isOneFilling && !isEachFilling)
+    }
+
     @Test func freshIndexNeedsNoWait() {
         var waiters = FreshnessWaiters()
         let number = waiters.add([one: at(5), two: at(4)], table())

@@ -41,7 +41,8 @@ package struct CommitTrigger: Sendable {
     private var bytes = 0
     private var firstAt: UInt64?
     private var lastCost: UInt64 = 0
-    /// Whether a query waits for a commit.
+    /// Whether a query waits that the next commits can end: one that waits for vBuckets of which
+    /// much is unread is none.
     package var isAwaited = false
     /// Whether vBuckets are filled, and further documents are being mapped.
     package var isBuilding = false

@@ -36,6 +36,14 @@ package struct FreshnessWaiters: Sendable {
         waiters.reduce(into: []) { $0.formUnion($1.missing.keys) }
     }
 
+    /// Whether a query waits that the next commits can end.
+    ///
+    /// - Parameter isFilling: Whether a vBucket is filled, and changes that complete it are not read.
+    /// - Returns: Whether a query waits for no such vBucket.
+    package func isAnyEndable(isFilling: (VBucketID) -> Bool) -> Bool {
+        waiters.contains { waiter in !waiter.missing.keys.contains(where: isFilling) }
+    }
+
     /// Adds a query.
     ///
     /// - Parameters:

@@ -54,6 +54,18 @@ extension ViewIndex {
         wakeSelf()
     }
 
+    /// Whether a commit of what has been read can end a wait.
+    ///
+    /// Small commits of a build end no wait, and delay the end of all.
+    var isAnyWaitEndable: Bool {
+        let table = progress.table
+        return progress.waiters.isAnyEndable { vBucket in
+            guard table.home(of: vBucket) != .main else { return false }
+            let position = sources.feeds[vBucket]?.read.position ?? .zero
+            return table.homeAfterCommit(of: vBucket, at: position) != .main
+        }
+    }
+
     private func wakeSelf() {
         surroundings.lane.post { [weak self] in self?.advance() }
     }

@@ -326,15 +326,18 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// Reads, commits if that is due, and sets the timer.
     func advance() {
         guard !health.isStopped, health.failure == nil else { return }
-        progress.trigger.isAwaited = !progress.waiters.isEmpty
+        let isWaitedFor = !progress.waiters.isEmpty
         let isFilling = !progress.table.isReady
         progress.trigger.isBuilding = isFilling
+        progress.trigger.isAwaited = isWaitedFor && (!isFilling || isAnyWaitEndable)
         // Before the feeds are read: later wakes must not wait for a delayed read.
-        let isHurried = progress.trigger.isAwaited || isFilling
+        let isHurried = isWaitedFor || isFilling
         ready.withLock { $0.isHurried = isHurried }
         read()
         // Without a batch in flight nothing more is to be read, or a commit is due.
         progress.trigger.isBuilding = isFilling && pending.queue.count > 0
+        progress.trigger.isAwaited =
+            isWaitedFor && (!progress.trigger.isBuilding || isAnyWaitEndable)
         if isCommitDue { commit() }
         setTimer()
     }
