@@ -329,9 +329,17 @@ import Vocabulary
         ]
         for command in commands { _ = state.apply(command, at: state.index + 1) }
         // The encoded state ends with the bucket's revision and documents, the node's port for views,
-        // and the checksum.
+        // the settings of indexes, and the checksum.
+        let tail = ByteWriter()
+        let indexing = state.indexing
+        let numbers = [
+            UInt64(indexing.updateIntervalMilliseconds), UInt64(indexing.updateMinChanges),
+            UInt64(indexing.replicaUpdateMinChanges), UInt64(indexing.parallelIndexersMax),
+            UInt64(indexing.fragmentationPercent ?? 0), UInt64(indexing.fragmentationBytes ?? 0),
+        ]
+        for number in numbers { LEB128.append(number, to: tail) }
         let writer = ByteWriter()
-        writer.append(Array(state.encoded().dropLast(4 + 2 + 2)))
+        writer.append(Array(state.encoded().dropLast(4 + tail.count + 2 + 2)))
         writer.append(revision)
         writer.append(UInt8(designs.count))
         for (name, bytes) in designs {
@@ -342,6 +350,7 @@ import Vocabulary
             writer.append([UInt8](repeating: 0x20, count: bytes))
         }
         writer.append(bigEndian: UInt16(0))
+        writer.append(tail.view)
         writer.append(bigEndian: CRC32.checksum(writer.view))
         guard case .state(let decoded) = ClusterState.decode(writer.bytes) else {
             throw CheckerError(text: "the state is not decoded")

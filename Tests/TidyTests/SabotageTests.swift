@@ -64,7 +64,7 @@ import Testing
                 try #require(parts.count >= 2, "\(patch.path) names \(name)")
                 let tests = house.texts.filter { text in
                     text.isSwift && text.path.hasPrefix("Tests/\(parts[0])/")
-                        && text.text.contains("struct \(parts[1]) ")
+                        && ["struct", "class"].contains { text.text.contains("\($0) \(parts[1]) ") }
                 }
                 #expect(!tests.isEmpty, "\(patch.path): there is no suite \(name)")
                 guard parts.count > 2 else { continue }

@@ -69,6 +69,9 @@ package protocol NodeSource: AnyObject {
 }
 
 extension NodeSource {
+    /// Reads the node, and keeps none.
+    ///
+    /// - Throws: As `node(_:)`.
     package func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
         try node(id)
     }

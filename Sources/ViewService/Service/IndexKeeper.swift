@@ -34,6 +34,13 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         var isRetrying = false
     }
 
+    /// Indexes that are stopped.
+    private struct Ending {
+        var closing: [IndexName: RunningIndex] = [:]
+        /// Closed indexes whose lanes still answer, in the order in which they were closed.
+        var lingering: [RunningIndex] = []
+    }
+
     /// The directory of all indexes.
     private let root: String
     private let settings: IndexService.Settings
@@ -44,9 +51,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// The number of the call that `wanted` is from.
     private var wantedNumber: UInt64 = 0
     private var terms = IndexTerms()
-    private var closing: [IndexName: RunningIndex] = [:]
-    /// Closed indexes whose lanes still answer, in the order in which they were closed.
-    private var lingering: [RunningIndex] = []
+    private var ending = Ending()
     private var files = Files()
     private var records: SuccessionFiles
     /// What to call when all indexes are closed; nil while the keeper works.
@@ -120,7 +125,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         for (uuid, bucket) in wanted {
             for (signature, plan) in bucket.indexes {
                 let name = IndexName(bucket: uuid, signature: signature)
-                guard closing[name] == nil else { continue }
+                guard ending.closing[name] == nil else { continue }
                 let index = self[name] ?? start(name, plan, bucket.bucket)
                 index.serve(bucket.bucket.served, number: wantedNumber)
                 index.store(plan.slots)
@@ -173,7 +178,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     private func close(_ index: RunningIndex) {
         shared.withLock { $0.running[index.name] = nil }
-        closing[index.name] = index
+        ending.closing[index.name] = index
         index.stop { [weak self] in
             guard let self else { return }
             lane.post { self.closed(index) }
@@ -182,15 +187,15 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     /// The file of an index is closed.
     private func closed(_ index: RunningIndex) {
-        closing[index.name] = nil
+        ending.closing[index.name] = nil
         surroundings.scripts.forget(index.function)
-        lingering.append(index)
+        ending.lingering.append(index)
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in
-            guard let self, let place = lingering.firstIndex(where: { $0 === index }) else {
+            guard let self, let place = ending.lingering.firstIndex(where: { $0 === index }) else {
                 return
             }
-            lingering.remove(at: place).releaseLane()
+            ending.lingering.remove(at: place).releaseLane()
         }
         if wanted[index.name.bucket] == nil {
             files.needCleaning = true
@@ -203,9 +208,9 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     }
 
     private func finishStop() {
-        guard closing.isEmpty else { return }
-        for index in lingering { index.releaseLane() }
-        lingering = []
+        guard ending.closing.isEmpty else { return }
+        for index in ending.lingering { index.releaseLane() }
+        ending.lingering = []
         stopped?()
     }
 
@@ -215,7 +220,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
 
     /// The signatures of a bucket whose files are in use.
     private func inUse(_ uuid: String) -> Set<String> {
-        let names = running.map(\.name) + closing.keys
+        let names = running.map(\.name) + ending.closing.keys
         return Set(names.filter { $0.bucket == uuid }.map { "\($0.signature)" })
     }
 

@@ -71,7 +71,7 @@ import Vocabulary
 
     @Test func keptNodesAreBounded() throws {
         let store = Store()
-        try store.put(0..<40_000, "value")
+        try store.put(0..<40_000, String(repeating: "value", count: 80))
         let inner = try store.all.filter { !$0.isLeaf }
         let most = inner.map(\.memoryBytes).max() ?? 0
         #expect(inner.count > 3)
