@@ -240,8 +240,11 @@ export function views([bucket, designDocument, view]) {
     return h("section", { class: "card" }, form);
 
     async function random() {
+      const before = id.value;
       try {
         const { key } = await get(`${bucketPath(bucket)}/localRandomKey`);
+        // An id that was typed meanwhile stays.
+        if (id.value !== before) return;
         id.value = key ?? "";
         result.clear();
         await showDocument();
