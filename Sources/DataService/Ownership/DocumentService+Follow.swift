@@ -217,10 +217,11 @@ extension VBucketCore {
 
 extension OpenBucket {
     /// Whether other nodes have copies of the bucket, or build them.
-    var isShared: Bool {
-        guard let assignment else { return false }
-        let nodes = assignment.vBuckets.flatMap { $0.chain + $0.nextChain + $0.builders }
-        return Set(nodes).count > 1
+    var isShared: Bool { nodes.count > 1 }
+
+    /// The nodes that have copies of the bucket, or build them; empty without a map.
+    var nodes: Set<NodeNumber> {
+        Set(assignment?.vBuckets.flatMap { $0.chain + $0.nextChain + $0.builders } ?? [])
     }
 
     /// Stores the newest map.

@@ -100,6 +100,9 @@ extension ClientProducer: ChangeSender {
             case .tick:
                 streams.retry()
                 guard sendNoop(output) else { return .silent }
+                // Its streams have ended, each with a message. A flushed bucket has a successor,
+                // to which this producer does not belong: the client connects again.
+                if bucket.isRetired, streams.isEmpty { return .retired }
             }
         }
         return nil

@@ -49,6 +49,8 @@ final class ClientStreams {
 
     subscript(vBucket: VBucketID) -> ClientStream? { streams[vBucket] }
 
+    var isEmpty: Bool { streams.isEmpty }
+
     // MARK: Streams
 
     /// Opens a feed from a client's position.

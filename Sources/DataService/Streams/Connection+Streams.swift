@@ -22,6 +22,8 @@ enum SenderEnd: Hashable, Sendable {
     case silent
     /// What was requested cannot be sent to its end.
     case interrupted
+    /// The bucket was deleted or flushed.
+    case retired
     /// Everything that was requested was sent.
     case finished
 }

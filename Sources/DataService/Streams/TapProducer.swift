@@ -13,6 +13,8 @@ internal import Wire
 /// this node's copy had when the client connected. So a rebalance or failover repeats changes that
 /// the client got from another node, and loses none.
 ///
+/// - A client does not follow the map. So the connection closes as soon as another node gets copies,
+///   before these become active: the client then reads the map and connects to all nodes.
 /// - With acknowledgements, at most `marksMax` marked messages wait for their answer.
 final class TapProducer {
     /// Where the connection is in one vBucket.
@@ -75,6 +77,8 @@ final class TapProducer {
     private var ticks = 0
     /// A vBucket of a dump left this node before it was sent.
     private var isInterrupted = false
+    /// The nodes of the map that the client could know when it connected.
+    private let nodes: Set<NodeNumber>
 
     init(
         _ request: TapRequest,
@@ -91,6 +95,7 @@ final class TapProducer {
         }
         backfill = request.startsAtPresent ? nil : [:]
         owesBeginning = !request.startsAtPresent
+        nodes = bucket.nodes
         for vBucket in bucket.engine.all {
             let copy: (VBucketID, Position)? = vBucket.withCore { core in
                 guard core.isThere, core.isLoaded else { return nil }
@@ -191,6 +196,9 @@ extension TapProducer: ChangeSender {
             case .tick:
                 streams.retry()
                 openStreams()
+                // A client connects to the nodes that it knows, and never to one that joins later:
+                // it reads the map again only when a connection closes.
+                if !streams.bucket.nodes.isSubset(of: nodes) { return .interrupted }
                 ticks += 1
                 if ticks % TapProducer.noopSeconds == 0 {
                     TapEncoder.appendNoop(opaque: messages.nextOpaque(), to: output)
@@ -198,6 +206,7 @@ extension TapProducer: ChangeSender {
             }
         }
         guard !isInterrupted else { return .interrupted }
+        guard !streams.bucket.isRetired else { return .retired }
         guard backfill != nil, isBackfilled else { return nil }
         TapEncoder.append(.endBackfill, opaque: messages.nextOpaque(), to: output)
         guard !request.flags.contains(.dump) else {
