@@ -2,6 +2,7 @@
 
 import json
 import os
+import struct
 import threading
 import time
 
@@ -9,7 +10,7 @@ import cluster
 from rig import dcp
 from rig.dcp import Consumer, Position
 from rig.node import wait_until
-from rig.wire import Closed, Status
+from rig.wire import Closed, Op, Status, frame
 
 BUCKET = "travel"
 VBUCKETS = 64
@@ -182,3 +183,15 @@ def test_consumer_follows_rebalance_and_failover_without_gap_or_repeat(start, cl
         assert follower.rollbacks == []
     finally:
         follower.stop()
+
+
+def test_tap_connection_closes_when_another_node_gets_copies(start):
+    nodes = start(cluster.Cluster, 2)
+    nodes[0].create_bucket(BUCKET, numVBuckets=VBUCKETS)
+    with nodes[0].connect(BUCKET) as connection:
+        # TAP_CONNECT without history.
+        connection.send(frame(0x40, extras=struct.pack(">I", 1), value=b"\xff" * 8))
+        assert connection.call(Op.NOOP).status == Status.SUCCESS
+        nodes.add(1)
+        nodes.rebalance()
+        assert connection.is_closed_by_server()

@@ -383,6 +383,17 @@ def test_deleted_bucket_ends_its_streams(node):
         assert state.ends == {3: "stateChanged"}
 
 
+def test_flushed_bucket_ends_its_streams_and_the_connection(node):
+    node.create_bucket("flushed")
+    with Consumer(node.connect("flushed"), name="flushed") as consumer:
+        positions = streamed(consumer, 3)
+        reply = node.admin.post("/pools/default/buckets/flushed/controller/doFlush", {})
+        assert reply.status == 200, reply
+        state = consumer.read(positions, lambda state: state.ends)
+        assert state.ends == {3: "stateChanged"}
+        assert consumer.connection.is_closed_by_server()
+
+
 def test_seqnos_of_all_vbuckets_are_the_visible_ones(node, bucket):
     vbucket = 33
     with node.connect(bucket) as kv:

@@ -135,7 +135,19 @@ def test_unanswered_marks_stop_the_feed_and_answers_resume_it(node):
                 keys.add(message.key)
 
 
-@pytest.mark.parametrize("flags, value", [(TAKEOVER, b""), (CHECKPOINT, b""), (BACKFILL, b"\0"), (LIST, b"\0\5\0")])
+def test_flush_closes_the_connection(node):
+    node.create_bucket("flushed")
+    with Tap(node.connect("flushed"), BACKFILL, NO_HISTORY) as tap:
+        assert tap.connection.call(Op.NOOP).status == Status.SUCCESS
+        reply = node.admin.post("/pools/default/buckets/flushed/controller/doFlush", {})
+        assert reply.status == 200, reply
+        assert tap.connection.is_closed_by_server()
+
+
+@pytest.mark.parametrize(
+    "flags, value",
+    [(TAKEOVER, b""), (CHECKPOINT, b""), (BACKFILL, b"\0"), (LIST, b"\0\5\0")],
+)
 def test_what_servers_alone_ask_for_is_refused(node, tapped, flags, value):
     with node.connect(tapped) as connection:
         reply = connection.call(CONNECT, extras=struct.pack(">I", flags), value=value)
