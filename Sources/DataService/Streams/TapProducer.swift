@@ -10,11 +10,12 @@ internal import Wire
 ///
 /// TAP has no positions and no streams: a connection gets the changes of every vBucket that is
 /// active here, also of one that becomes active later. Such a vBucket begins at the position that
-/// this node's copy had when the client connected. So a rebalance or failover repeats changes that
-/// the client got from another node, and loses none.
+/// this node's copy had when the client connected: changes that the client got from another node are
+/// repeated.
 ///
-/// - A client does not follow the map. So the connection closes as soon as another node gets copies,
-///   before these become active: the client then reads the map and connects to all nodes.
+/// - A client does not follow the map. So the connection closes within a second after another node gets
+///   copies: the client then reads the map and connects to all nodes. Changes between the two connections
+///   are lost to a client without history, as with every connection of this protocol that ends.
 /// - With acknowledgements, at most `marksMax` marked messages wait for their answer.
 final class TapProducer {
     /// Where the connection is in one vBucket.
