@@ -220,7 +220,7 @@ def turns(answer, count):
 def ask_until_new(views, count, old, new):
     """Every answer is entirely of the old definition or entirely of the new one."""
     seen = []
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while not seen or seen[-1] != new:
         assert time.monotonic() < end, "the new definition never answered"
         found = turns(views.query("numbers", "map", stale="ok"), count)
@@ -233,7 +233,7 @@ def ask_until_new(views, count, old, new):
 def test_changed_view_is_answered_by_its_old_definition_until_the_new_one_is_built(make_node):
     node = make_node().start().provision()
     node.create_bucket("changed", numVBuckets=64)
-    documents = numbered(4_000)
+    documents = numbered(2_500)
     store(node, "changed", documents)
     views = Views(node, "changed")
     assert views.put("numbers", {"map": slow(0)}).status == 201
@@ -251,7 +251,7 @@ def test_changed_view_is_answered_by_its_old_definition_until_the_new_one_is_bui
 def test_old_definition_answers_as_a_whole_with_its_own_reduce_function(make_node):
     node = make_node().start().provision()
     node.create_bucket("changed", numVBuckets=64)
-    documents = numbered(4_000)
+    documents = numbered(2_000)
     store(node, "changed", documents)
     views = Views(node, "changed")
     old = {"map": slow(0), "reduce": "_count"}
@@ -260,7 +260,7 @@ def test_old_definition_answers_as_a_whole_with_its_own_reduce_function(make_nod
     assert views.fresh("numbers", "map").rows == [{"key": None, "value": len(documents)}]
     assert views.put("numbers", {"map": new}).status == 201
     values = []
-    end = time.monotonic() + 60
+    end = time.monotonic() + 240
     while "new" not in values:
         assert time.monotonic() < end
         answer = views.query("numbers", "map", stale="update_after")
