@@ -285,8 +285,9 @@ def test_design_document_is_known_to_every_node_once_it_is_acknowledged(nodes):
             assert all(row["key"] == turn for row in answer.rows)
     assert nodes[0].delete("known").status == 200
     for other in nodes:
-        # Other queries may meet the state before the deletion, for a moment.
         assert other.fresh("known", "v").status == 404
+        # A query that accepts an old index does not read the agreed state first.
+        wait_until(lambda: other.query("known", "v").status == 404, 10, "the deletion")
 
 
 def test_change_of_a_view_is_used_by_every_node_once_it_is_acknowledged(nodes):
