@@ -119,7 +119,8 @@ let laneTests: Set<String> =
     case "core":
         ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests"]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
-    case "services": ["EngineTests", "DataServiceTests", "ClusterServiceTests"]
+    case "services":
+        ["EngineTests", "DataServiceTests", "ClusterServiceTests", "ViewServiceTests"]
     default:
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
