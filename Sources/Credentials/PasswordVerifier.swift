@@ -72,15 +72,9 @@ package final class PasswordVerifier: Sendable {
     ///
     /// `stored` is the user's credentials, nil if the user is unknown.
     package func verify(_ login: PasswordLogin, stored: StoredCredentials?) -> Bool {
-        // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
-        let verifier =
-            stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
+        let verifier = verifier(of: login, stored)
         let tag = tag(login, verifier)
-        let known: Bool? = state.withLock { state in
-            if state.right.contains(tag, entriesMax: entriesMax) { return true }
-            return state.wrong.contains(tag, entriesMax: entriesMax) ? false : nil
-        }
-        if let known { return known }
+        if let known = known(tag) { return known }
         let derived = StoredCredentials.Verifier(
             .sha256,
             password: login.password,
@@ -97,6 +91,29 @@ package final class PasswordVerifier: Sendable {
             }
         }
         return isRight
+    }
+
+    /// The cached result of `verify`; nil if that would have to check the password.
+    ///
+    /// Takes microseconds, so that a caller on an event loop has to leave it only for a new password.
+    package func knownResult(of login: PasswordLogin, stored: StoredCredentials?) -> Bool? {
+        known(tag(login, verifier(of: login, stored)))
+    }
+
+    /// The keys that a password is compared with; those of an unknown user match none.
+    private func verifier(
+        of login: PasswordLogin,
+        _ stored: StoredCredentials?
+    ) -> StoredCredentials.Verifier {
+        // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
+        stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
+    }
+
+    private func known(_ tag: Tag) -> Bool? {
+        state.withLock { state in
+            if state.right.contains(tag, entriesMax: entriesMax) { return true }
+            return state.wrong.contains(tag, entriesMax: entriesMax) ? false : nil
+        }
     }
 
     private func tag(_ login: PasswordLogin, _ verifier: StoredCredentials.Verifier) -> Tag {
