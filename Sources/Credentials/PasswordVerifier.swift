@@ -40,9 +40,12 @@ package final class PasswordVerifier: Sendable {
     private struct State {
         var right = Remembered()
         var wrong = Remembered()
-        /// The newest text that was parsed, and its credentials.
-        var parsed: (text: [UInt8], credentials: StoredCredentials?)?
+        /// Texts that were parsed lately, with their credentials; nil for an unknown format.
+        var parsed: [[UInt8]: StoredCredentials?] = [:]
     }
+
+    /// Users of one cluster that send requests at the same time, with some to spare.
+    private static let parsedMax = 128
 
     private let secret: [UInt8]
     private let entriesMax: Int
@@ -58,13 +61,14 @@ package final class PasswordVerifier: Sendable {
 
     /// The credentials of a stored text; nil if the text has an unknown format.
     ///
-    /// The newest ones are kept: every request of an administrator needs the same.
+    /// The newest ones are kept: every request of a user needs the same.
     package func credentials(stored text: [UInt8]) -> StoredCredentials? {
-        if let parsed = state.withLock({ $0.parsed }), parsed.text == text {
-            return parsed.credentials
-        }
+        if let parsed = state.withLock({ $0.parsed[text] }) { return parsed }
         let credentials = StoredCredentials(text: String(decoding: text, as: UTF8.self))
-        state.withLock { $0.parsed = (text, credentials) }
+        state.withLock { state in
+            if state.parsed.count >= Self.parsedMax { state.parsed.removeAll() }
+            state.parsed[text] = .some(credentials)
+        }
         return credentials
     }
 

@@ -79,7 +79,9 @@ def test_a_user_is_added_changed_and_deleted(page, node):
         " role.value = 'ro_admin'; role.dispatchEvent(new Event('change', {bubbles: true})); })()"
     )
     press(page, "user-submit")
-    page.wait_for_text("ro_admin")
+    page.wait(
+        "document.querySelector('[data-user=app]').innerText.includes('ro_admin')", "the new role"
+    )
     assert roles_of(node, "app") == [("data_reader", "demo"), ("ro_admin", None)]
     assert login.get("/logs").status == 200
 

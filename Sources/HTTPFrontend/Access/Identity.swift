@@ -28,7 +28,7 @@ enum Identity: Hashable, Sendable {
     func exists(in state: ClusterState) -> Bool {
         switch self {
         case .unprovisioned, .administrator, .anonymous: true
-        case .user(let id): state.grants(ofUser: id) != nil
+        case .user(let id): state.user(id) != nil
         case .bucket(let name): state.bucket(named: name) != nil
         }
     }

@@ -18,7 +18,7 @@ struct Rights: Sendable {
         scope =
             switch identity {
             case .unprovisioned, .administrator: .everything
-            case .user(let id): .grants(state.grants(ofUser: id) ?? .none)
+            case .user(let id): .grants(state.user(id)?.roles ?? .none)
             case .bucket(let name):
                 .grants(state.bucket(named: name) == nil ? .none : Self.use(of: name))
             case .anonymous: .withoutLogin
@@ -41,18 +41,18 @@ struct Rights: Sendable {
         allows(Permission(.bucket(name), ["settings"], "read"))
     }
 
-    /// Without a login, password-less buckets are used as by a login with their names, except that
-    /// nothing empties a whole bucket.
+    /// Without a login a client finds password-less buckets and uses their views, as very old clients
+    /// do. Documents over HTTP need a login: the bucket's name is enough.
     private func allowsWithoutLogin(_ permission: Permission) -> Bool {
-        guard permission.operation != "flush" else { return false }
         switch permission.owner {
         case .bucket(let name):
-            return state.bucket(named: name)?.settings.passwordless == true
+            state.bucket(named: name)?.settings.passwordless == true
+                && ["settings", "views"].contains(permission.path.first)
                 && Self.use(of: name).allows(permission)
-        case .cluster, .anyBucket:
-            return state.hasPasswordlessBucket && Self.use(of: nil).allows(permission)
-        case .everyBucket:
-            return false
+        case .cluster:
+            state.hasPasswordlessBucket && Self.use(of: nil).allows(permission)
+        case .anyBucket, .everyBucket:
+            false
         }
     }
 

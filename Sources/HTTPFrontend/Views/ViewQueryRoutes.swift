@@ -91,6 +91,8 @@ extension ViewTable {
 
     /// The refusal of a query for documents by an identity that may only read views; nil if there is
     /// none.
+    ///
+    /// An identity that may write views can read documents through them.
     private static func refusalOfDocuments(
         _ parameters: [ViewParameter],
         _ call: Call,
@@ -101,7 +103,8 @@ extension ViewTable {
             $0.name == "include_docs" && !refusals.contains($0.value)
         }
         let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
-        guard asked, !call.rights.allows(permission) else { return nil }
+        let write = Permission(.bucket(bucket), ["views"], "write")
+        guard asked, !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
         return .failure(403, "forbidden", "include_docs needs the permission \(permission.text)")
     }
 

@@ -188,12 +188,12 @@ function checkPasswords(password, again) {
   if (password.value !== again.value) throw refusal({ again: "The two passwords differ." });
 }
 
-// A new password for a user; the roles and the name stay.
+// A new password for a user; the roles and the name stay, as the server has them now.
 function passwordDialog(user, changed) {
-  const { name, roles } = user;
-  openPasswordDialog(`Change the password of ${user.id}`, password =>
-    putForm(userPath(user.id), { name, roles: roles.map(grantText).join(","), password }),
-  async () => {
+  openPasswordDialog(`Change the password of ${user.id}`, async password => {
+    const { name, roles } = await get(userPath(user.id));
+    await putForm(userPath(user.id), { name, roles: roles.map(grantText).join(","), password });
+  }, async () => {
     notice(`The password of ${user.id} was changed`);
     await changed();
   });
