@@ -42,7 +42,9 @@ struct Rights: Sendable {
     }
 
     /// Without a login a client finds password-less buckets and uses their views, as very old clients
-    /// do. Documents over HTTP need a login: the bucket's name is enough.
+    /// do.
+    ///
+    /// Documents over HTTP need a login, for which the bucket's name is enough.
     private func allowsWithoutLogin(_ permission: Permission) -> Bool {
         switch permission.owner {
         case .bucket(let name):
