@@ -1,7 +1,9 @@
 // Users: who may log in besides the administrator, with which roles. List, add, edit, delete, passwords.
 
-import { get, putForm, remove } from "/ui/api.js";
+import { get, putForm, remove, checkPermissions } from "/ui/api.js";
 import { h, fill, notice, field, formError, showErrors, onSubmit, openDialog } from "/ui/dom.js";
+
+const changePermission = "cluster.admin.security!write";
 
 const userPath = id => `/settings/rbac/users/local/${encodeURIComponent(id)}`;
 
@@ -24,7 +26,8 @@ export function users() {
   // The roles of the server, and the buckets that a role can be limited to.
   const choices = { roles: [], buckets: [] };
   let shown = "";
-  create.disabled = true;
+  let mayChange = false;
+  create.hidden = true;
 
   return { element, refresh };
 
@@ -35,10 +38,13 @@ export function users() {
 
   async function load() {
     try {
-      if (choices.roles.length === 0) choices.roles = await get("/settings/rbac/roles");
+      if (choices.roles.length === 0) {
+        mayChange = (await checkPermissions([changePermission]))[changePermission];
+        create.hidden = !mayChange;
+        choices.roles = await get("/settings/rbac/roles");
+      }
       const list = await get("/settings/rbac/users");
       error.textContent = "";
-      create.disabled = false;
       show(list);
     } catch (problem) {
       if (!problem.errors) throw problem;
@@ -63,7 +69,7 @@ export function users() {
       h("td", {}, h("div", { class: "roles" },
         user.roles.map(role => h("span", { class: "tag" }, grantText(role))))),
       h("td", {}, changed ? changed.toLocaleString() : ""),
-      h("td", { class: "actions" },
+      h("td", { class: "actions", hidden: !mayChange },
         h("button", { class: "small", type: "button",
           onclick: () => userDialog(user, choices, load) }, "Edit"), " ",
         h("button", { class: "small", type: "button",
