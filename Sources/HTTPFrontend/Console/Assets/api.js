@@ -66,7 +66,7 @@ export const post = (path, form = {}) => send("POST", path, form);
 export const put = (path, value) => send("PUT", path, new JSONText(value));
 // Which of some permissions the user has: an object of booleans.
 export const checkPermissions = permissions =>
-  send("POST", "/pools/default/checkPermissions", permissions.join(","));
+  send("POST", "/pools/default/checkPermissions", permissions.join(","), pollTimeout);
 // A change whose fields are sent as a form.
 export const putForm = (path, form) => send("PUT", path, form);
 export const remove = path => send("DELETE", path);
