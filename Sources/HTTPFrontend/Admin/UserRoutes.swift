@@ -4,28 +4,28 @@ internal import Orchestration
 /// Users: only the administrator exists yet. Clients match the texts of the refusals.
 extension Routes {
     static let users: [Route] = [
-        Route(.get, "/settings/rbac/users", .administrator(readPermission)) { _ in .json([]) },
-        Route(.get, "/settings/rbac/users/*", .administrator(readPermission)) { call in
+        Route(.get, "/settings/rbac/users", .permission(readPermission)) { _ in .json([]) },
+        Route(.get, "/settings/rbac/users/*", .permission(readPermission)) { call in
             isDomain(call) ? .json([]) : .json("Unknown user.", status: 404)
         },
-        Route(.get, "/settings/rbac/users/*/*", .administrator(readPermission)) { _ in
+        Route(.get, "/settings/rbac/users/*/*", .permission(readPermission)) { _ in
             .json("Unknown user.", status: 404)
         },
-        Route(.put, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
+        Route(.put, "/settings/rbac/users/*/*", .permission(writePermission)) { _ in
             let text = "Users other than the administrator are not supported yet"
             return .refused([FieldError("_", text)])
         },
-        Route(.delete, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
+        Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission)) { _ in
             .json("User was not found.", status: 404)
         },
-        Route(.get, "/settings/rbac/groups", .administrator(readPermission)) { _ in .json([]) },
-        Route(.get, "/settings/rbac/groups/*", .administrator(readPermission)) { _ in
+        Route(.get, "/settings/rbac/groups", .permission(readPermission)) { _ in .json([]) },
+        Route(.get, "/settings/rbac/groups/*", .permission(readPermission)) { _ in
             .json("Unknown group.", status: 404)
         },
-        Route(.delete, "/settings/rbac/groups/*", .administrator(writePermission)) { _ in
+        Route(.delete, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
             .json("Group was not found.", status: 404)
         },
-        Route(.get, "/settings/rbac/roles", .administrator(readPermission)) { _ in
+        Route(.get, "/settings/rbac/roles", .permission(readPermission)) { _ in
             .json([
                 [
                     "role": "admin",
@@ -34,7 +34,7 @@ extension Routes {
                 ]
             ])
         },
-        Route(.get, "/settings/passwordPolicy", .administrator(readPermission)) { _ in
+        Route(.get, "/settings/passwordPolicy", .permission(readPermission)) { _ in
             .json([
                 "minLength": .number(ClusterForm.passwordCharactersMin),
                 "enforceUppercase": false,
@@ -46,7 +46,7 @@ extension Routes {
         Route(
             .post,
             "/controller/changePassword",
-            .administrator(writePermission),
+            .permission(writePermission),
             needsCluster: true,
             changePassword
         ),
