@@ -1,9 +1,9 @@
+internal import Vocabulary
+
 /// Validates a form of cluster settings: administrator, services, memory, name.
 ///
 /// - The errors are in the order of the form; an accepted form has none.
 package struct ClusterForm {
-    /// The longest user name that every protocol can carry.
-    private static let userBytesMax = 128
     /// Couchbase's default password policy.
     package static let passwordCharactersMin = 6
 
@@ -32,6 +32,8 @@ package struct ClusterForm {
         if let user = parameters["username"] {
             if let flaw = Self.flaw(ofUser: user) {
                 refuse("username", flaw)
+            } else if state.user(user) != nil {
+                refuse("username", "A local user has this name. Choose another one, or delete it")
             } else {
                 self.user = user
             }
@@ -66,17 +68,15 @@ package struct ClusterForm {
     }
 
     private static func flaw(ofUser user: String) -> String? {
-        if user.isEmpty { return "The administrator's name cannot be empty" }
-        if user.utf8.count > userBytesMax {
-            return "The administrator's name has at most \(userBytesMax) characters"
+        switch ClusterState.flaw(ofUserName: user) {
+        case .empty: "The administrator's name cannot be empty"
+        case .tooLong:
+            "The administrator's name has at most \(Limits.userIDBytesMax) characters"
+        case .bannedCharacter:
+            "The administrator's name must not contain control characters or "
+                + UserNameFlaw.banned
+        case nil: nil
         }
-        let banned = "()<>@,;:\\\"/[]?={}"
-        if user.unicodeScalars.contains(where: { isControl($0) })
-            || user.contains(where: { banned.contains($0) })
-        {
-            return "The administrator's name must not contain control characters or \(banned)"
-        }
-        return nil
     }
 
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
