@@ -21,7 +21,8 @@ final class AccountTable: Sendable {
     }
 
     private struct State {
-        var accounts: [String: Account] = [:]
+        /// By the bytes of the name: every release then finds the same user.
+        var accounts: [[UInt8]: Account] = [:]
         var lastIncarnation: UInt64 = 0
     }
 
@@ -37,10 +38,11 @@ final class AccountTable: Sendable {
 
     deinit { word.address.deallocate() }
 
-    subscript(name: String) -> Account? { state.withLock { $0.accounts[name] } }
+    subscript(name: String) -> Account? { state.withLock { $0.accounts[Array(name.utf8)] } }
 
     /// Adds or changes a user.
     func set(_ name: String, _ stored: StoredCredentials, _ grants: Grants) {
+        let name = Array(name.utf8)
         state.withLock { state in
             if state.accounts[name] == nil { state.lastIncarnation += 1 }
             state.accounts[name] = Account(
@@ -55,7 +57,7 @@ final class AccountTable: Sendable {
 
     func remove(_ name: String) {
         state.withLock { state in
-            state.accounts[name] = nil
+            state.accounts[Array(name.utf8)] = nil
             noteChange()
         }
     }
