@@ -268,3 +268,27 @@ def test_user_with_write_permission_stores_a_large_document(node):
     # Other bodies of users that are not the administrator are small.
     large = as_login(node, "cluster_admin").post(BUCKETS, {"name": "x" * (2 << 20)})
     assert large.status == 413
+
+
+# Logins of buckets
+
+
+def test_bucket_with_its_password_has_the_rights_of_an_application(make_node):
+    node = make_node().start().provision().create_bucket("demo", saslPassword="of-the-bucket")
+    node.create_bucket("other")
+    node.views_port = int(node.flag("--views-port"))
+    bucket = Rest(node.admin_port, ("demo", "of-the-bucket"))
+    assert bucket.get("/whoami").json["domain"] == "bucket"
+    path = f"{BUCKETS}/demo/docs/one"
+    assert bucket.post(path, {"value": "{}"}).status == 200
+    assert bucket.get(path).status == 200
+    assert bucket.get(f"{BUCKETS}/other/docs/one").status == 403
+    assert [each["name"] for each in bucket.get(BUCKETS).json] == ["demo"]
+    assert bucket.get(f"{BUCKETS}/demo").text.count("of-the-bucket") == 0
+    assert Rest(node.views_port, ("demo", "of-the-bucket")).get("/demo/_design/d").status == 404
+    for credentials in (("demo", ""), ("demo", "wrong"), ("other", ""), ("other", "of-the-bucket")):
+        assert Rest(node.admin_port, credentials).get("/pools").status == 401
+    # A new password ends the login with the old one.
+    assert node.admin.post(f"{BUCKETS}/demo", {"saslPassword": "another-one"}).status == 200
+    assert bucket.get(path).status == 401
+    assert Rest(node.admin_port, ("demo", "another-one")).get(path).status == 200
