@@ -104,7 +104,8 @@ extension AdministrationService {
 
     private static var changesMax: Int { 10 }
 
-    /// The text of the keys of a form's password; nil without one. Takes some ten milliseconds.
+    /// Derives the text of the keys of a form's password, which takes some ten milliseconds; nil
+    /// without a password.
     private func password(in form: FormParameters) -> [UInt8]? {
         guard let text = form["saslPassword"], !text.isEmpty else { return nil }
         let stored = Array(text.utf8).withUnsafeBytes { password in
