@@ -41,11 +41,8 @@ package struct ClusterForm {
             refuse("username", "The administrator needs a name")
         }
         if let password = parameters["password"] {
-            if password.count < Self.passwordCharactersMin {
-                let least = Self.passwordCharactersMin
-                refuse("password", "The password must be at least \(least) characters long.")
-            } else if password.unicodeScalars.contains(where: Self.isControl) {
-                refuse("password", "The password must not contain control characters")
+            if let flaw = Self.flaw(ofPassword: password) {
+                refuse("password", flaw)
             } else {
                 self.password = password
             }
@@ -77,6 +74,15 @@ package struct ClusterForm {
                 + UserNameFlaw.banned
         case nil: nil
         }
+    }
+
+    /// What keeps a text from being a password; nil if it can be one.
+    package static func flaw(ofPassword password: String) -> String? {
+        if password.count < passwordCharactersMin {
+            return "The password must be at least \(passwordCharactersMin) characters long."
+        }
+        return password.unicodeScalars.contains(where: isControl)
+            ? "The password must not contain control characters" : nil
     }
 
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
