@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Credentials
 package import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -48,7 +47,9 @@ extension AdministrationService {
 
     /// Creates a bucket; returns once it is agreed on and open on this node.
     package func createBucket(_ form: FormParameters) async -> BucketOutcome {
-        let password = password(in: form)
+        guard let password = await password(in: form) else {
+            return .failed("The node is stopping.")
+        }
         // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
             if let outcome = await tryCreatingBucket(form, password) { return outcome }
@@ -59,7 +60,7 @@ extension AdministrationService {
     /// Nil if nodes or buckets changed meanwhile and the form is still valid.
     private func tryCreatingBucket(
         _ form: FormParameters,
-        _ password: [UInt8]?
+        _ password: [UInt8]
     ) async -> BucketOutcome? {
         let state = state
         guard state.buckets.count < state.settings.maxBucketCount else {
@@ -94,7 +95,9 @@ extension AdministrationService {
 
     /// Changes a bucket's settings; done at once if nothing differs.
     package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
-        let password = password(in: form)
+        guard let password = await password(in: form) else {
+            return .failed("The node is stopping.")
+        }
         // A round ends without an outcome if another request changed the bucket meanwhile.
         for _ in 0..<Self.changesMax {
             if let outcome = await tryChangingBucket(name, form, password) { return outcome }
@@ -104,22 +107,17 @@ extension AdministrationService {
 
     private static var changesMax: Int { 10 }
 
-    /// The text of the keys of a form's password; nil without one. Takes some ten milliseconds.
-    private func password(in form: FormParameters) -> [UInt8]? {
-        guard let text = form["saslPassword"], !text.isEmpty else { return nil }
-        let stored = Array(text.utf8).withUnsafeBytes { password in
-            StoredCredentials.derive(password: ByteView(password)) { _ in
-                environment.entropy.bytes(StoredCredentials.saltByteCount)
-            }
-        }
-        return Array(stored.text.utf8)
+    /// The stored keys of a form's password; empty without one, nil if the node is stopping.
+    private func password(in form: FormParameters) async -> [UInt8]? {
+        guard let text = form["saslPassword"], !text.isEmpty else { return [] }
+        return await credentials(of: text)
     }
 
     /// Nil if another request changed the bucket meanwhile.
     private func tryChangingBucket(
         _ name: String,
         _ form: FormParameters,
-        _ password: [UInt8]?
+        _ password: [UInt8]
     ) async -> BucketOutcome? {
         let state = state
         guard let existing = state.bucket(named: name) else { return .unknown }

@@ -31,12 +31,13 @@ struct LoginCandidate: Sendable {
 }
 
 extension DocumentService {
-    /// What a user name stands for: a user, otherwise a bucket with a password, otherwise a bucket
-    /// without one; nil if it stands for nothing.
+    /// What a user name stands for: a user, otherwise a bucket.
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - emptyPassword: The keys of the empty password, for a bucket without a password.
+    ///   - emptyPassword: The keys of the empty password, for a bucket that needs none.
+    /// - Returns: The login and its keys; nil if there is no user or bucket of this name, or if the
+    ///   bucket has neither a password nor permits logins without one.
     func candidate(named name: String, emptyPassword: StoredCredentials?) -> LoginCandidate? {
         if let account = accounts[name] {
             let login = Login.user(name, incarnation: account.incarnation)

@@ -72,7 +72,7 @@ extension BucketForm {
             } else if settings.passwordless {
                 refuse("saslPassword", "A bucket with passwordless=1 has no password")
             } else {
-                settings.password = ground.password ?? []
+                settings.password = ground.password
             }
         }
         if settings.passwordless { settings.password = [] }

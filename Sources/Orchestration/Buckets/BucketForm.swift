@@ -12,14 +12,14 @@ package struct BucketForm {
         package var existing: BucketRecord?
         /// The UUID that a new bucket gets.
         package var uuid: String
-        /// The text of the keys of the form's `saslPassword`; nil if it is only checked.
-        package var password: [UInt8]?
+        /// The stored keys of the form's `saslPassword`; empty if the form is only checked.
+        package var password: [UInt8]
 
         package init(
             state: ClusterState,
             existing: BucketRecord?,
             uuid: String,
-            password: [UInt8]? = nil
+            password: [UInt8] = []
         ) {
             self.state = state
             self.existing = existing
