@@ -67,9 +67,10 @@ extension AdministrationService {
             return Account(outcome: .user(name), stored: user.credentials)
         }
         guard let bucket = state.bucket(named: name) else { return nil }
+        let password = bucket.settings.password
         return Account(
             outcome: .bucket(name),
-            stored: nil,
+            stored: password.isEmpty ? nil : password,
             isOpen: bucket.settings.passwordless
         )
     }
