@@ -34,6 +34,8 @@ struct Command {
     /// Changes the login, the bucket or the features.
     let changesSession: Bool
     let access: Access
+    /// What the client needs in the selected bucket.
+    let requirement: PrivilegeRequirement
     /// Bit n: extras of n bytes are accepted.
     let extras: UInt64
     let key: Part
@@ -79,6 +81,7 @@ struct Command {
             isKeyed: document(loud) != nil,
             changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
             access: shape.access,
+            requirement: PrivilegeRequirement(of: loud),
             extras: shape.extras.reduce(0) { $0 | 1 << UInt64($1) },
             key: shape.key,
             value: shape.value

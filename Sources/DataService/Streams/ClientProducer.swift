@@ -92,6 +92,11 @@ extension ClientProducer: ChangeSender {
         streams.end()
     }
 
+    func revoke(_ output: ByteWriter) -> Bool {
+        streams.end(.privilegesLost, output)
+        return true
+    }
+
     func handleEvents(_ output: ByteWriter) -> SenderEnd? {
         clock.noteTurn()
         for event in streams.events.drain() {
