@@ -26,6 +26,8 @@ package final class BulkLoad {
         package var firstIdleNanoseconds: UInt64 = 5_000_000_000
         /// Stored runs: a merge has a buffer of 64 KiB for each tree of each.
         package var storedRunsMax: UInt32 = 256
+        /// Bytes of keys and values that half a step of the merge merges.
+        package var mergedBytesMax = 512 << 10
 
         package init() {}
     }

@@ -10,9 +10,6 @@ internal import Vocabulary
 /// Until then, no vBucket is complete, and commits store runs only. Trees are made in steps of bounded
 /// work, each a commit; the last one stores the roots, the positions and the row counts.
 extension ViewIndex {
-    /// Bytes of keys and values that a half of a step merges.
-    private static let mergedBytesMax = 512 << 10
-
     /// Whether mapped documents go into runs.
     var isCollecting: Bool { progress.load?.isCollecting ?? false }
 
@@ -181,12 +178,13 @@ extension ViewIndex {
         _ merge: LoadMerge
     ) throws(StorageError) -> [(id: IndexValueID, body: [UInt8])] {
         var values: [(id: IndexValueID, body: [UInt8])] = []
+        let bytesMax = surroundings.loadLimits.mergedBytesMax
         try file.readNewest { (reads) throws(StorageError) in
             do throws(IndexError) {
                 // Two, so that a small index is one commit: its documents, then its rows.
                 for _ in 0..<2 {
                     try merge.step(
-                        bytesMax: ViewIndex.mergedBytesMax,
+                        bytesMax: bytesMax,
                         read: { (chunk, output) throws(IndexError) in
                             try reads.chunk(chunk, into: output)
                         },
