@@ -22,13 +22,14 @@ package enum ConsumerRules {
             + "\(end.value) were lost, and the client has those up to \(needed.last.value)"
     }
 
-    /// The flaw of an announced rollback; nil if there is none.
+    /// Judges an announced rollback.
     ///
     /// - Parameters:
     ///   - request: The refused request.
     ///   - seqno: The announced seqno.
     ///   - log: The producer's failover log after that: later promotions only shorten a history.
     ///   - purged: The seqno up to which the producer may have purged tombstones.
+    /// - Returns: A sentence on the flaw; nil if there is none.
     package static func flaw(
         rollingBack request: DCPStreamRequest,
         to seqno: Seqno,
