@@ -12,6 +12,7 @@ enum DivanFuzz {
         switch name {
         case "frames": target = FrameTarget.run
         case "dispatcher": target = DispatcherTarget().run
+        case "changes": target = ChangesTarget().run
         case "blocks": target = BlockTarget().run
         case "json": target = JSONTarget().run
         case "scram": target = SCRAMTarget().run
@@ -19,7 +20,7 @@ enum DivanFuzz {
         case "payloads": target = PayloadTarget.run
         default:
             print(
-                "usage: divan-fuzz frames|dispatcher|blocks|json|scram|peers|payloads "
+                "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads "
                     + "[libFuzzer's arguments]"
             )
             exit(64)
