@@ -26,7 +26,7 @@ extension Connection {
 
     /// Executes a command that needs an opened producer.
     private func openedChanges(_ request: CommandContext) {
-        // After a flush, a client acknowledges messages of the bucket before it.
+        // After a flush or a deletion, a client acknowledges messages of the bucket before it.
         let isAcknowledgement = request.command.opcode == .dcpBufferAcknowledgement
         guard let producer, producer.bucket === bucket || isAcknowledgement else {
             return answer(
