@@ -79,7 +79,7 @@ benchmark: ## Compare with memcached and Redis, under 10 minutes (QUICK=1: under
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/compare
 
-targets: ## Measure the targets of a cluster, under 8 minutes (QUICK=1: under two)
+targets: ## Measure the targets of a cluster, under 10 minutes (QUICK=1: under two)
 	@deps/install build
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/cluster
