@@ -92,6 +92,7 @@ package struct ChangesCollection: Sendable {
     /// Whether the feed is over.
     ///
     /// - Parameter snapshotsMax: How many vBuckets may be inside a snapshot when a longpoll ends.
+    /// - Returns: Whether the consumer has everything that the feed delivers.
     package func isComplete(snapshotsMax: Int) -> Bool {
         if hasReachedLimit { return true }
         switch feed {
@@ -226,7 +227,8 @@ package struct ChangesCollection: Sendable {
         guard let place = numbers[number] else { return }
         let seqno = places[place].position.seqno
         // The stream continues inside a snapshot whose start is earlier than this one's.
-        let first = places[place].position.isInSnapshot
+        let first =
+            places[place].position.isInSnapshot
             ? min(places[place].position.snapshotStart, start) : min(start, seqno)
         places[place].position.snapshotStart = first
         places[place].position.snapshotEnd = max(end, seqno)

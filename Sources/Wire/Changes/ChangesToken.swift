@@ -81,7 +81,8 @@ package struct ChangesToken: Hashable, Sendable {
         }
     }
 
-    private static func groups(of positions: [ChangesPosition]) -> [(VBucketID, [ChangesPosition])] {
+    private static func groups(of positions: [ChangesPosition]) -> [(VBucketID, [ChangesPosition])]
+    {
         stride(from: 0, to: positions.count, by: groupCount).map { start in
             let end = min(start + groupCount, positions.count)
             return (VBucketID(UInt16(start)), Array(positions[start..<end]))
@@ -119,7 +120,9 @@ package struct ChangesToken: Hashable, Sendable {
         base = lowest
         writer.append(UInt8(bits))
         var packed = BitWriter()
-        for position in group.positions { packed.append(position.seqno.value - lowest, width: bits) }
+        for position in group.positions {
+            packed.append(position.seqno.value - lowest, width: bits)
+        }
         for (place, position) in group.positions.enumerated() {
             let vBucket = VBucketID(group.first.number + UInt16(place))
             let check: UInt32 =
