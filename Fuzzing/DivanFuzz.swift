@@ -17,12 +17,13 @@ enum DivanFuzz {
         case "json": target = JSONTarget().run
         case "scram": target = SCRAMTarget().run
         case "peers": target = PeerTarget().run
+        case "feed": target = FeedTarget.run
         case "access": target = AccessTarget.run
         case "payloads": target = PayloadTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access [libFuzzer's arguments]"
+                    + "access|feed [libFuzzer's arguments]"
             )
             exit(64)
         }
