@@ -121,6 +121,7 @@ extension AdministrationService: StateFollower {
             .designDocumentsChanged:
             break
         case .administratorChanged: updateUsers(before, now)
+        case .usersChanged: break
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name), isServing(now) else { break }
             if let error = open(bucket, of: now, isNew: true) { return error }

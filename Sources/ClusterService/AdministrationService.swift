@@ -101,6 +101,7 @@ package final class AdministrationService: Sendable {
     package let transport: PeerTransport
     let environment: Environment
     let passwords: PasswordVerifier
+    let derivation: PasswordDerivation
     let probe: any NodeProbe
     let lane: any Lane
     let diskLane: any Lane
@@ -126,6 +127,7 @@ package final class AdministrationService: Sendable {
         self.environment = environment
         self.dataPlane = dataPlane
         self.passwords = passwords
+        derivation = PasswordDerivation(environment)
         self.probe = probe
         let events = EventLog()
         self.events = events
@@ -346,6 +348,7 @@ package final class AdministrationService: Sendable {
         }
         if let orchestrator { executor.spawn { await orchestrator.stop() } }
         transport.stop()
+        derivation.stop()
         lane.stop()
         diskLane.stop()
     }

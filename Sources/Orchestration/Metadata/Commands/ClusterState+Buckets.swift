@@ -75,7 +75,9 @@ extension ClusterState {
         guard rebalance == nil else { return .refused(.rebalanceRunning) }
         buckets.remove(at: place)
         deletedBuckets.append(gone)
-        return .applied([.bucketDeleted(name: step.name)])
+        let users = revokeGrants(forBucket: step.name)
+        let revoked = users.isEmpty ? [] : [ClusterEffect.usersChanged(users)]
+        return .applied([.bucketDeleted(name: step.name)] + revoked)
     }
 
     /// Gives every vBucket a new fence under which its copies start empty; this promotes no copy.

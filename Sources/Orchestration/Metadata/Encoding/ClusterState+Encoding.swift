@@ -9,11 +9,14 @@ internal import Vocabulary
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
     /// The newest schema that this release reads.
-    private static let schema: UInt16 = 8
+    private static let schema: UInt16 = 9
 
     /// The schema in which this state is written: no member may have to read a newer one than it
     /// knows.
-    private var schemaWritten: UInt16 { featureLevel < .designDocuments ? 7 : 8 }
+    private var schemaWritten: UInt16 {
+        if featureLevel < .designDocuments { return 7 }
+        return featureLevel < .localUsers ? 8 : 9
+    }
 
     /// The result of decoding a stored state.
     package enum Decoded: Sendable {
@@ -66,6 +69,7 @@ extension ClusterState {
             for node in nodes { writer.append(bigEndian: node.ports.views) }
             indexing.append(to: writer)
         }
+        if schemaWritten > 8 { writer.append(list: users) { $0.append(to: $1) } }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }
@@ -149,6 +153,9 @@ extension ClusterState {
             let indexing = IndexingSettings(&reader)
         else { return nil }
         state.indexing = indexing
+        guard schema > 8 else { return state }
+        guard let users = reader.list({ LocalUser(&$0) }) else { return nil }
+        state.users = users
         return state
     }
 
