@@ -1,18 +1,24 @@
 import Bytes
+import Orchestration
 import TestWorld
 import Vocabulary
 
-/// Roles and permissions as clients name them: any text is parsed or refused, and what is parsed
-/// keeps its meaning.
+/// Roles, permissions and forms of users as clients send them: any text is parsed or refused, and
+/// what is parsed keeps its meaning.
 ///
-/// The input is lines: the first is a permission, the others are roles.
+/// The input is lines. The first is a permission, the others are roles; or, if the first one begins
+/// with `user `, it has a user's id, and the others are the fields of its form.
 ///
 /// - What is parsed has a text that is parsed to the same value.
 /// - A list of roles permits what one of them permits, and a role for one bucket permits nothing in
 ///   another.
+/// - A form without errors makes a user, whose command and state survive their encoding.
 enum AccessTarget {
     static func run(_ view: ByteView) {
         let lines = view.text.split(separator: "\n", omittingEmptySubsequences: false)
+        if lines[0].hasPrefix("user ") {
+            return UserFormCheck.run(id: String(lines[0].dropFirst(5)), lines.dropFirst())
+        }
         let permission = Permission(String(lines[0]))
         if let permission {
             require(
