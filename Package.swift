@@ -318,9 +318,9 @@ if lane == "address" {
         .executableTarget(
             name: "divan-fuzz",
             dependencies: [
-                "TestWorld", "DataService", "ClusterService", "ViewService", "Indexing",
-                "Persistence", "Credentials", "JSON", "Wire", "Engine", "Seams", "Vocabulary",
-                "Bytes",
+                "TestWorld", "DataService", "ClusterService", "ViewService", "Orchestration",
+                "Indexing", "Persistence", "Credentials", "JSON", "Wire", "Engine", "Seams",
+                "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

@@ -35,6 +35,10 @@ package final class AdministrationService: Sendable {
         ///
         /// Called from any thread. Nil if the node has no views.
         package var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
+        /// Serves a connection on which a node reads the changes of this node's copies.
+        ///
+        /// Nil if there is no data service: then there are no feeds.
+        package var answerChanges: ChangesAnswer?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory
@@ -83,6 +87,8 @@ package final class AdministrationService: Sendable {
         var bringing: Set<NodeNumber> = []
         /// The address at which this node listens.
         var address: Address?
+        /// The open HTTP feeds of clients, by the client's login.
+        var feeds: [String: Int] = [:]
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
     }
@@ -306,6 +312,7 @@ package final class AdministrationService: Sendable {
         handleCompaction()
         handleViewCompaction()
         handleDocuments()
+        handleChanges()
         handleEpochs()
         member.connect()
         orchestrator.start()
@@ -313,11 +320,11 @@ package final class AdministrationService: Sendable {
 
     /// Ends every stream and refuses new requests; requests under way may still propose.
     package func beginStop() {
-        let waiters = core.withLock { core in
+        let wakes = core.withLock { core in
             core.isServing = false
             return core.watch.change()
         }
-        for waiter in waiters { waiter.resume() }
+        for wake in wakes { wake() }
     }
 
     /// Ends the control lane; further calls have no effect.

@@ -27,6 +27,9 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// Level 4: the agreed state has local users (log commands 10, 11 and 12, state schema 9).
     package static let localUsers = FeatureLevel(4)
 
+    /// Level 4: nodes read each other's changes for HTTP feeds (peer service 6).
+    package static let changeFeeds = FeatureLevel(4)
+
     /// The highest level that this release understands.
     package static let current = localUsers
 

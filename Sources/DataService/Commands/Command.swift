@@ -119,8 +119,12 @@ struct Command {
         switch opcode {
         case .tapConnect: shape(.bucketUser, extras: [0, 4], key: .any, value: .any)
         case .dcpOpen: shape(.bucketUser, extras: [8], key: .some)
-        case .dcpAddStream, .dcpBufferAcknowledgement: shape(.bucketUser, extras: [4])
-        case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog, .dcpNoop: shape(.bucketUser)
+        case .dcpAddStream: shape(.bucketUser, extras: [4])
+        // A client that has not read the ends of its streams sends these after the deletion of its
+        // bucket, and awaits no response.
+        case .dcpBufferAcknowledgement: shape(.user, extras: [4])
+        case .dcpNoop: shape(.user)
+        case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog: shape(.bucketUser)
         case .dcpStreamRequest: shape(.bucketUser, extras: [48], value: .any)
         case .dcpControl: shape(.bucketUser, key: .some, value: .any)
         default: nil
