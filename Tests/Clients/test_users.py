@@ -104,7 +104,7 @@ def test_sdk_lists_the_roles_that_can_be_granted(users):
     "roles",
     [[Role("root")], [Role("data_reader")], [Role("data_reader", bucket="absent")],
      [Role("data_reader", bucket="travel", scope="s", collection="c")]],
-    ids=str,
+    ids=["unknown", "without a bucket", "of an absent bucket", "of a collection"],
 )
 def test_sdk_gets_an_error_for_an_impossible_role(users, roles):
     with pytest.raises((InvalidArgumentException, CouchbaseException)):
