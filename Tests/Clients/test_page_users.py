@@ -125,7 +125,7 @@ def test_console_shows_a_user_what_its_roles_include(page, node):
     assert page.console == [], "the page threw"
 
 
-def test_user_without_the_consoles_permission_is_told_so(page, node):
+def test_login_without_the_consoles_permission_is_refused_with_the_reason(page, node):
     assert privileges.put_user(node, "reader", "data_reader[demo]").status == 200
     log_in(page, "reader", privileges.PASSWORD)
     page.wait_for_text("roles do not include the console")

@@ -19,7 +19,7 @@ BUCKETS = "/pools/default/buckets"
 def node():
     with Node() as node:
         node.start().provision()
-        for name in ("demo", "other"):
+        for name in ("demo", "elsewhere"):
             node.create_bucket(name)
             for number in range(3):
                 path = f"{BUCKETS}/{name}/docs/doc-{number}"
@@ -70,7 +70,7 @@ def outcome(node, login, route, bucket):
 
 @pytest.mark.parametrize("login", TABLE.logins)
 def test_login_may_use_exactly_the_routes_of_the_table(node, login):
-    own, other = ("open", "demo") if login == "none" else ("demo", "other")
+    own, other = ("open", "demo") if login == "none" else ("demo", "elsewhere")
     wrong = []
     for route in TABLE.routes:
         for bucket, is_own in ((own, True), (other, False)):
@@ -85,7 +85,7 @@ def test_login_may_use_exactly_the_routes_of_the_table(node, login):
     assert wrong == []
 
 
-@pytest.mark.parametrize("credentials", [("admin", "wrong"), ("nobody", "secret"), ("demo", "")])
+@pytest.mark.parametrize("credentials", [("admin", "wrong"), ("unknown", "secret"), ("demo", "")])
 def test_wrong_credentials_are_refused_on_every_route_that_needs_some(node, credentials):
     for route in TABLE.routes:
         if route.need == "open":
@@ -110,13 +110,13 @@ def test_data_reader_reads_its_bucket_and_nothing_else(node):
     listed = reader.get(f"{BUCKETS}/demo/docs?include_docs=true").json["rows"]
     assert [row["doc"]["json"] for row in listed] == [{"of": "demo"}] * 3
     assert json.loads(reader.get(f"{BUCKETS}/demo/docs/doc-1").json["json"]) == {"of": "demo"}
-    assert reader.get(f"{BUCKETS}/other/docs/doc-1").status == 403
+    assert reader.get(f"{BUCKETS}/elsewhere/docs/doc-1").status == 403
     assert reader.post(f"{BUCKETS}/demo/docs/doc-1", {"value": "{}"}).status == 403
     assert reader.delete(f"{BUCKETS}/demo/docs/doc-1").status == 403
     assert [each["name"] for each in reader.get(BUCKETS).json] == ["demo"]
     pool = reader.get("/pools/default").json
     assert [each["bucketName"] for each in pool["bucketNames"]] == ["demo"]
-    assert "other" not in json.dumps(pool)
+    assert "elsewhere" not in json.dumps(pool)
     assert node.admin.get(f"{BUCKETS}/demo/docs/doc-1").status == 200
 
 
@@ -128,7 +128,7 @@ def test_missing_bucket_is_404_for_a_permitted_user_and_403_for_another(node):
 def test_whoami_and_the_pools_describe_the_user(node):
     me = as_login(node, "data_reader").get("/whoami").json
     assert (me["id"], me["domain"]) == ("data_reader", "local")
-    assert me["roles"] == [{"role": "data_reader", "bucket_name": "demo"}]
+    assert [(each["role"], each["bucket_name"]) for each in me["roles"]] == [("data_reader", "demo")]
     for login in ("admin", "cluster_admin", "ro_admin", "data_reader"):
         pools = as_login(node, login).get("/pools").json
         assert pools["isAdminCreds"] is (login == "admin")
@@ -137,7 +137,7 @@ def test_whoami_and_the_pools_describe_the_user(node):
 
 @pytest.mark.parametrize("login", TABLE.logins)
 def test_check_permissions_agrees_with_the_table(node, login):
-    own, other = ("open", "demo") if login == "none" else ("demo", "other")
+    own, other = ("open", "demo") if login == "none" else ("demo", "elsewhere")
     expected = {}
     for permission in TABLE.own:
         expected[permission.replace("[.]", f"[{own}]")] = TABLE.allows(permission, login, True)
@@ -180,7 +180,7 @@ def test_stream_ends_when_its_permission_is_revoked(node, path):
     user = Rest(node.admin_port, ("streamer", privileges.PASSWORD))
     with user.stream(path) as stream:
         assert stream.status == 200 and b"demo" in stream.next()
-        privileges.put_user(node, "streamer", "data_reader[other]", None)
+        privileges.put_user(node, "streamer", "data_reader[elsewhere]", None)
         while stream.next() is not None:
             pass
     node.admin.delete("/settings/rbac/users/local/streamer")
@@ -266,5 +266,30 @@ def test_user_with_write_permission_stores_a_large_document(node):
     assert reply.status == 200, reply
     wait_until(lambda: node.admin.get(f"{BUCKETS}/demo/docs/large").status == 200)
     # Other bodies of users that are not the administrator are small.
-    large = as_login(node, "cluster_admin").post(BUCKETS, {"name": "x" * (2 << 20)})
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Content-Length": str(2 << 20)}
+    large = as_login(node, "cluster_admin").head_of("POST", BUCKETS, None, headers)
     assert large.status == 413
+
+
+# Logins of buckets
+
+
+def test_bucket_with_its_password_has_the_rights_of_an_application(make_node):
+    node = make_node().start().provision().create_bucket("demo", saslPassword="of-the-bucket")
+    node.create_bucket("elsewhere")
+    node.views_port = int(node.flag("--views-port"))
+    bucket = Rest(node.admin_port, ("demo", "of-the-bucket"))
+    assert bucket.get("/whoami").json["domain"] == "bucket"
+    path = f"{BUCKETS}/demo/docs/one"
+    assert bucket.post(path, {"value": "{}"}).status == 200
+    assert bucket.get(path).status == 200
+    assert bucket.get(f"{BUCKETS}/elsewhere/docs/one").status == 403
+    assert [each["name"] for each in bucket.get(BUCKETS).json] == ["demo"]
+    assert bucket.get(f"{BUCKETS}/demo").text.count("of-the-bucket") == 0
+    assert Rest(node.views_port, ("demo", "of-the-bucket")).get("/demo/_design/d").status == 404
+    for credentials in (("demo", ""), ("demo", "wrong"), ("elsewhere", ""), ("elsewhere", "of-the-bucket")):
+        assert Rest(node.admin_port, credentials).get("/pools").status == 401
+    # A new password ends the login with the old one.
+    assert node.admin.post(f"{BUCKETS}/demo", {"saslPassword": "another-one"}).status == 200
+    assert bucket.get(path).status == 401
+    assert Rest(node.admin_port, ("demo", "another-one")).get(path).status == 200

@@ -27,7 +27,7 @@ enum NumberExceptions {
         "Engine.VBucketCore": 35,
         "LinuxPlatform.Reactor": 20,
         "LinuxPlatform.SocketConnection": 21,
-        "Orchestration.ClusterState": 23,
+        "Orchestration.ClusterState": 24,
         "Orchestration.VBucketPlacement": 14,
         "Persistence.LaneWriter": 13,
         "SimulatedPlatform.SimulatedConnection": 19,

@@ -20,6 +20,7 @@ struct Realm: Equatable, Sendable {
     private struct BucketLogin: Equatable {
         let uuid: String
         let isPasswordless: Bool
+        let password: [UInt8]
     }
 
     private let cluster: String?
@@ -36,7 +37,8 @@ struct Realm: Equatable, Sendable {
                     state.bucket(named: name).map {
                         BucketLogin(
                             uuid: $0.settings.uuid,
-                            isPasswordless: $0.settings.passwordless
+                            isPasswordless: $0.settings.passwordless,
+                            password: $0.settings.password
                         )
                     }
                 )

@@ -97,11 +97,9 @@ extension Routes {
         case .unprovisioned:
             ["id": "", "domain": "wrong_token", "roles": [["role": "admin"]]]
         case .user(let id):
-            .object([
-                ("id", .string(id)), ("domain", "local"),
-                ("name", .string(call.state.user(id)?.name ?? "")),
-                ("roles", .array(call.state.user(id)?.grants.map(grant) ?? [])),
-            ])
+            call.state.user(id).map(UserJSON.user) ?? [
+                "id": .string(id), "domain": .string(UserJSON.domain),
+            ]
         case .bucket(let name):
             [
                 "id": .string(name), "domain": "bucket",
@@ -110,12 +108,6 @@ extension Routes {
         case .anonymous:
             ["id": "", "domain": "anonymous", "roles": []]
         }
-    }
-
-    private static func grant(_ grant: RoleGrant) -> JSONText {
-        var members: [(String, JSONText)] = [("role", .string(grant.role.rawValue))]
-        if grant.role.isScoped { members.append(("bucket_name", .string(grant.bucket ?? "*"))) }
-        return .object(members)
     }
 
     // MARK: Permissions

@@ -153,10 +153,7 @@ extension ClusterState {
             let indexing = IndexingSettings(&reader)
         else { return nil }
         state.indexing = indexing
-        guard schema > 8 else { return state }
-        guard let users = reader.list({ LocalUser(&$0) }) else { return nil }
-        state.users = users
-        return state
+        return schema < 9 || state.readUsers(&reader) ? state : nil
     }
 
     private mutating func readDesigns(_ reader: inout ByteReader) -> Bool {
@@ -171,6 +168,12 @@ extension ClusterState {
             guard let port = reader.bigEndian(UInt16.self) else { return false }
             nodes[place].ports.views = port
         }
+        return true
+    }
+
+    private mutating func readUsers(_ reader: inout ByteReader) -> Bool {
+        guard let users = reader.list({ LocalUser(&$0) }) else { return false }
+        self.users = users
         return true
     }
 
