@@ -10,6 +10,7 @@ final class RecordingPlane: DataPlane {
         var statistics: [String: BucketStatistics] = [:]
         var status: [String: BucketStatus] = [:]
         var users: [String: StoredCredentials] = [:]
+        var grants: [String: Grants] = [:]
         var alerts: [Alert] = []
         var refused: Set<String> = []
         /// Runs at every call, to inspect the state at that moment.
@@ -90,7 +91,10 @@ final class RecordingPlane: DataPlane {
     }
 
     func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {
-        record.withLock { $0.users[user] = stored }
+        record.withLock { record in
+            record.users[user] = stored
+            record.grants[user] = stored == nil ? nil : grants
+        }
         note("user \(user) \(stored == nil ? "may not" : "may") log in")
     }
 

@@ -30,6 +30,12 @@ extension Connection {
         return bucket == nil || access.privileges.contains(.dcpProducer)
     }
 
+    /// Whether the client may have the configuration of the selected bucket, or the cluster's.
+    var mayReceiveConfiguration: Bool {
+        if access.revision != accessRevision.load() { refreshAccess() }
+        return access.isUserKnown && (bucket == nil || !access.privileges.isEmpty)
+    }
+
     @inline(never)
     private func refreshAccess() {
         // Read first: a change after it leads to another refresh.

@@ -105,6 +105,10 @@ extension Connection {
     /// Answers with the cluster's configuration or the selected bucket's; without a value if the
     /// client has it.
     func clusterConfig(_ request: CommandContext) {
+        guard mayReceiveConfiguration else {
+            let text = "The user has no privilege in the selected bucket any more."
+            return answer(.accessDenied, to: request.replyTo, because: text)
+        }
         guard let configuration = currentConfiguration else {
             return answer(
                 .keyNotFound,

@@ -91,7 +91,8 @@ extension Connection {
 
     /// Pushes a newer map to the client, not more often than every `Limits.pushMilliseconds`.
     func pushMap() {
-        guard let known = subscription, login != .anonymous, let current = currentConfiguration,
+        guard let known = subscription, login != .anonymous, mayReceiveConfiguration,
+            let current = currentConfiguration,
             (current.epoch, current.revision) > (known.epoch, known.revision)
         else { return }
         let now = service.environment.time.monotonicNanoseconds()

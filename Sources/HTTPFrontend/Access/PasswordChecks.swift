@@ -1,4 +1,4 @@
-internal import Dispatch
+internal import Foundation
 
 /// Runs checks of passwords on a thread of their own.
 ///

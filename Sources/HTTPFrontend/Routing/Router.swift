@@ -72,12 +72,16 @@ struct Router: Sendable {
                 state = service.state
             }
         }
-        if let refusal = await refusal(of: request, admitted, in: state) { return refusal }
+        let identity: Identity
+        switch await confirm(admitted, request, state) {
+        case .refused(let reply): return reply
+        case .admitted(let confirmed): identity = confirmed.identity
+        }
         var call = Call(
             request: request,
             route: admitted.route,
             state: state,
-            identity: admitted.identity,
+            identity: identity,
             captures: admitted.captures,
             service: service,
             authentication: authentication,
@@ -96,31 +100,26 @@ struct Router: Sendable {
         .refused(table.reply(to: refusal, of: request))
     }
 
-    /// The refusal of an admitted request by a newer state; nil if it is still admitted.
+    /// Admits or refuses an admitted request again, by a newer state.
     ///
     /// The body can arrive long after the headers, and this node's state may have been behind that of
     /// another node, which acknowledged a new password or fewer rights.
-    private func refusal(
-        of request: RESTRequest,
+    private func confirm(
         _ admitted: Admitted,
-        in state: ClusterState
-    ) async -> Reply? {
+        _ request: RESTRequest,
+        _ state: ClusterState
+    ) async -> Decision {
         let route = admitted.route
         guard Realm(of: admitted.identity, in: state) == admitted.realm else {
-            switch await admit(request, to: route, admitted.captures, state) {
-            case .refused(let reply): return reply
-            // Other credentials than the admitted ones.
-            case .admitted(let now) where now.identity != admitted.identity:
-                return table.reply(to: .unauthorized, of: request)
-            case .admitted: return nil
-            }
+            return await admit(request, to: route, admitted.captures, state)
         }
-        return Authentication.refusal(
+        let refusal = Authentication.refusal(
             of: admitted.identity,
             for: route.access,
             bucket: route.bucketName(admitted.captures),
             state
-        ).map { table.reply(to: $0, of: request) }
+        )
+        return refusal.map { refuse($0, request) } ?? .admitted(admitted)
     }
 
     private func admit(

@@ -25,6 +25,7 @@ import Vocabulary
         #expect(statuses(Ask.set("k", "w"), Ask.get("k"), by: client) == [0x24, 0])
         world.admit("user", RoleGrant(.dataReader, bucket: "other"))
         #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0x24])
+        #expect(statuses(frame(0xb5), by: client) == [0x24])
         #expect(statuses(Ask.select("other"), Ask.get("k"), by: client) == [0, 1])
         world.admit("user", all)
         #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0])

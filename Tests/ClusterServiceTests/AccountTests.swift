@@ -1,0 +1,81 @@
+import Bytes
+import ClusterService
+import Orchestration
+import Testing
+import Vocabulary
+
+/// The users that the data plane is given.
+@Suite struct AccountTests {
+    let world = World()
+
+    private func started(_ plane: RecordingPlane) async throws -> AdministrationService {
+        let service = try world.service(plane)
+        service.openBuckets()
+        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
+        return service
+    }
+
+    private func form(_ pairs: (String, String)...) -> FormParameters {
+        FormParameters(pairs.map { ($0.0, $0.1) })
+    }
+
+    /// The grants of all users of the data plane, as texts.
+    private func users(_ plane: RecordingPlane) -> [String: [String]] {
+        plane.record.withLock { $0.grants.mapValues { $0.roles.map(\.text) } }
+    }
+
+    @Test func dataPlaneFollowsTheUsers() async throws {
+        let plane = RecordingPlane()
+        let service = try await started(plane)
+        _ = await service.initialise(
+            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        )
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(users(plane) == ["A": ["admin"]])
+        let roles = ("roles", "data_reader[b],views_admin[*]")
+        _ = await service.putUser("u", form(roles, ("password", "secret")))
+        #expect(users(plane) == ["A": ["admin"], "u": ["data_reader[b]", "views_admin[*]"]])
+        let before = plane.record.withLock { $0.users["u"] }
+        _ = await service.putUser("u", form(("roles", "data_reader[b]")))
+        #expect(users(plane)["u"] == ["data_reader[b]"])
+        #expect(plane.record.withLock { $0.users["u"] } == before)
+        _ = await service.putUser("u", form(("roles", "data_reader[b]"), ("password", "secret2")))
+        #expect(plane.record.withLock { $0.users["u"] } != before)
+        _ = await service.deleteBucket("b")
+        #expect(users(plane)["u"] == [])
+        _ = await service.deleteUser("u")
+        #expect(users(plane) == ["A": ["admin"]])
+        service.stop()
+    }
+
+    @Test func restartedNodeHasItsUsersBeforeItListens() async throws {
+        let first = try await started(RecordingPlane())
+        _ = await first.initialise(
+            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        )
+        _ = await first.putUser("u", form(("roles", "ro_admin"), ("password", "secret")))
+        first.stop()
+        let plane = RecordingPlane()
+        let second = try world.service(plane)
+        second.openBuckets()
+        #expect(users(plane) == ["A": ["admin"], "u": ["ro_admin"]])
+        second.stop()
+    }
+
+    @Test func passwordOfABucketIsForLoginsWithItsName() async throws {
+        let service = try await started(RecordingPlane())
+        _ = await service.initialise(
+            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        )
+        let bucket = form(("name", "b"), ("ramQuotaMB", "100"), ("saslPassword", "its own"))
+        _ = await service.createBucket(bucket)
+        let keys = try #require(service.state.bucket(named: "b")?.settings.password)
+        #expect(!keys.isEmpty && !String(decoding: keys, as: UTF8.self).contains("its own"))
+        #expect(service.login("b", "its own") == .bucket("b"))
+        #expect(service.login("b", "") == nil)
+        _ = await service.changeBucket("b", form(("saslPassword", "")))
+        #expect(service.login("b", "its own") == nil)
+        #expect(service.login("b", "") == nil)
+        service.stop()
+    }
+}
