@@ -79,6 +79,8 @@ extension ViewIndex {
         _ request: inout Request
     ) -> Bool {
         var reader = ChangeRecord.Reader(records)
+        // That of the last change, not of a snapshot that begins behind it.
+        var position: IndexPosition?
         while let record = reader.next() {
             feed.read.follow(record)
             switch record {
@@ -96,7 +98,10 @@ extension ViewIndex {
                 }
                 return true
             }
-            request.batch.move(vBucket, to: feed.read.position)
+            position = feed.read.position
+        }
+        if let position {
+            request.batch.move(vBucket, to: position)
             request.feeds[vBucket] = feed.number
         }
         return false
