@@ -81,6 +81,7 @@ extension ViewIndex {
         var reader = ChangeRecord.Reader(records)
         // That of the last change, not of a snapshot that begins behind it.
         var position: IndexPosition?
+        request.feeds[vBucket] = feed.number
         while let record = reader.next() {
             feed.read.follow(record)
             switch record {
@@ -100,10 +101,7 @@ extension ViewIndex {
             }
             position = feed.read.position
         }
-        if let position {
-            request.batch.move(vBucket, to: position)
-            request.feeds[vBucket] = feed.number
-        }
+        if let position { request.batch.move(vBucket, to: position) }
         return false
     }
 

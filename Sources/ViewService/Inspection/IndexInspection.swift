@@ -75,8 +75,9 @@ package struct IndexInspection {
         let identity = try reads.identity()
         let vBuckets = try reads.vBuckets()
         // During a first build the vBuckets are in the runs.
-        let isLoading = head.state == .building && !(try reads.runs()).isEmpty
-        let isReady = !isLoading && vBuckets.allSatisfy { $0.home != .filling }
+        let hasRuns = try !reads.runs().isEmpty
+        let isReady =
+            (head.state == .ready || !hasRuns) && vBuckets.allSatisfy { $0.home != .filling }
         var json = JSONWriter(line)
         json.object { json in
             json.member("signature", identity.signature)
