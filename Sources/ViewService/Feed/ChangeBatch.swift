@@ -4,7 +4,7 @@ package import Vocabulary
 
 /// Changes of some vBuckets that one index has read and maps together.
 ///
-/// - A document occurs once: of several changes to it in a batch, the last counts.
+/// - Changes are in the order in which they were read: of several to one document, the last counts.
 /// - `positions` has every vBucket that the batch moves, also those without a change in it.
 package final class ChangeBatch {
     /// One changed document.
@@ -21,12 +21,6 @@ package final class ChangeBatch {
     package private(set) var changes: [Change] = []
     package private(set) var positions: [VBucketID: IndexPosition] = [:]
     private let ids = ByteWriter(capacity: 4 << 10)
-    private var places: [Place: Int] = [:]
-
-    private struct Place: Hashable {
-        let vBucket: VBucketID
-        let id: [UInt8]
-    }
 
     package init() {}
 
@@ -37,18 +31,11 @@ package final class ChangeBatch {
         ids.view.slice(change.id.lowerBound, change.id.count)
     }
 
-    /// Adds a change, in place of an earlier one to the same document.
+    /// Adds a change.
     func add(_ vBucket: VBucketID, _ seqno: Seqno, id: ByteView, item: UInt32?) {
         let start = ids.count
         ids.append(id)
-        let change = Change(vBucket: vBucket, seqno: seqno, id: start..<ids.count, item: item)
-        let place = Place(vBucket: vBucket, id: id.bytes)
-        if let earlier = places.updateValue(changes.count, forKey: place) {
-            changes[earlier] = change
-            places[place] = earlier
-        } else {
-            changes.append(change)
-        }
+        changes.append(Change(vBucket: vBucket, seqno: seqno, id: start..<ids.count, item: item))
     }
 
     func move(_ vBucket: VBucketID, to position: IndexPosition) { positions[vBucket] = position }

@@ -115,7 +115,8 @@ extension ViewIndex {
 
     /// Whether a vBucket's feed is still the one that a batch was read from.
     func isCurrent(_ vBucket: VBucketID, in reading: Reading) -> Bool {
-        reading.feeds[vBucket] == sources.feeds[vBucket]?.number
+        guard let number = reading.feeds[vBucket] else { return false }
+        return number == sources.feeds[vBucket]?.number
     }
 
     /// Stores changes and removes rows of a vBucket, in one transaction.

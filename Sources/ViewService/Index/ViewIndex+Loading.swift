@@ -23,7 +23,13 @@ extension ViewIndex {
         let now = now
         let collation = surroundings.collations.acquire()
         defer { surroundings.collations.release(collation) }
-        for change in reading.batch.changes where isCurrent(change.vBucket, in: reading) {
+        // Most changes of a batch are of the same vBucket as the one before.
+        var last: (vBucket: VBucketID, isCurrent: Bool)?
+        for change in reading.batch.changes {
+            if last?.vBucket != change.vBucket {
+                last = (change.vBucket, isCurrent(change.vBucket, in: reading))
+            }
+            guard last?.isCurrent == true else { continue }
             let id = reading.batch.id(of: change)
             load.begin(change.vBucket, id: id, now: now)
             if let item = change.item {

@@ -79,6 +79,9 @@ extension ViewIndex {
         _ request: inout Request
     ) -> Bool {
         var reader = ChangeRecord.Reader(records)
+        // That of the last change, not of a snapshot that begins behind it.
+        var position: IndexPosition?
+        request.feeds[vBucket] = feed.number
         while let record = reader.next() {
             feed.read.follow(record)
             switch record {
@@ -96,9 +99,9 @@ extension ViewIndex {
                 }
                 return true
             }
-            request.batch.move(vBucket, to: feed.read.position)
-            request.feeds[vBucket] = feed.number
+            position = feed.read.position
         }
+        if let position { request.batch.move(vBucket, to: position) }
         return false
     }
 

@@ -42,7 +42,8 @@ extension ViewIndex {
     /// The first build of an index waits until few enough indexes are built.
     func mayRead() -> Bool {
         let isFilling = !progress.table.isReady
-        guard isFilling, !progress.table.countsAny else {
+        // During a bulk load, no vBucket is counted.
+        guard isFilling, isCollecting || !progress.table.countsAny else {
             sources.reads.build = nil
             return sources.reads.schedule.reads(isNeeded: isFilling || progress.trigger.isAwaited)
         }

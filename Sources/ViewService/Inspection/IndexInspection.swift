@@ -74,7 +74,10 @@ package struct IndexInspection {
     ) throws(StorageError) {
         let identity = try reads.identity()
         let vBuckets = try reads.vBuckets()
-        let isReady = vBuckets.allSatisfy { $0.home != .filling }
+        // During a first build the vBuckets are in the runs.
+        let hasRuns = try !reads.runs().isEmpty
+        let isReady =
+            (head.state == .ready || !hasRuns) && vBuckets.allSatisfy { $0.home != .filling }
         var json = JSONWriter(line)
         json.object { json in
             json.member("signature", identity.signature)
