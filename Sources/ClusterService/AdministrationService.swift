@@ -35,6 +35,10 @@ package final class AdministrationService: Sendable {
         ///
         /// Called from any thread. Nil if the node has no views.
         package var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
+        /// Serves a connection on which a node reads the changes of this node's copies.
+        ///
+        /// Nil if there is no data service: then there are no feeds.
+        package var answerChanges: ChangesAnswer?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory
@@ -83,6 +87,8 @@ package final class AdministrationService: Sendable {
         var bringing: Set<NodeNumber> = []
         /// The address at which this node listens.
         var address: Address?
+        /// The open HTTP feeds of clients, by the client's login.
+        var feeds: [String: Int] = [:]
         /// Reads the machine's memory and processors.
         var machine: (@Sendable () -> MachineReading)?
     }
@@ -95,6 +101,7 @@ package final class AdministrationService: Sendable {
     package let transport: PeerTransport
     let environment: Environment
     let passwords: PasswordVerifier
+    let derivation: PasswordDerivation
     let probe: any NodeProbe
     let lane: any Lane
     let diskLane: any Lane
@@ -120,6 +127,7 @@ package final class AdministrationService: Sendable {
         self.environment = environment
         self.dataPlane = dataPlane
         self.passwords = passwords
+        derivation = PasswordDerivation(environment)
         self.probe = probe
         let events = EventLog()
         self.events = events
@@ -202,9 +210,7 @@ package final class AdministrationService: Sendable {
         // Only on a lone node: in a cluster, the log may have buckets that are not applied here
         // yet.
         if isAlone { dataPlane.retain(only: state.buckets.map(\.settings)) }
-        if let administrator = state.administrator {
-            dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
-        }
+        addUsers(of: state)
         if state.node(number: thisNode)?.membership == .active {
             for bucket in state.buckets { open(bucket, of: state, isNew: false) }
         }
@@ -306,6 +312,7 @@ package final class AdministrationService: Sendable {
         handleCompaction()
         handleViewCompaction()
         handleDocuments()
+        handleChanges()
         handleEpochs()
         member.connect()
         orchestrator.start()
@@ -313,11 +320,11 @@ package final class AdministrationService: Sendable {
 
     /// Ends every stream and refuses new requests; requests under way may still propose.
     package func beginStop() {
-        let waiters = core.withLock { core in
+        let wakes = core.withLock { core in
             core.isServing = false
             return core.watch.change()
         }
-        for waiter in waiters { waiter.resume() }
+        for wake in wakes { wake() }
     }
 
     /// Ends the control lane; further calls have no effect.
@@ -339,6 +346,7 @@ package final class AdministrationService: Sendable {
         }
         if let orchestrator { executor.spawn { await orchestrator.stop() } }
         transport.stop()
+        derivation.stop()
         lane.stop()
         diskLane.stop()
     }

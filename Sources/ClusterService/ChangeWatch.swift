@@ -11,6 +11,8 @@ struct ChangeWatch {
     /// Called after every change of the state, also of those that no client sees; nil if nothing of
     /// the node depends on it.
     var stateObserver: (@Sendable () -> Void)?
+    /// Called after every change that clients can see, and at the stop; they only wake their owners.
+    private(set) var observers: [UInt64: @Sendable () -> Void] = [:]
     private var waiters: [UInt64: UnsafeContinuation<Void, Never>] = [:]
     private var nextWaiter: UInt64 = 0
 
@@ -24,11 +26,20 @@ struct ChangeWatch {
         waiters.removeValue(forKey: waiter)
     }
 
-    /// Counts a change, and returns all waiters.
-    mutating func change() -> [UnsafeContinuation<Void, Never>] {
+    mutating func observe(_ observer: @escaping @Sendable () -> Void) -> UInt64 {
+        nextWaiter += 1
+        observers[nextWaiter] = observer
+        return nextWaiter
+    }
+
+    mutating func removeObserver(_ number: UInt64) { observers[number] = nil }
+
+    /// Counts a change, and returns what wakes all waiters and observers.
+    mutating func change() -> [@Sendable () -> Void] {
         changes += 1
         defer { waiters = [:] }
-        return Array(waiters.values)
+        let woken = waiters.values.map { waiter in { @Sendable in waiter.resume() } }
+        return woken + Array(observers.values)
     }
 }
 
@@ -70,7 +81,7 @@ extension AdministrationService {
     }
 
     func wakeWatchers() {
-        let waiters = core.withLock { $0.watch.change() }
-        for waiter in waiters { waiter.resume() }
+        let wakes = core.withLock { $0.watch.change() }
+        for wake in wakes { wake() }
     }
 }

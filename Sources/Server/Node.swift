@@ -52,6 +52,7 @@ package final class Node: Sendable {
                 data.servePlainClients(isServing)
             }
         }
+        administration.answerChanges = { [data] port in data.answerChanges(on: port) }
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
             let opening = IndexOpening(in: settings.directory, environment, data)

@@ -179,7 +179,7 @@ final class Newcomer: NodeProbe {
             request.path == "/pools"
             ? #"{"divanVersion":"\#(Release.version)","pools":[]}"#
             : #"{"nodeUUID":"other","configuredHostname":"\#(request.host):\#(request.port)","#
-                + #""ports":{"direct":11210,"distTCP":21100},"featureLevel":3}"#
+                + #""ports":{"direct":11210,"distTCP":21100},"featureLevel":\#(FeatureLevel.current.number)}"#
         return .answered(status: 200, body: Array(json.utf8), localHost: local)
     }
 }

@@ -47,6 +47,7 @@ extension PeerService {
     var level: FeatureLevel {
         switch self {
         case .views: .designDocuments
+        case .feeds: .changeFeeds
         case .control, .changes, .join, .epoch: .base
         }
     }

@@ -11,7 +11,7 @@ struct AdminTable: RouteTable {
         let known =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
             + Routes.nodeSetup + Routes.buckets
-            + Routes.alternateAddresses + Routes.configurations + Routes.documents
+            + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
             + Routes.statistics + Routes.settings + Routes.indexing
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
             + Routes.retries

@@ -1,0 +1,436 @@
+internal import Bytes
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+internal import Wire
+
+/// One HTTP feed: the changes of a bucket, collected from all nodes that serve its vBuckets.
+///
+/// It carries out `ChangesCollection`: follows the map, opens streams on the nodes' links, and converts
+/// their messages to events for its one consumer.
+///
+/// - A link's credit bounds what is received and not consumed: `windowBytes` for all nodes together,
+///   and one document. A consumer that does not call `next` receives nothing more.
+/// - Only the consumer's task changes the collector; links and timers put events into the inbox.
+package final class ClusterChanges: Sendable {
+    /// What a feed delivers, and when it ends.
+    package struct Request: Sendable {
+        package var feed: ChangesCollection.Feed
+        /// Whether changes have the values of documents.
+        package var hasValues = false
+        /// The number of changes after which the feed ends; nil for no limit.
+        package var limit: Int?
+
+        package init(feed: ChangesCollection.Feed) {
+            self.feed = feed
+        }
+    }
+
+    struct Collector {
+        var machine: ChangesCollection
+        var links: [NodeNumber: Link] = [:]
+        /// When streams are opened again; nil if there is no need.
+        var retryAt: UInt64?
+        /// Since when a vBucket lacks its stream; nil if none does.
+        var missingSince: UInt64?
+        /// Events that `begin` received: rollbacks, since nodes have no credit for changes then.
+        var early: [ChangesEvent] = []
+        /// Whether links get credit.
+        var hasBegun = false
+    }
+
+    struct Link {
+        let number: UInt64
+        let link: any ChangesLink
+    }
+
+    private struct Inbox {
+        var events: [(link: UInt64, event: ChangesLinkEvent)] = []
+        var receivedAt: [UInt64: UInt64] = [:]
+        var linkCount: UInt64 = 0
+        var mapChanged = true
+        var waiter: UnsafeContinuation<Void, Never>?
+        var isWoken = false
+        var isClosed = false
+        var tick: LaneTimer?
+    }
+
+    /// The pause before a stream is opened again.
+    static let retryNanoseconds: UInt64 = 100_000_000
+    /// The pause after a lost connection.
+    private static let reconnectNanoseconds: UInt64 = 500_000_000
+    /// The bytes that all nodes together may send before the consumer has got them.
+    private static let windowBytes = 1 << 20
+    /// vBuckets inside a snapshot at a time, fewer than a token describes.
+    private static let snapshotsMax = 24
+    private static let pingNanoseconds: UInt64 = 5_000_000_000
+    private static let silenceNanoseconds: UInt64 = 20_000_000_000
+    /// How long a vBucket may have no owner before a feed that has to end fails.
+    private static let missingNanosecondsMax: UInt64 = 30_000_000_000
+
+    let bucketUUID: String
+    let bucketName: String
+    let request: Request
+    private let service: AdministrationService
+    private let slot: FeedSlot
+    private let collector: Guarded<Collector>
+    private let inbox = Guarded(Inbox())
+    private let observer = Guarded<UInt64?>(nil)
+
+    init(
+        _ request: Request,
+        from token: ChangesToken,
+        ofBucket name: String,
+        _ service: AdministrationService,
+        _ slot: FeedSlot
+    ) {
+        self.request = request
+        self.service = service
+        self.slot = slot
+        bucketName = name
+        bucketUUID = token.bucket
+        let machine = ChangesCollection(
+            positions: token.positions,
+            feed: request.feed,
+            limit: request.limit
+        )
+        collector = Guarded(Collector(machine: machine))
+        let number = service.observeChanges { [weak self] in
+            self?.signal { $0.mapChanged = true }
+        }
+        observer.withLock { $0 = number }
+        postTick()
+    }
+
+    private var now: UInt64 { service.monotonicNanoseconds }
+    private var lane: any Lane { service.environment.network.lane(ofReactor: 0) }
+
+    /// The token of everything that `next` returned so far.
+    package var token: String {
+        let positions = collector.withLock { $0.machine.positions }
+        return ChangesToken(bucket: bucketUUID, positions: positions).text
+    }
+
+    // MARK: For the consumer
+
+    /// Waits until nodes have accepted all positions.
+    ///
+    /// - Parameter nanoseconds: The longest wait.
+    /// - Returns: Nil if the feed has begun; else the event that prevents it.
+    func begin(within nanoseconds: UInt64) async -> ChangesEvent? {
+        let deadline = now + nanoseconds
+        while true {
+            let events = step()
+            for event in events {
+                switch event {
+                case .purged, .failed: return event
+                case .change, .rollback: collector.withLock { $0.early.append(event) }
+                case .end: break
+                }
+            }
+            let (isBegun, missing) = collector.withLock { ($0.machine.isBegun, $0.machine.missing) }
+            if isBegun {
+                grantFirstCredit()
+                return nil
+            }
+            guard now < deadline, service.isServing, !Task.isCancelled else {
+                return .failed(ClusterChanges.unserved(missing))
+            }
+            if events.isEmpty { await wait(until: deadline) }
+        }
+    }
+
+    /// Waits for the next events, at most for `nanoseconds`; called by one caller at a time.
+    ///
+    /// - Returns: The events in order; none after a timeout. Nothing follows `purged`, `failed` and
+    ///   `end`.
+    package func next(within nanoseconds: UInt64) async -> [ChangesEvent] {
+        let deadline = now + nanoseconds
+        while true {
+            let early = collector.withLock { collector in
+                defer { collector.early = [] }
+                return collector.early
+            }
+            if !early.isEmpty { return early }
+            let isComplete = collector.withLock {
+                $0.machine.isComplete(snapshotsMax: ChangesToken.snapshotsMax)
+            }
+            if isComplete || !service.isServing { return [.end] }
+            let events = step()
+            if !events.isEmpty { return events }
+            if Task.isCancelled { return [.end] }
+            if let missing = overdue() { return [.failed(ClusterChanges.unserved(missing))] }
+            guard now < deadline else { return [] }
+            await wait(until: deadline)
+        }
+    }
+
+    /// Closes all connections; idempotent.
+    package func close() {
+        let (tick, waiter) = inbox.withLock { inbox in
+            inbox.isClosed = true
+            inbox.events = []
+            defer { inbox.waiter = nil }
+            return (inbox.tick, inbox.waiter)
+        }
+        tick?.cancel()
+        waiter?.resume()
+        observer.withLock { $0 }.map(service.removeObserver)
+        let links = collector.withLock { collector in
+            defer { collector.links = [:] }
+            return collector.links
+        }
+        for link in links.values { link.link.close() }
+        slot.release()
+    }
+
+    private static func unserved(_ vBucket: VBucketID?) -> String {
+        let what = vBucket.map { "vBucket \($0.number)" } ?? "The bucket"
+        return "\(what) is not served at the moment: a node is down or warming up. Retry later."
+    }
+
+    /// A vBucket that has lacked its stream for too long, in a feed that has to end.
+    private func overdue() -> VBucketID? {
+        guard request.feed == .normal else { return nil }
+        let now = now
+        return collector.withLock { collector in
+            guard let missing = collector.machine.missing else {
+                collector.missingSince = nil
+                return nil
+            }
+            let since = collector.missingSince ?? now
+            collector.missingSince = since
+            return now - since > ClusterChanges.missingNanosecondsMax ? missing : nil
+        }
+    }
+
+    // MARK: Steps
+
+    /// Handles the map, due retries, and one event of a link.
+    private func step() -> [ChangesEvent] {
+        let (mapChanged, event) = inbox.withLock { inbox in
+            defer { inbox.mapChanged = false }
+            let event = inbox.events.isEmpty ? nil : inbox.events.removeFirst()
+            return (inbox.mapChanged, event)
+        }
+        if mapChanged, let failure = followMap() { return [failure] }
+        var events: [ChangesEvent] = []
+        if let event { events = handle(event.event, of: event.link) }
+        let now = now
+        let orders = collector.withLock { collector in
+            if let due = collector.retryAt, due <= now {
+                collector.retryAt = nil
+                collector.machine.openStreams()
+            }
+            return collector.machine.removeOrders()
+        }
+        carryOut(orders)
+        return events
+    }
+
+    /// Returns the end of the feed if the bucket no longer exists.
+    private func followMap() -> ChangesEvent? {
+        guard let bucket = service.state.bucket(named: bucketName),
+            bucket.settings.uuid == bucketUUID
+        else { return .failed("The bucket was deleted. Its tokens have no meaning any more.") }
+        let owners = bucket.placements.map(\.chain.first)
+        collector.withLock { collector in
+            collector.machine.follow(owners)
+            collector.retryAt = collector.retryAt ?? (collector.machine.hasUnopened ? 0 : nil)
+        }
+        return nil
+    }
+
+    private func handle(_ event: ChangesLinkEvent, of number: UInt64) -> [ChangesEvent] {
+        let now = now
+        let owner = collector.withLock { collector in
+            collector.links.first { $0.value.number == number }?.key
+        }
+        guard let node = owner else { return [] }
+        switch event {
+        case .lost(let reason):
+            service.environment.trace.info(
+                "feeds",
+                "An HTTP feed of bucket \(bucketName) lost its connection to \(node): \(reason)."
+            )
+            collector.withLock { collector in
+                collector.links[node] = nil
+                collector.machine.lose(node)
+                collector.retryAt = now + ClusterChanges.reconnectNanoseconds
+            }
+            return []
+        case .frames(let bytes):
+            let (events, credit, link) = collector.withLock { collector in
+                let (events, credit) = ClusterChanges.handle(bytes, &collector, now)
+                let link = collector.hasBegun ? collector.links[node]?.link : nil
+                return (events, credit, link)
+            }
+            if credit > 0 { link?.send(ClusterChanges.credit(credit)) }
+            return events
+        }
+    }
+
+    private func carryOut(_ orders: [ChangesCollection.Order]) {
+        guard !orders.isEmpty else { return }
+        var frames: [NodeNumber: ByteWriter] = [:]
+        for order in orders {
+            switch order {
+            case .open(let node, let number, let vBucket, let position):
+                let writer = frames[node] ?? ByteWriter()
+                frames[node] = writer
+                ChangesStreamRequest(vBucket: vBucket, position: position)
+                    .append(number, to: writer)
+            case .close(let node, let number):
+                // Without a link the stream is closed already.
+                guard collector.withLock({ $0.links[node] != nil }) else { continue }
+                let writer = frames[node] ?? ByteWriter()
+                frames[node] = writer
+                ChangesFrame.append(.close, number, to: writer)
+            }
+        }
+        for (node, writer) in frames.sorted(by: { $0.key < $1.key }) {
+            link(to: node).send(writer.bytes)
+        }
+    }
+}
+
+// MARK: Links
+
+extension ClusterChanges {
+    private var nodeCount: Int { max(1, service.state.nodes.count) }
+
+    private static func credit(_ bytes: Int) -> [UInt8] {
+        let writer = ByteWriter()
+        ChangesFrame.append(.credit, to: writer) { $0.append(bigEndian: UInt32(bytes)) }
+        return writer.bytes
+    }
+
+    private var window: Int { ClusterChanges.windowBytes / nodeCount }
+
+    private func grantFirstCredit() {
+        let links = collector.withLock { collector in
+            collector.hasBegun = true
+            return collector.links
+        }
+        for link in links.values { link.link.send(ClusterChanges.credit(window)) }
+    }
+
+    /// The link to a node, opened if there is none.
+    private func link(to node: NodeNumber) -> any ChangesLink {
+        if let link = collector.withLock({ $0.links[node] }) { return link.link }
+        let now = now
+        let number = inbox.withLock { inbox in
+            inbox.linkCount += 1
+            inbox.receivedAt[inbox.linkCount] = now
+            return inbox.linkCount
+        }
+        let report: @Sendable (ChangesLinkEvent) -> Void = { [weak self] event in
+            self?.receive(event, of: number)
+        }
+        let link = connect(to: node, report)
+        let hasBegun = collector.withLock { collector in
+            collector.links[node] = Link(number: number, link: link)
+            return collector.hasBegun
+        }
+        let writer = ByteWriter()
+        let opening = ChangesOpening(
+            bucket: bucketUUID,
+            hasValues: request.hasValues,
+            snapshotsMax: UInt16(max(2, ClusterChanges.snapshotsMax / nodeCount))
+        )
+        opening.append(to: writer)
+        if hasBegun { writer.append(ClusterChanges.credit(window)) }
+        link.send(writer.bytes)
+        return link
+    }
+
+    private func connect(
+        to node: NodeNumber,
+        _ report: @escaping @Sendable (ChangesLinkEvent) -> Void
+    ) -> any ChangesLink {
+        if node == service.thisNode, let answer = service.settings.answerChanges {
+            return LocalChangesLink(lane: lane, accept: answer, report: report)
+        }
+        let link = RemoteChangesLink(report: report)
+        service.transport.open(
+            .feeds,
+            to: node,
+            connected: { port in
+                link.attach(port)
+                return link
+            },
+            failed: { report(.lost($0.description)) }
+        )
+        return link
+    }
+
+    private func receive(_ event: ChangesLinkEvent, of number: UInt64) {
+        let now = now
+        signal { inbox in
+            inbox.receivedAt[number] = now
+            if !inbox.isClosed { inbox.events.append((number, event)) }
+        }
+    }
+
+    // MARK: Waiting
+
+    /// Changes the inbox and wakes the consumer.
+    private func signal(_ change: (inout Inbox) -> Void) {
+        let waiter = inbox.withLock { inbox in
+            change(&inbox)
+            inbox.isWoken = true
+            defer { inbox.waiter = nil }
+            return inbox.waiter
+        }
+        waiter?.resume()
+    }
+
+    private func wait(until deadline: UInt64) async {
+        let now = now
+        let due = min(deadline, collector.withLock { $0.retryAt } ?? deadline)
+        guard due > now else { return }
+        let timer = lane.post(after: due - now) { [weak self] in self?.signal { _ in } }
+        await withUnsafeContinuation { (waiter: UnsafeContinuation<Void, Never>) in
+            let isDue = inbox.withLock { inbox in
+                guard !inbox.isWoken, !inbox.isClosed else {
+                    inbox.isWoken = false
+                    return true
+                }
+                inbox.waiter = waiter
+                return false
+            }
+            if isDue { waiter.resume() }
+        }
+        inbox.withLock { $0.isWoken = !$0.events.isEmpty || $0.mapChanged }
+        timer.cancel()
+    }
+
+    /// Sends pings, and ends links to nodes that are silent.
+    private func postTick() {
+        let timer = lane.post(after: ClusterChanges.pingNanoseconds) { [weak self] in self?.tick() }
+        let isClosed = inbox.withLock { inbox in
+            inbox.tick = timer
+            return inbox.isClosed
+        }
+        if isClosed { timer.cancel() }
+    }
+
+    private func tick() {
+        let now = now
+        let (isClosed, received) = inbox.withLock { ($0.isClosed, $0.receivedAt) }
+        guard !isClosed else { return }
+        let links = collector.withLock { Array($0.links.values) }
+        let writer = ByteWriter()
+        ChangesFrame.append(.ping, to: writer)
+        for link in links {
+            let silence = now - min(received[link.number] ?? now, now)
+            if silence < ClusterChanges.silenceNanoseconds {
+                link.link.send(writer.bytes)
+            } else {
+                link.link.close()
+                receive(.lost("it did not answer"), of: link.number)
+            }
+        }
+        postTick()
+    }
+}
