@@ -37,7 +37,9 @@ package struct StreamOpening: Hashable, Sendable {
             return .accepted(start: high, promised: high, end: max(end, high))
         }
         let start = request.start
-        guard start <= end, request.snapshotStart <= start, start <= request.snapshotEnd else {
+        // A client that asks for the latest changes may have some that were lost, behind the end.
+        let isOrdered = start <= end || flags.contains(.toLatest)
+        guard isOrdered, request.snapshotStart <= start, start <= request.snapshotEnd else {
             return .outOfRange
         }
         let isStrict = flags.contains(.strictUUID) && request.uuid.value != 0

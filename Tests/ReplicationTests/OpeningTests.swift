@@ -96,6 +96,9 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
 
     @Test func flagsMoveTheEnds() {
         #expect(answer(3, start: 90, flags: .toLatest) == accepted(90, end: 100))
+        // What the client has behind the end was lost.
+        #expect(answer(3, start: 101, flags: .toLatest) == .rollback(Seqno(100)))
+        #expect(answer(2, start: 120, flags: .toLatest) == .rollback(Seqno(80)))
         #expect(answer(3, start: 90, flags: .fromLatest) == accepted(100))
     }
 

@@ -214,8 +214,8 @@ final class ConsumerLink: ConnectionHandler,
         if case .login(let handshake) = phase {
             return continueLogin(handshake, frame, output)
         }
-        // A no-op's number was not that of the last one: the answer is one to a request.
-        guard frame.opcode != .dcpNoop else { return }
+        // A late answer to a no-op counts as a request, as does an acknowledgement without streams.
+        guard frame.opcode != .dcpNoop, frame.opcode != .dcpBufferAcknowledgement else { return }
         guard let question = questions.removeValue(forKey: frame.opaque) else {
             owner?.accuse("\(address) answers what was not requested: \(frame.header.opcodeByte)")
             return close()

@@ -30,7 +30,6 @@ final class ConsumerWatch {
     private var writers: [ExpiringWriter] = []
     private var dice: SeededRandom
     private let isOften: Bool
-    private var isOver = false
     private var compared = 0
     private var finals = 0
 
@@ -69,7 +68,6 @@ final class ConsumerWatch {
 
     /// The consumers only follow from now on, and no document expires.
     func end() {
-        isOver = true
         for writer in writers { writer.stop() }
         for consumer in consumers { consumer.calm() }
     }
