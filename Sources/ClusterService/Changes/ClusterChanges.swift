@@ -253,7 +253,7 @@ package final class ClusterChanges: Sendable {
         guard let node = owner else { return [] }
         switch event {
         case .lost(let reason):
-            service.environment.trace.info(
+            service.environment.trace.debug(
                 "feeds",
                 "An HTTP feed of bucket \(bucketName) lost its connection to \(node): \(reason)."
             )
