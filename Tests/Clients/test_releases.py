@@ -85,6 +85,17 @@ def test_random_key_of_other_node_is_found_from_its_level_on(mixed):
     )
 
 
+def test_changes_feed_is_refused_below_its_level(mixed):
+    mixed[0].create_bucket("one", ramQuotaMB=128, replicaNumber=0, numVBuckets=64)
+    mixed.rebalance()
+    refused = mixed[1].admin.get("/pools/default/buckets/one/changes")
+    assert refused.status == 503 and "need feature level 4" in refused.json["reason"]
+    upgrade(mixed[0])
+    wait_until(lambda: level(mixed[1]) == CURRENT, 30, "the level is raised")
+    path = "/pools/default/buckets/one/changes"
+    wait_until(lambda: mixed[1].admin.get(path).status == 200, 30, "the feed is served")
+
+
 def test_node_below_the_clusters_level_is_refused_with_cause_and_cure():
     with cluster_of((), (), EARLIER) as cluster:
         cluster.add(1)
