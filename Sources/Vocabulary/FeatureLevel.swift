@@ -25,8 +25,8 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// views (log commands 9, 22, 36 and 37, state schema 8), and nodes query each other's indexes (peer service 5).
     package static let designDocuments = FeatureLevel(3)
 
-    /// Level 4: nodes read each other's changes for HTTP feeds (peer service 6).
-    package static let changeFeeds = FeatureLevel(4)
+    /// Level 5: nodes read each other's changes for HTTP feeds (peer service 6).
+    package static let changeFeeds = FeatureLevel(5)
 
     /// The highest level that this release understands.
     package static let current = changeFeeds
