@@ -57,7 +57,8 @@ fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
 # Tests that are too long for continuous integration. Variables that are set already stay.
 export_campaign = export DIVAN_REPETITIONS=$${DIVAN_REPETITIONS:-5} \
 	DIVAN_KILL_ROUNDS=$${DIVAN_KILL_ROUNDS:-10} DIVAN_DOCUMENTS=$${DIVAN_DOCUMENTS:-100000} \
-	DIVAN_QUOTA_FACTOR=$${DIVAN_QUOTA_FACTOR:-10} DIVAN_EVICTION_TIMES=$${DIVAN_EVICTION_TIMES:-10}
+	DIVAN_QUOTA_FACTOR=$${DIVAN_QUOTA_FACTOR:-10} DIVAN_EVICTION_TIMES=$${DIVAN_EVICTION_TIMES:-10} \
+	DIVAN_CHANGES=$${DIVAN_CHANGES:-1000000}
 
 campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
 	@deps/install build demo test
@@ -78,7 +79,7 @@ benchmark: ## Compare with memcached and Redis, under 10 minutes (QUICK=1: under
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/compare
 
-targets: ## Measure the targets of a cluster, under 8 minutes (QUICK=1: under two)
+targets: ## Measure the targets of a cluster, under 10 minutes (QUICK=1: under two)
 	@deps/install build
 	$(BUILD)
 	@QUICK=$(QUICK) benchmarks/cluster

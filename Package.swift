@@ -119,7 +119,8 @@ let laneTests: Set<String> =
     case "core":
         ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests"]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
-    case "services": ["EngineTests", "DataServiceTests", "ClusterServiceTests"]
+    case "services":
+        ["EngineTests", "DataServiceTests", "ClusterServiceTests", "ViewServiceTests"]
     default:
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
@@ -317,9 +318,9 @@ if lane == "address" {
         .executableTarget(
             name: "divan-fuzz",
             dependencies: [
-                "TestWorld", "DataService", "ClusterService", "ViewService", "Indexing",
-                "Persistence", "Credentials", "JSON", "Wire", "Engine", "Seams", "Vocabulary",
-                "Bytes",
+                "TestWorld", "DataService", "ClusterService", "ViewService", "Orchestration",
+                "Indexing", "Persistence", "Credentials", "JSON", "Wire", "Engine", "Seams",
+                "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

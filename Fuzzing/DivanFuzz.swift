@@ -12,15 +12,18 @@ enum DivanFuzz {
         switch name {
         case "frames": target = FrameTarget.run
         case "dispatcher": target = DispatcherTarget().run
+        case "changes": target = ChangesTarget().run
         case "blocks": target = BlockTarget().run
         case "json": target = JSONTarget().run
         case "scram": target = SCRAMTarget().run
         case "peers": target = PeerTarget().run
+        case "feed": target = FeedTarget.run
+        case "access": target = AccessTarget.run
         case "payloads": target = PayloadTarget.run
         default:
             print(
-                "usage: divan-fuzz frames|dispatcher|blocks|json|scram|peers|payloads "
-                    + "[libFuzzer's arguments]"
+                "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
+                    + "access|feed [libFuzzer's arguments]"
             )
             exit(64)
         }

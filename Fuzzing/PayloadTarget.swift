@@ -9,8 +9,10 @@ import ViewService
 enum PayloadTarget {
     private static let probes = PeerPayloadProbe.allCases
 
-    /// The first byte chooses the kind of payload: one of the cluster services, or, from 0xf0 on, the
-    /// frames of queries.
+    /// The first byte chooses the kind of payload.
+    ///
+    /// It is the place of a kind in `PeerPayloadProbe`, or, from 0xf0 on, the frames of queries. If a
+    /// kind is inserted there, the first byte of the seeds of all later kinds has to change.
     static func run(_ view: ByteView) {
         guard view.count > 1 else { return }
         if view[0] >= 0xf0 { return walk(view.dropFirst(1), isFromCoordinator: view[0] & 1 == 0) }

@@ -20,7 +20,7 @@ struct RequestMaker {
     ]
 
     func stream(from view: ByteView) -> [UInt8] {
-        var source = Source(bytes: view.bytes[...])
+        var source = ByteSource(bytes: view.bytes[...])
         var stream: [UInt8] = []
         var opaque: UInt32 = 0
         while !source.bytes.isEmpty, opaque < 200 {
@@ -30,19 +30,7 @@ struct RequestMaker {
         return stream
     }
 
-    private struct Source {
-        var bytes: ArraySlice<UInt8>
-
-        mutating func byte() -> UInt8 { bytes.popFirst() ?? 0 }
-
-        mutating func bytes(_ count: Int) -> [UInt8] {
-            defer { bytes = bytes.dropFirst(count) }
-            let taken = Array(bytes.prefix(count))
-            return taken + [UInt8](repeating: 0, count: count - taken.count)
-        }
-    }
-
-    private func request(_ source: inout Source, _ opaque: UInt32) -> [UInt8] {
+    private func request(_ source: inout ByteSource, _ opaque: UInt32) -> [UInt8] {
         let (opcode, extrasCount) = RequestMaker.commands[
             Int(source.byte()) % RequestMaker.commands.count
         ]
@@ -80,7 +68,7 @@ struct RequestMaker {
         ].contains(opcode)
     }
 
-    private func value(of opcode: UInt8, _ key: [UInt8], _ source: inout Source) -> [UInt8] {
+    private func value(of opcode: UInt8, _ key: [UInt8], _ source: inout ByteSource) -> [UInt8] {
         switch opcode {
         case 0x01, 0x02, 0x03, 0x11, 0x0e, 0x0f, 0x19:
             let count = Int(source.byte())

@@ -83,10 +83,7 @@ extension AdministrationService {
             let birth = initialisation(user: user, password: password)
             return await carry([.initialise(birth)], logging: "The cluster was initialized.")
         }
-        return await carry(
-            [.setAdministrator(administrator(user, password))],
-            logging: "The administrator was changed."
-        )
+        return await replaceAdministrator(user, password)
     }
 
     /// Sets those of memory quota and name that are given.
@@ -154,6 +151,33 @@ extension AdministrationService {
         )
     }
 
+    /// Changes the administrator's password, and keeps its name.
+    package func changeAdministratorPassword(
+        _ parameters: FormParameters
+    ) async -> ClusterFormOutcome {
+        guard let name = state.administrator?.name else {
+            return .refused([FieldError("_", ClusterRefusal.notInitialised.sentence)])
+        }
+        let password = parameters["password"] ?? ""
+        if let flaw = ClusterForm.flaw(ofPassword: password) {
+            return .refused([FieldError("password", flaw)])
+        }
+        return await replaceAdministrator(name, password)
+    }
+
+    private func replaceAdministrator(
+        _ user: String,
+        _ password: String
+    ) async -> ClusterFormOutcome {
+        guard let stored = await credentials(of: password) else {
+            return .failed("The node is stopping.")
+        }
+        return await carry(
+            [.setAdministrator(Administrator(name: user, credentials: stored))],
+            logging: "The administrator was changed."
+        )
+    }
+
     private func initialisation(user: String, password: String) -> Initialisation {
         Initialisation(
             uuid: environment.entropy.hex(16),
@@ -195,18 +219,7 @@ extension AdministrationService {
         return .done
     }
 
-    // MARK: Administrator and health
-
-    /// Whether these are the administrator's name and password.
-    package func isAdministrator(_ user: String, _ password: String) -> Bool {
-        guard let administrator = state.administrator else { return false }
-        let login = PasswordLogin(user: user, password: Array(password.utf8))
-        return passwords.verify(
-            login,
-            stored: administrator.name == user
-                ? passwords.credentials(stored: administrator.credentials) : nil
-        )
-    }
+    // MARK: Health
 
     /// Random hexadecimal digits for sessions and tokens, two for each byte.
     package func token(bytes: Int) -> String { environment.entropy.hex(bytes) }

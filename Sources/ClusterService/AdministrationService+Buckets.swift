@@ -47,21 +47,32 @@ extension AdministrationService {
 
     /// Creates a bucket; returns once it is agreed on and open on this node.
     package func createBucket(_ form: FormParameters) async -> BucketOutcome {
+        guard let password = await password(in: form) else {
+            return .failed("The node is stopping.")
+        }
         // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
-            if let outcome = await tryCreatingBucket(form) { return outcome }
+            if let outcome = await tryCreatingBucket(form, password) { return outcome }
         }
         return .busy("Nodes or buckets are being changed by other requests. Retry.")
     }
 
     /// Nil if nodes or buckets changed meanwhile and the form is still valid.
-    private func tryCreatingBucket(_ form: FormParameters) async -> BucketOutcome? {
+    private func tryCreatingBucket(
+        _ form: FormParameters,
+        _ password: [UInt8]
+    ) async -> BucketOutcome? {
         let state = state
         guard state.buckets.count < state.settings.maxBucketCount else {
             return .tooMany(Int(state.settings.maxBucketCount))
         }
         let uuid = environment.entropy.hex(16)
-        let ground = BucketForm.Ground(state: state, existing: nil, uuid: uuid)
+        let ground = BucketForm.Ground(
+            state: state,
+            existing: nil,
+            uuid: uuid,
+            password: password
+        )
         guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
             return refused(form, changing: nil)
         }
@@ -84,20 +95,38 @@ extension AdministrationService {
 
     /// Changes a bucket's settings; done at once if nothing differs.
     package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
+        guard let password = await password(in: form) else {
+            return .failed("The node is stopping.")
+        }
         // A round ends without an outcome if another request changed the bucket meanwhile.
         for _ in 0..<Self.changesMax {
-            if let outcome = await tryChangingBucket(name, form) { return outcome }
+            if let outcome = await tryChangingBucket(name, form, password) { return outcome }
         }
         return .busy("The bucket is being changed by other requests. Reload and retry.")
     }
 
     private static var changesMax: Int { 10 }
 
+    /// The stored keys of a form's password; empty without one, nil if the node is stopping.
+    private func password(in form: FormParameters) async -> [UInt8]? {
+        guard let text = form["saslPassword"], !text.isEmpty else { return [] }
+        return await credentials(of: text)
+    }
+
     /// Nil if another request changed the bucket meanwhile.
-    private func tryChangingBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome? {
+    private func tryChangingBucket(
+        _ name: String,
+        _ form: FormParameters,
+        _ password: [UInt8]
+    ) async -> BucketOutcome? {
         let state = state
         guard let existing = state.bucket(named: name) else { return .unknown }
-        let ground = BucketForm.Ground(state: state, existing: existing, uuid: "")
+        let ground = BucketForm.Ground(
+            state: state,
+            existing: existing,
+            uuid: "",
+            password: password
+        )
         guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
             return refused(form, changing: name)
         }

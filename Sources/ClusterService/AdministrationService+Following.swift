@@ -42,7 +42,7 @@ extension AdministrationService: StateFollower {
         core.withLock { $0.state = now }
         defer { notifyStateObserver() }
         guard core.withLock({ $0.isFollowing }) else { return }
-        updateUsers(before, now)
+        replaceUsers(before, now)
         for bucket in before.buckets
         where !now.buckets.contains(where: { $0.settings.uuid == bucket.settings.uuid }) {
             close(bucket.settings.name)
@@ -120,7 +120,8 @@ extension AdministrationService: StateFollower {
         case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut,
             .designDocumentsChanged:
             break
-        case .administratorChanged: updateUsers(before, now)
+        case .administratorChanged: updateAdministrator(before, now)
+        case .usersChanged(let ids): updateUsers(ids, of: now)
         case .bucketCreated(let name):
             guard let bucket = now.bucket(named: name), isServing(now) else { break }
             if let error = open(bucket, of: now, isNew: true) { return error }
@@ -161,15 +162,6 @@ extension AdministrationService: StateFollower {
         case .bucketDeleted(let name): close(name)
         }
         return nil
-    }
-
-    private func updateUsers(_ before: ClusterState, _ now: ClusterState) {
-        if let old = before.administrator, old.name != now.administrator?.name {
-            dataPlane.setCredentials(user: old.name, stored: nil)
-        }
-        if let new = now.administrator {
-            dataPlane.setCredentials(user: new.name, stored: new.stored)
-        }
     }
 
     // MARK: Buckets

@@ -101,6 +101,7 @@ package final class AdministrationService: Sendable {
     package let transport: PeerTransport
     let environment: Environment
     let passwords: PasswordVerifier
+    let derivation: PasswordDerivation
     let probe: any NodeProbe
     let lane: any Lane
     let diskLane: any Lane
@@ -126,6 +127,7 @@ package final class AdministrationService: Sendable {
         self.environment = environment
         self.dataPlane = dataPlane
         self.passwords = passwords
+        derivation = PasswordDerivation(environment)
         self.probe = probe
         let events = EventLog()
         self.events = events
@@ -208,9 +210,7 @@ package final class AdministrationService: Sendable {
         // Only on a lone node: in a cluster, the log may have buckets that are not applied here
         // yet.
         if isAlone { dataPlane.retain(only: state.buckets.map(\.settings)) }
-        if let administrator = state.administrator {
-            dataPlane.setCredentials(user: administrator.name, stored: administrator.stored)
-        }
+        addUsers(of: state)
         if state.node(number: thisNode)?.membership == .active {
             for bucket in state.buckets { open(bucket, of: state, isNew: false) }
         }
@@ -346,6 +346,7 @@ package final class AdministrationService: Sendable {
         }
         if let orchestrator { executor.spawn { await orchestrator.stop() } }
         transport.stop()
+        derivation.stop()
         lane.stop()
         diskLane.stop()
     }

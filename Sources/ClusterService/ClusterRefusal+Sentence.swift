@@ -33,7 +33,7 @@ extension ClusterRefusal {
         case .rowsImpossible:
             "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. "
                 + "Retry."
-        default: sentenceOnDesignDocuments ?? sentenceOnNodes
+        default: sentenceOnDesignDocuments ?? sentenceOnUsers ?? sentenceOnNodes
         }
     }
 
@@ -53,6 +53,23 @@ extension ClusterRefusal {
         case .tooManyViews:
             "The buckets together would have more than \(Limits.viewsOfAllMax) views. Delete views "
                 + "that are not used."
+        default: nil
+        }
+    }
+
+    private var sentenceOnUsers: String? {
+        switch self {
+        case .userUnknown: "The user does not exist, or another request deleted it."
+        case .userExists:
+            "The administrator or a local user has this name already. Choose another name."
+        case .userImpossible:
+            "The user's name is empty, longer than \(Limits.userIDBytesMax) bytes, or contains "
+                + "control characters or \(UserNameFlaw.banned); or its full name is longer than "
+                + "\(Limits.userNameBytesMax) bytes."
+        case .tooManyUsers:
+            "The cluster has the maximum number of local users (\(Limits.usersMax)), or they would "
+                + "have more than \(Limits.usersBytesMax) bytes together. Delete users that are not "
+                + "used."
         default: nil
         }
     }

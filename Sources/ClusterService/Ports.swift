@@ -32,8 +32,8 @@ package protocol DataPlane: Sendable {
     /// Sets rendered configurations for GET_CLUSTER_CONFIG.
     func publish(global configuration: RenderedConfiguration)
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String)
-    /// Lets a user authenticate by SASL; nil removes the user.
-    func setCredentials(user: String, stored: StoredCredentials?)
+    /// Lets a user authenticate by SASL, with these grants; without `stored`, removes the user.
+    func setCredentials(user: String, stored: StoredCredentials?, grants: Grants)
     /// Carries out an operation on one document; waits for disk and copies if necessary.
     func perform(
         _ action: DocumentAction,

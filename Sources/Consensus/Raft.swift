@@ -45,7 +45,7 @@ package struct RestoredState: Sendable {
     }
 }
 
-package enum Role: Hashable, Sendable {
+package enum RaftRole: Hashable, Sendable {
     /// Can become: pre-candidate, or candidate on the leader's `timeoutNow`.
     case follower
     /// Asks whether it would win an election. Can become: candidate, follower.
@@ -70,7 +70,7 @@ package struct Raft: Sendable {
     package let settings: RaftSettings
     package internal(set) var term: Term
     package internal(set) var vote: NodeNumber?
-    package internal(set) var role = Role.follower
+    package internal(set) var role = RaftRole.follower
     package internal(set) var leader: NodeNumber?
     package internal(set) var log: RaftLog
     var timers = Timers()

@@ -40,9 +40,12 @@ package final class PasswordVerifier: Sendable {
     private struct State {
         var right = Remembered()
         var wrong = Remembered()
-        /// The newest text that was parsed, and its credentials.
-        var parsed: (text: [UInt8], credentials: StoredCredentials?)?
+        /// Texts that were parsed lately, with their credentials; nil for an unknown format.
+        var parsed: [[UInt8]: StoredCredentials?] = [:]
     }
+
+    /// Users of one cluster that send requests at the same time, with some to spare.
+    private static let parsedMax = 128
 
     private let secret: [UInt8]
     private let entriesMax: Int
@@ -58,13 +61,14 @@ package final class PasswordVerifier: Sendable {
 
     /// The credentials of a stored text; nil if the text has an unknown format.
     ///
-    /// The newest ones are kept: every request of an administrator needs the same.
+    /// The newest ones are kept: every request of a user needs the same.
     package func credentials(stored text: [UInt8]) -> StoredCredentials? {
-        if let parsed = state.withLock({ $0.parsed }), parsed.text == text {
-            return parsed.credentials
-        }
+        if let parsed = state.withLock({ $0.parsed[text] }) { return parsed }
         let credentials = StoredCredentials(text: String(decoding: text, as: UTF8.self))
-        state.withLock { $0.parsed = (text, credentials) }
+        state.withLock { state in
+            if state.parsed.count >= Self.parsedMax { state.parsed.removeAll() }
+            state.parsed[text] = .some(credentials)
+        }
         return credentials
     }
 
@@ -72,15 +76,9 @@ package final class PasswordVerifier: Sendable {
     ///
     /// `stored` is the user's credentials, nil if the user is unknown.
     package func verify(_ login: PasswordLogin, stored: StoredCredentials?) -> Bool {
-        // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
-        let verifier =
-            stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
+        let verifier = verifier(of: login, stored)
         let tag = tag(login, verifier)
-        let known: Bool? = state.withLock { state in
-            if state.right.contains(tag, entriesMax: entriesMax) { return true }
-            return state.wrong.contains(tag, entriesMax: entriesMax) ? false : nil
-        }
-        if let known { return known }
+        if let known = known(tag) { return known }
         let derived = StoredCredentials.Verifier(
             .sha256,
             password: login.password,
@@ -97,6 +95,29 @@ package final class PasswordVerifier: Sendable {
             }
         }
         return isRight
+    }
+
+    /// The cached result of `verify`; nil if that would have to check the password.
+    ///
+    /// Takes microseconds, so that a caller on an event loop has to leave it only for a new password.
+    package func knownResult(of login: PasswordLogin, stored: StoredCredentials?) -> Bool? {
+        known(tag(login, verifier(of: login, stored)))
+    }
+
+    /// The keys that a password is compared with; those of an unknown user match none.
+    private func verifier(
+        of login: PasswordLogin,
+        _ stored: StoredCredentials?
+    ) -> StoredCredentials.Verifier {
+        // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
+        stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
+    }
+
+    private func known(_ tag: Tag) -> Bool? {
+        state.withLock { state in
+            if state.right.contains(tag, entriesMax: entriesMax) { return true }
+            return state.wrong.contains(tag, entriesMax: entriesMax) ? false : nil
+        }
     }
 
     private func tag(_ login: PasswordLogin, _ verifier: StoredCredentials.Verifier) -> Tag {

@@ -9,15 +9,14 @@ internal import Wire
 /// The data service of a node: the buckets in service, their users, and the configurations for
 /// clients.
 ///
-/// Connections find users and buckets in the registry at login and when they select a bucket. The
-/// registry has one lock, which no request for a document needs.
+/// Connections find users in `accounts` at login, and buckets in the registry when they select one.
+/// Each has one lock, which no request for a document needs.
 package final class DocumentService: Sendable {
     private struct Registry {
         var buckets: [String: OpenBucket] = [:]
         var byUUID: [String: OpenBucket] = [:]
         var configurations: [String: RenderedConfiguration] = [:]
         var global: RenderedConfiguration?
-        var users: [String: StoredCredentials] = [:]
     }
 
     package let environment: Environment
@@ -50,6 +49,8 @@ package final class DocumentService: Sendable {
     let copyPacer: CopyPacer
     let subscribers = MapSubscribers()
     let membership = Guarded(Membership())
+    let accounts = AccountTable()
+    let emptyPasswordBox = Guarded<StoredCredentials?>(nil)
     private let registry: Guarded<Registry>
     private let housekeeper = Guarded<Housekeeper?>(nil)
 
@@ -138,15 +139,6 @@ package final class DocumentService: Sendable {
 
     package func configuration(ofBucket name: String) -> RenderedConfiguration? {
         registry.withLock { $0.configurations[name] }
-    }
-
-    /// Sets a user's credentials; nil removes the user.
-    package func setCredentials(user: String, stored: StoredCredentials?) {
-        registry.withLock { $0.users[user] = stored }
-    }
-
-    func credentials(ofUser name: String) -> StoredCredentials? {
-        registry.withLock { $0.users[name] }
     }
 
     // MARK: Listening

@@ -25,7 +25,7 @@ struct DataPlaneAdapter: DataPlane {
         }
     }
 
-    func change(_ settings: BucketSettings) { data.bucket(named: settings.name)?.change(settings) }
+    func change(_ settings: BucketSettings) { data.change(settings) }
 
     func delete(bucket name: String) {
         do throws(StorageError) {
@@ -114,8 +114,8 @@ struct DataPlaneAdapter: DataPlane {
         data.publish(configuration, ofBucket: name)
     }
 
-    func setCredentials(user: String, stored: StoredCredentials?) {
-        data.setCredentials(user: user, stored: stored)
+    func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {
+        data.setCredentials(user: user, stored: stored, grants: grants)
     }
 
     func alerts() -> [Alert] {

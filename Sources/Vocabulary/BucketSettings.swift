@@ -32,6 +32,9 @@ package struct BucketSettings: Hashable, Sendable {
     package var flushEnabled: Bool
     /// Clients may use the bucket without a password, as plain memcached clients do.
     package var passwordless: Bool
+    /// The text of the keys of the bucket's own password (`StoredCredentials.text`); empty if it has
+    /// none.
+    package var password: [UInt8]
     /// The longest lifetime of a new document in seconds; 0 for no bound.
     package var maxTTL: UInt32
     /// Writes with a weaker level are raised to this level; nil raises none.
@@ -52,6 +55,7 @@ package struct BucketSettings: Hashable, Sendable {
         vBuckets = Limits.vBucketsDefault
         flushEnabled = false
         passwordless = false
+        password = []
         maxTTL = 0
     }
 }

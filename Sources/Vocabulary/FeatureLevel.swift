@@ -24,6 +24,8 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// Level 3: the agreed state has design documents, settings of indexes and the nodes' ports for
     /// views (log commands 9, 22, 36 and 37, state schema 8), and nodes query each other's indexes (peer service 5).
     package static let designDocuments = FeatureLevel(3)
+    /// Level 4: the agreed state has local users (log commands 10, 11 and 12, state schema 9).
+    package static let localUsers = FeatureLevel(4)
 
     /// Level 5: nodes read each other's changes for HTTP feeds (peer service 6).
     package static let changeFeeds = FeatureLevel(5)

@@ -3,6 +3,7 @@
 import http.client
 import threading
 import time
+import urllib.parse
 
 import pytest
 
@@ -233,6 +234,26 @@ def test_feed_of_one_login_is_bounded(node, feed_bucket):
         for feed in feeds:
             feed.close()
     wait_until(lambda: Answer(node, bucket).status == 200, 30, "a feed is free again")
+
+
+def test_feed_needs_the_permissions_of_its_roles(node, feed_bucket):
+    bucket = feed_bucket("guarded")
+    put(node, bucket, "a")
+    path = "/settings/rbac/users/local/consumer"
+    changes = f"/pools/default/buckets/{bucket}/changes"
+    consumer = node.admin.as_user("consumer", "secret-word")
+    for roles, alone, with_documents in (
+        (f"data_reader[{bucket}]", 403, 403),
+        (f"data_dcp_reader[{bucket}]", 200, 403),
+        (f"data_dcp_reader[{bucket}],data_reader[{bucket}]", 200, 200),
+    ):
+        body = urllib.parse.urlencode({"roles": roles, "password": "secret-word"})
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert node.admin.request("PUT", path, body, headers).status == 200
+        assert consumer.get(changes).status == alone, roles
+        assert consumer.get(f"{changes}?include_docs=true").status == with_documents, roles
+    assert node.admin.delete(path).status == 200
+    assert consumer.get(changes).status == 401
 
 
 def test_token_survives_a_restart(make_node):

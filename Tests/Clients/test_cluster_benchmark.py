@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 # The benchmarks' nodes use the ports of this worker.
 os.environ["DIVAN_PORTS"] = str(ports.FIRST)
 
-from clustering import failover, load, report, simulator  # noqa: E402
+from clustering import changes, failover, load, report, simulator  # noqa: E402
 from clustering.members import Cluster, new_copies  # noqa: E402
 from comparison.figures import figure  # noqa: E402
 from comparison.servers import Failure  # noqa: E402
@@ -100,3 +100,29 @@ def test_load_measures_replica_lag_and_ends_on_request():
     lag, resolution = seen["lagMilliseconds"], seen["resolutionMilliseconds"]
     assert lag["count"] == resolution["count"] > 50
     assert 0 < resolution["p50"] <= lag["p50"] < 1_000
+
+
+def test_efficiency_of_streams_counts_documents_alone():
+    report = {"bytes": 200_000_000, "serverCPUSeconds": 0.1, "driverCPUSeconds": 0.05}
+    slower = {**report, "serverCPUSeconds": 0.4}
+    found = changes.ratio([slower, report, report], [250_000_000], [50_000_000], 200_000)
+    assert found["value"] == pytest.approx(2.0) and not found["smaller"]
+    assert "2000 against 1000 MB/s" in found["note"]
+    with pytest.raises(Failure):
+        changes.ratio([report], [50_000_000], [50_000_000], 200_000)
+
+
+def test_consumer_streams_every_document_and_an_idle_one_stays_until_it_is_ended():
+    with Cluster(2, joined=1, kind="ephemeral") as cluster:
+        source, target = cluster.members
+        cluster.create(0, vbuckets=64, wanted=1)
+        load.fill(cluster, "set50-100", 500)
+        found = changes.consume(source)
+        assert (found["streams"], found["changes"]) == (64, 500)
+        # Header, extras, key and value.
+        assert found["bytes"] >= 500 * (24 + 31 + 100)
+        assert found["serverCPUSeconds"] > 0
+        with changes.IdleConsumer(source) as idle:
+            assert idle.process.poll() is None
+        assert idle.process.returncode == 0
+        assert changes.copied(cluster, source, target) > 0

@@ -1,188 +1,193 @@
 """The change protocol over a cluster: rebalance and failover lose and repeat nothing unannounced."""
 
-import json
 import os
 import struct
-import threading
 import time
 
 import cluster
-from rig import dcp
-from rig.dcp import Consumer, Position
+from follower import Follower, MapWriter, active_nodes, visible_seqnos
 from rig.node import wait_until
-from rig.wire import Closed, Op, Status, frame
+from rig.wire import Op, Status, frame, vbucket_of
 
 BUCKET = "travel"
 VBUCKETS = 64
-WRITES = int(os.environ.get("DIVAN_CHANGES", 20_000))
-ROLLBACK = 0x23
+# A million before a release (CONTRIBUTING.md).
+WRITES = int(os.environ.get("DIVAN_CHANGES", 50_000))
+KEYS = 5_000
+# Seconds until followers have everything; a million changes take minutes on a busy machine.
+PATIENCE = 60 + WRITES // 2_000
 
 
-class Follower:
-    """A consumer of a whole bucket, as a client library would be: it follows the map.
-
-    Of each vBucket it keeps the position, the documents and the failover log. A rollback removes
-    the documents behind its seqno; any other repeated or missing seqno fails the test.
-    """
-
-    def __init__(self, nodes):
-        self.nodes = nodes
-        self.positions = {number: Position() for number in range(VBUCKETS)}
-        self.documents = {number: {} for number in range(VBUCKETS)}
-        self.consumers, self.served = {}, {}
-        self.rollbacks, self.failure, self.is_over = [], None, threading.Event()
-        self.thread = threading.Thread(target=self._run)
-        self.thread.start()
-
-    def stop(self):
-        self.is_over.set()
-        self.thread.join(60)
-        assert not self.thread.is_alive()
-        for consumer in self.consumers.values():
-            consumer.close()
-        if self.failure:
-            raise self.failure
-
-    def contents(self):
-        return {
-            key: value for each in self.documents.values() for key, (_, value) in each.items()
-        }
-
-    def _run(self):
-        try:
-            while not self.is_over.is_set():
-                self._open_streams()
-                for number in list(self.consumers):
-                    self._read(number)
-        except BaseException as failure:
-            self.failure = failure
-
-    def _map(self):
-        for number in self.nodes.living:
-            try:
-                return self.nodes.vbucket_map(BUCKET, self.nodes.members.index(number))
-            except (OSError, KeyError, TypeError, ValueError):
-                continue
-        return []
-
-    def _open_streams(self):
-        missing = [each for each in self.positions if each not in self.served]
-        if not missing:
-            return
-        rows = self._map()
-        for vbucket in missing:
-            if len(rows) <= vbucket or rows[vbucket][0] is None:
-                continue
-            number = rows[vbucket][0]
-            try:
-                self._request(vbucket, number)
-            except (Closed, OSError, RuntimeError):
-                self._lose(number)
-
-    def _consumer(self, number):
-        if number not in self.consumers:
-            connection = self.nodes[number].connect(BUCKET, seconds=10)
-            self.consumers[number] = Consumer(connection, name=f"follower-{number}")
-        return self.consumers[number]
-
-    def _request(self, vbucket, number):
-        consumer, at = self._consumer(number), self.positions[vbucket]
-        consumer.connection.socket.settimeout(10)
-        reply = consumer.request(vbucket, at)
-        if reply.status == Status.SUCCESS:
-            # The changes that follow may be of a newer history.
-            at.uuid = dcp.log(reply.value)[0][0]
-            self.served[vbucket] = number
-        elif reply.status == ROLLBACK:
-            seqno = int.from_bytes(reply.value, "big")
-            assert seqno <= at.seqno
-            self.rollbacks.append((vbucket, at.seqno, seqno))
-            kept = self.documents[vbucket]
-            # Documents that changed behind the seqno are sent again with their older versions.
-            for key in [key for key, (changed, _) in kept.items() if changed > seqno]:
-                del kept[key]
-            if seqno == 0:
-                kept.clear()
-                at.uuid = 0
-            at.seqno, at.snapshot = seqno, (seqno, seqno)
-
-    def _lose(self, number):
-        consumer = self.consumers.pop(number, None)
-        if consumer:
-            consumer.close()
-        for vbucket in [each for each, node in self.served.items() if node == number]:
-            del self.served[vbucket]
-        time.sleep(0.05)
-
-    def _read(self, number):
-        consumer = self.consumers[number]
-        consumer.connection.socket.settimeout(0.05)
-        try:
-            for _ in range(2_000):
-                self._take(consumer.receive())
-        except TimeoutError:
-            pass
-        except (Closed, OSError):
-            self._lose(number)
-
-    def _take(self, message):
-        vbucket, at = message.vbucket, self.positions[message.vbucket]
-        if message.op == dcp.SNAPSHOT:
-            start, end = message.snapshot
-            assert start >= at.seqno and end > at.seqno, (vbucket, at.seqno, start, end)
-            at.snapshot = (start, end)
-        elif message.op == dcp.STREAM_END:
-            self.served.pop(vbucket, None)
-        else:
-            assert at.seqno < message.seqno <= at.snapshot[1], (vbucket, at.seqno, message.seqno)
-            at.seqno = message.seqno
-            if at.seqno == at.snapshot[1]:
-                at.snapshot = (at.seqno, at.seqno)
-            if message.op == dcp.MUTATION:
-                self.documents[vbucket][message.key] = (message.seqno, message.value)
-            else:
-                self.documents[vbucket].pop(message.key, None)
-
-
-def write(sdk_bucket, first, count, expected):
-    """Writes documents, and deletes each tenth of them again."""
+def changes(first, count):
+    """Writes of documents; each tenth is deleted again, and each fiftieth expires soon."""
     for number in range(first, first + count):
-        key = f"change-{number % 5_000}"
-        sdk_bucket.upsert(key, {"n": number})
-        expected[key.encode()] = number
+        key = b"change-%d" % (number % KEYS)
+        yield key, b'{"n":%d}' % number, 0
         if number % 10 == 9:
-            sdk_bucket.remove(key)
-            del expected[key.encode()]
+            yield key, None, 0
+        if number % 50 == 25:
+            yield expiring(number), b"1", int(time.time()) + 2
 
 
-def test_consumer_follows_rebalance_and_failover_without_gap_or_repeat(start, client):
+def expiring(number):
+    return b"expiring-%d" % (number % KEYS)
+
+
+def expire(writer):
+    """Waits until all expiring documents are gone, which their reading brings about.
+
+    Returns their keys.
+    """
+    keys = [key for key in writer.documents if key.startswith(b"expiring-")]
+    owners, by_owner = active_nodes(writer.nodes, BUCKET), {}
+    for key in keys:
+        by_owner.setdefault(owners[vbucket_of(key, VBUCKETS)], []).append(key)
+    for number, each in by_owner.items():
+        with writer.nodes[number].connect(BUCKET) as connection:
+            connection.vbuckets = VBUCKETS
+            for key in each:
+                wait_until(
+                    lambda: connection.get(key).status == Status.NOT_FOUND, 20, f"{key} expires"
+                )
+                writer.written[key] = None
+    return set(keys)
+
+
+def make_followers(nodes):
+    def follower(name, **options):
+        return Follower(nodes, BUCKET, VBUCKETS, name, **options)
+
+    return {
+        "whole": follower("whole"),
+        # Resumes with the failover log, often inside a snapshot.
+        "resuming": follower("resuming", disconnects_after=2_500),
+        "part": follower("part", vbuckets=range(3, 11)),
+        "slow": follower("slow", buffer=20_000, pause=0.1),
+    }
+
+
+def test_consumers_follow_rebalance_and_failover_without_gap_or_repeat(start):
     nodes = start(cluster.made, 3, [BUCKET])
-    documents, expected = client(nodes), {}
-    follower = Follower(nodes)
-    try:
-        write(documents, 0, WRITES // 4, expected)
-        nodes.start_rebalance(eject=[2])
-        write(documents, WRITES // 4, WRITES // 4, expected)
-        nodes.await_rebalance(seconds=120)
-        # The removed node has not left yet: adding it waits for that.
-        nodes.add(2)
-        nodes.rebalance(seconds=120)
-        write(documents, WRITES // 2, WRITES // 4, expected)
-        assert nodes.fail_over(2, path="startGracefulFailover").status == 200
-        write(documents, 3 * WRITES // 4, WRITES // 4, expected)
+    with MapWriter(nodes, BUCKET, VBUCKETS) as writer:
+        part = WRITES // 5
+        # So that the followers begin with a backfill.
+        writer.write(changes(0, part))
+        followers = make_followers(nodes)
+        try:
+            nodes.start_rebalance(eject=[2])
+            writer.write(changes(part, part))
+            nodes.await_rebalance(seconds=120)
+            # The removed node has not left yet: adding it waits for that.
+            nodes.add(2)
+            nodes.start_rebalance()
+            writer.write(changes(2 * part, part))
+            nodes.await_rebalance(seconds=120)
+            assert nodes.fail_over(2, path="startGracefulFailover").status == 200
+            writer.write(changes(3 * part, part))
+            nodes.await_rebalance(seconds=120)
+            writer.write(changes(4 * part, part))
+            expired = expire(writer)
+            followers["slow"].pause = 0
 
-        nodes.await_rebalance(seconds=120)
+            seqnos = visible_seqnos(nodes, BUCKET)
+            for name, follower in followers.items():
+                wait_until(lambda: follower.has(seqnos), PATIENCE, f"{name} has every change")
+                expected = {
+                    key: value
+                    for key, value in writer.documents.items()
+                    if vbucket_of(key, VBUCKETS) in follower.copies
+                }
+                assert follower.contents() == expected, name
+                # No order above loses a change, so that no history may be rolled back.
+                assert follower.rollbacks == [], name
+            assert expired and expired <= followers["whole"].expired
+            assert followers["resuming"].disconnects > 2
+        finally:
+            for follower in followers.values():
+                follower.stop()
 
-        def numbers():
-            if follower.failure:
-                raise follower.failure
-            return {key: json.loads(value)["n"] for key, value in follower.contents().items()}
 
-        wait_until(lambda: numbers() == expected, 60, "the follower has every document")
-        # No order above loses a change, so that no history may be rolled back.
-        assert follower.rollbacks == []
-    finally:
-        follower.stop()
+def test_failover_that_loses_changes_rolls_back_the_consumers_that_have_them(start):
+    """The replica of some vBuckets was down during writes that consumers received."""
+    nodes = start(cluster.made, 3, [BUCKET])
+    nodes.set_auto_failover(timeout=100)
+    rows = nodes.vbucket_map(BUCKET)
+    active, replica = next((row[0], row[1]) for row in rows if 0 not in row)
+    lonely = {number for number, row in enumerate(rows) if row == [active, replica]}
+    with MapWriter(nodes, BUCKET, VBUCKETS) as writer:
+        kept = [(b"kept-%d" % number, b"old", 0) for number in range(1_000)]
+        writer.write(kept)
+        followers = {name: Follower(nodes, BUCKET, VBUCKETS, name) for name in ("a", "b")}
+        try:
+            await_changes(nodes, followers)
+            await_replicas(nodes, writer)
+            with nodes[replica].connect(BUCKET) as connection:
+                wait_until(lambda: connection.stat()["ep_queue_size"] == "0", 10, "all is on disk")
+            nodes[replica].kill()
+            # New documents, new versions and deletions, all of which are lost.
+            lost = [
+                (key, value, 0)
+                for number in range(3_000)
+                for key, value in (
+                    (b"lost-%d" % number, b"new"),
+                    (b"kept-%d" % number, b"new" if number % 2 else None),
+                )
+                if vbucket_of(key, VBUCKETS) in lonely and (number < 1_000 or b"lost" in key)
+            ]
+            before = dict(writer.written)
+            writer.write(lost)
+            changed = {vbucket_of(key, VBUCKETS) for key, _, _ in lost}
+            assert changed == lonely
+            for name, follower in followers.items():
+                wait_until(
+                    lambda: all(
+                        follower.contents().get(key) == value for key, value, _ in lost
+                    ),
+                    20,
+                    f"{name} has the changes that will be lost",
+                )
+            nodes[active].kill()
+            nodes[replica].start()
+            address = nodes[replica].address
+            wait_until(lambda: nodes.nodes(0)[address]["status"] == "healthy", 20, "it is back")
+            assert nodes.fail_over(active, allowUnsafe="true").status == 200
+            writer.written = before
+            # A new history, whose seqnos are those of lost changes.
+            writer.write([(b"later-%d" % number, b"later", 0) for number in range(1_000)])
+            await_changes(nodes, followers, but=active)
+            for follower in followers.values():
+                assert follower.contents() == writer.documents
+                assert {vbucket for vbucket, _, _ in follower.rollbacks} == lonely
+                assert all(to < at for _, at, to in follower.rollbacks)
+        finally:
+            for follower in followers.values():
+                follower.stop()
+
+
+def await_changes(nodes, followers, but=None):
+    seqnos = visible_seqnos(nodes, BUCKET)
+    assert len(seqnos) == VBUCKETS
+    for name, follower in followers.items():
+
+        def is_current():
+            # A position of the old history is higher than the new one's.
+            served = set(follower.served.values())
+            return len(follower.served) == VBUCKETS and but not in served and follower.has(seqnos)
+
+        wait_until(is_current, 60, f"{name} has every change")
+
+
+def await_replicas(nodes, writer):
+    """Waits until every replica has every document."""
+    rows = nodes.vbucket_map(BUCKET)
+    for key, value in writer.documents.items():
+        vbucket = vbucket_of(key, VBUCKETS)
+        with nodes[rows[vbucket][1]].connect(BUCKET) as connection:
+            wait_until(
+                lambda: connection.call(Op.GET_REPLICA, key, vbucket=vbucket).value == value,
+                10,
+                f"the replica has {key}",
+            )
 
 
 def test_tap_connection_closes_when_another_node_gets_copies(start):

@@ -394,6 +394,30 @@ def test_flushed_bucket_ends_its_streams_and_the_connection(node):
         assert consumer.connection.is_closed_by_server()
 
 
+@pytest.mark.parametrize("is_flushed", [True, False])
+def test_full_buffer_delays_no_end_of_a_stream_whose_bucket_is_gone(node, is_flushed):
+    node.create_bucket("crammed")
+    with node.connect("crammed") as kv:
+        for number in range(10):
+            assert kv.set(f"crammed-{number}", bytes(1_000), vbucket=3).status == 0
+    with Consumer(node.connect("crammed"), name="crammed") as consumer:
+        assert consumer.control("connection_buffer_size", 100) == Status.SUCCESS
+        positions = streamed(consumer, 3)
+        consumer.read(positions, lambda state: len(state.changes) == 1)
+        if is_flushed:
+            reply = node.admin.post("/pools/default/buckets/crammed/controller/doFlush", {})
+            assert reply.status == 200, reply
+            # Too late for the bucket that it belongs to, and no error.
+            consumer.acknowledge(1_000)
+        else:
+            node.admin.delete("/pools/default/buckets/crammed")
+        state = consumer.read(positions, lambda state: state.ends)
+        assert state.ends == {3: "stateChanged"}
+        assert consumer.connection.is_closed_by_server()
+    if is_flushed:
+        node.admin.delete("/pools/default/buckets/crammed")
+
+
 def test_seqnos_of_all_vbuckets_are_the_visible_ones(node, bucket):
     vbucket = 33
     with node.connect(bucket) as kv:

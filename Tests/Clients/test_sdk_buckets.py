@@ -8,7 +8,6 @@ from couchbase.exceptions import (
     BucketNotFoundException,
     CouchbaseException,
     InvalidArgumentException,
-    UserNotFoundException,
 )
 from couchbase.management.buckets import (
     BucketSettings,
@@ -19,7 +18,6 @@ from couchbase.management.buckets import (
     EvictionPolicyType,
     StorageBackend,
 )
-from couchbase.management.users import Role, User
 
 from rig import sdk
 from rig.node import wait_until
@@ -128,15 +126,6 @@ def test_collections_are_unavailable_and_the_bucket_is_not_missing(cluster, mana
     with pytest.raises(CouchbaseException) as raised:
         cluster.bucket("flat").collections().get_all_scopes()
     assert not isinstance(raised.value, BucketNotFoundException)
-
-
-def test_user_manager_lists_one_user(cluster):
-    users = cluster.users()
-    assert users.get_all_users() == []
-    with pytest.raises(UserNotFoundException):
-        users.get_user("eve")
-    with pytest.raises(InvalidArgumentException):
-        users.upsert_user(User(username="eve", password="secret1", roles=[Role("admin")]))
 
 
 def test_a_flushed_bucket_is_empty_and_goes_on(manager, node, cluster):

@@ -187,10 +187,12 @@ def test_thresholds_of_view_compaction_are_shown_changed_and_checked(node):
 def test_builds_beyond_max_parallel_indexers_are_queued_and_all_complete(node):
     node.create_bucket("many", numVBuckets=VBUCKETS)
     assert node.admin.post("/settings/maxParallelIndexers", {"globalValue": 1}).status == 200
-    store(node, "many", documents(40_000))
+    store(node, "many", documents(10_000))
     views = Views(node, "many")
     for number in range(4):
-        source = f"function (doc, meta) {{ emit(doc.n + {number}, null); }}"
+        # Each build takes seconds, so that the statistics show builds that wait.
+        work = "var sum = doc.n; for (var i = 0; i < 60000; i++) sum = (sum * 31 + i) % 65521;"
+        source = f"function (doc, meta) {{ {work} emit(doc.n + {number}, sum); }}"
         assert views.put(f"d{number}", {"v": source}).status == 201
 
     def tasks():
@@ -199,7 +201,7 @@ def test_builds_beyond_max_parallel_indexers_are_queued_and_all_complete(node):
 
     wait_until(lambda: "queued" in tasks(), 60, "an index that waits")
     for number in range(4):
-        assert views.fresh(f"d{number}", "v", limit=0).json["total_rows"] == 40_000
+        assert views.fresh(f"d{number}", "v", limit=0).json["total_rows"] == 10_000
     wait_until(lambda: not tasks(), 30, "no index is built")
 
 

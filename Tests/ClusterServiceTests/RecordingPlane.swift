@@ -89,7 +89,7 @@ final class RecordingPlane: DataPlane {
         note("publish \(name) \(configuration.epoch).\(configuration.revision)")
     }
 
-    func setCredentials(user: String, stored: StoredCredentials?) {
+    func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {
         record.withLock { $0.users[user] = stored }
         note("user \(user) \(stored == nil ? "may not" : "may") log in")
     }

@@ -56,7 +56,7 @@ import Vocabulary
         #expect(await eventually { levels(scene, [1, 2, 3]) == [.current] })
         let isReported = {
             scene[1].events.all().contains {
-                $0.text.contains("feature level was raised from 1 to 3")
+                $0.text.contains("feature level was raised from 1 to 4")
             }
         }
         #expect(await eventually(isReported))
@@ -127,6 +127,28 @@ import Vocabulary
         #expect(await eventually { scene[1].designDocument("x", ofBucket: "b") == made })
     }
 
+    /// Local users are of level 4.
+    @Test func userIsRefusedBelowItsLevelWithTheNodesToUpgrade() async throws {
+        let scene = try await pair(.designDocuments, .current)
+        defer { scene.stop() }
+        let form = FormParameters([("password", "secret-1"), ("roles", "ro_admin")])
+        guard case .refused(let errors) = await scene[1].putUser("ann", form) else {
+            Issue.record("the user was accepted")
+            return
+        }
+        let sentence = "Local users need feature level 4. Upgrade these nodes first: "
+        #expect(errors == [FieldError("_", sentence + "\(scene.name(1)) (level 3).")])
+
+        scene.members[0].stop()
+        try await scene.members[0].start()
+        #expect(await eventually { levels(scene, [1, 2]) == [.current] })
+        guard case .done = await scene[2].putUser("ann", form) else {
+            Issue.record("the user was refused")
+            return
+        }
+        #expect(await eventually { scene[1].login("ann", "secret-1") == .user("ann") })
+    }
+
     @Test func nodeBelowTheClustersLevelIsRefusedWithCauseAndCure() async throws {
         let scene = try await pair(.current, .current)
         defer { scene.stop() }
@@ -139,7 +161,7 @@ import Vocabulary
         #expect(
             sentence
                 == "Prepare join failed. The node 127.0.0.1:\(scene.members[2].ports.admin) supports "
-                + "feature level 1, and this cluster already uses level 3. Start the release of the "
+                + "feature level 1, and this cluster already uses level 4. Start the release of the "
                 + "cluster's nodes there, or a later one, and add the node again."
         )
         #expect(scene[1].state.nodes.count == 2)
@@ -159,7 +181,7 @@ import Vocabulary
         } catch let error as ClusterError {
             #expect(
                 error.description.contains(
-                    "the cluster uses feature level 3, and this node understands levels up to 1 only: "
+                    "the cluster uses feature level 4, and this node understands levels up to 1 only: "
                         + "start the release that the other nodes have, or a later one"
                 )
             )

@@ -41,6 +41,19 @@ import Testing
         }
     }
 
+    @Test func resultIsKnownOnceThePasswordWasChecked() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
+        for (password, isRight) in [("secret", true), ("Secret", false)] {
+            let attempt = login("ada", password)
+            #expect(verifier.knownResult(of: attempt, stored: stored) == nil)
+            #expect(verifier.verify(attempt, stored: stored) == isRight)
+            #expect(verifier.knownResult(of: attempt, stored: stored) == isRight)
+            #expect(verifier.knownResult(of: attempt, stored: nil) == nil)
+        }
+        let changed = PasswordTests.derive("new", salt: 2)
+        #expect(verifier.knownResult(of: login("ada", "secret"), stored: changed) == nil)
+    }
+
     @Test func resultIsCachedUntilThePasswordChanges() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         let clock = ContinuousClock()

@@ -99,6 +99,23 @@ import Vocabulary
         #expect(client.ask(Ask.get("a")).map(\.text) == ["1"])
     }
 
+    /// As if acknowledgements arrived after another node became the active one.
+    @Test(arguments: [0x01, 0x11] as [UInt8])
+    func commitAfterEndOfLeaseIsAnsweredAsAmbiguous(_ opcode: UInt8) throws {
+        try open()
+        let client = client()
+        world.lanes.hold("writer")
+        client.send(set("a", "1", level: 2, opcode: opcode))
+        client.settle()
+        world.service.setLease(endNanoseconds: 0)
+        world.lanes.release("writer")
+        client.settle()
+        #expect(client.replies().map(\.status) == [0xa3])
+        #expect(client.ask(Ask.get("a")).map(\.status) == [7])
+        world.service.setLease(endNanoseconds: .max)
+        #expect(client.ask(Ask.get("a")).map(\.text) == ["1"])
+    }
+
     @Test func durableWritesAreAnsweredLikePlainWrites() throws {
         try open()
         let client = client()

@@ -68,7 +68,7 @@ final class MemoryPlane: DataPlane {
 
     func publish(global configuration: RenderedConfiguration) {}
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {}
-    func setCredentials(user: String, stored: StoredCredentials?) {}
+    func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {}
 
     func perform(
         _ action: DocumentAction,

@@ -11,9 +11,11 @@ import Vocabulary
     @Test(arguments: Array(0..<60 as Range<UInt64>) + [350, 1_772, 2_346])
     func randomCommandsKeepTheInvariants(seed: UInt64) throws {
         let hasDesigns = seed < 60 && seed % 3 == 0
-        var dice = CommandDice(seed: seed, hasDesigns: hasDesigns)
+        let hasUsers = seed < 60 && seed % 6 >= 4
+        var dice = CommandDice(seed: seed, hasDesigns: hasDesigns, hasUsers: hasUsers)
         var world = ClusterWorld(nodes: 3)
         if hasDesigns { world.raise(to: .designDocuments) }
+        if hasUsers { world.raise(to: .localUsers) }
         var state = world.state
         var follower = state
         var kinds: Set<String> = []
@@ -58,9 +60,15 @@ import Vocabulary
         var kinds: [String: Int] = [:]
         for seed in 0..<40 as Range<UInt64> {
             let hasDesigns = seed % 4 == 0
-            var dice = CommandDice(seed: 1_000 + seed, hasDesigns: hasDesigns)
+            let hasUsers = seed % 8 == 1
+            var dice = CommandDice(
+                seed: 1_000 + seed,
+                hasDesigns: hasDesigns,
+                hasUsers: hasUsers
+            )
             var world = ClusterWorld(nodes: 3)
             if hasDesigns { world.raise(to: .designDocuments) }
+            if hasUsers { world.raise(to: .localUsers) }
             var state = world.state
             for _ in 0..<Self.steps {
                 let command = dice.command(for: state)
@@ -77,7 +85,7 @@ import Vocabulary
             "failOver", "startRebalance", "setTargets", "endRebalance", "markRebalance",
             "createBucket", "changeBucket", "deleteBucket", "flushBucket", "addNode", "removeNode",
             "setNodeState", "newEpoch", "putDesignDocument", "deleteDesignDocument",
-            "setViewsPort", "setIndexing",
+            "setViewsPort", "setIndexing", "putUser", "deleteUser", "changePassword",
         ]
         for name in steps { #expect(kinds[name, default: 0] > 5, "\(name)") }
     }

@@ -5,8 +5,10 @@ import Vocabulary
 /// The encoding of commands is lossless; damage is detected or harmless, and never causes a crash.
 @Suite struct CommandCodingTests {
     @Test func commandsAndStatesSurviveTheirEncoding() throws {
-        var dice = CommandDice(seed: 7)
-        var state = ClusterWorld(nodes: 3).state
+        var dice = CommandDice(seed: 7, hasUsers: true)
+        var world = ClusterWorld(nodes: 3)
+        world.raise(to: .localUsers)
+        var state = world.state
         for step in 0..<500 {
             let envelope = dice.envelope(for: state)
             #expect(ClusterEnvelope.decode(envelope.encoded()) == envelope, "step \(step)")
@@ -16,14 +18,14 @@ import Vocabulary
                 return
             }
             #expect(decoded == state, "step \(step)")
-            if step % 100 == 99 { state = ClusterWorld(nodes: 3).state }
+            if step % 100 == 99 { state = world.state }
         }
     }
 
     @Test func damagedCommandsAreRejectedOrHarmless() {
-        var dice = CommandDice(seed: 8, hasDesigns: true)
+        var dice = CommandDice(seed: 8, hasDesigns: true, hasUsers: true)
         var world = ClusterWorld(nodes: 3)
-        world.raise(to: .designDocuments)
+        world.raise(to: .localUsers)
         var state = world.state
         for step in 0..<500 {
             let envelope = dice.envelope(for: state)

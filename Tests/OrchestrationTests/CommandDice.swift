@@ -11,9 +11,12 @@ struct CommandDice {
     ///
     /// A separate sequence, so that all other commands of a seed do not depend on it.
     private var designs: SeededRandom?
+    /// For local users; nil if there are none.
+    private var users: SeededRandom?
 
-    init(seed: UInt64, hasDesigns: Bool = false) {
+    init(seed: UInt64, hasDesigns: Bool = false, hasUsers: Bool = false) {
         random = SeededRandom(seed: seed)
+        users = hasUsers ? SeededRandom(seed: seed ^ 0x7573_6572) : nil
         designs = hasDesigns ? SeededRandom(seed: seed ^ 0x6465_7369_676e) : nil
     }
 
@@ -51,7 +54,7 @@ struct CommandDice {
     }
 
     mutating func command(for state: ClusterState) -> ClusterCommand {
-        if let command = designCommand(for: state) { return command }
+        if let command = designCommand(for: state) ?? userCommand(for: state) { return command }
         // Most commands need a bucket.
         if state.buckets.isEmpty, state.rebalance == nil, oneIn(2) {
             return bucketCommand(for: state)
@@ -91,6 +94,37 @@ struct CommandDice {
         var change = DesignDocumentChange(bucket: uuid, name: name, body: body)
         if below(3) == 0 { change.was = bucket.designDocument(named: "x")?.revision }
         return .putDesignDocument(change)
+    }
+
+    /// One command in eight, if there are users.
+    private mutating func userCommand(for state: ClusterState) -> ClusterCommand? {
+        guard var dice = users else { return nil }
+        defer { users = dice }
+        func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
+        guard below(8) == 0 else { return nil }
+        let id = ["ann", "bob", "caf\u{e9}", "cafe\u{301}", "b", "", "a:b"][below(7)]
+        let password = UserChange.Password(
+            credentials: [UInt8(below(256)), 2],
+            changedSeconds: UInt64(below(9_000))
+        )
+        if below(5) == 0 { return .deleteUser(id: id) }
+        if below(5) == 0 {
+            let was = below(3) == 0 ? [] : state.user(id)?.credentials ?? [1]
+            return .changePassword(PasswordChange(id: id, password: password, was: was))
+        }
+        let buckets = state.buckets.map(\.settings.name) + (below(10) == 0 ? ["gone"] : [])
+        let grants = (0..<below(4)).map { _ in
+            let role = Role.allCases[below(Role.allCases.count)]
+            let isForAll = !role.isScoped || buckets.isEmpty || below(4) == 0
+            return RoleGrant(role, bucket: isForAll ? nil : buckets[below(buckets.count)])
+        }
+        let change = UserChange(
+            id: id,
+            name: ["", "Ann B"][below(2)],
+            roles: Grants(grants),
+            password: below(3) == 0 ? nil : password
+        )
+        return .putUser(change)
     }
 
     private mutating func failover(for state: ClusterState) -> FailoverStep {

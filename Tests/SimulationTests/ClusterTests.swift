@@ -18,8 +18,8 @@ import Testing
         }
     }
 
-    /// A run with faults is reproducible; seed 4 has views.
-    @Test(arguments: ["3", "4"])
+    /// A run with faults is reproducible; seed 4 has views, seed 5 outside consumers.
+    @Test(arguments: ["3", "4", "5"])
     func seedHasTheSameTranscriptInAnotherProcess(_ seed: String) throws {
         let options = ["--seed", seed, "--transcript"]
         let (one, other) = (try simulate(options), try simulate(options))
@@ -58,6 +58,27 @@ import Testing
             #expect(tally[.check, "viewRows"] > 500)
             #expect(tally[.check, "finalViews"] > 10)
             #expect(tally[.check, "indexFiles"] > 2)
+        }
+    }
+
+    /// Outside consumers follow both buckets over connections: they have what the active copies have,
+    /// also while vBuckets move, when they are slow or disconnected, and after crashes.
+    @Test(arguments: ["none", "harmless", "crash"])
+    func outsideConsumersHaveWhatTheActiveCopiesHave(_ faults: String) throws {
+        let options = ["--seed", "1", "--seeds", "3", "--workload", "consumer", "--faults", faults]
+        let (status, lines) = try simulate(options + ["--tally"])
+        #expect(status == 0, "\(lines)")
+        let tallies = lines.filter { $0.hasPrefix("tally ") }.compactMap {
+            Tally(line: $0.dropFirst(6))
+        }
+        #expect(tallies.count == 3)
+        for tally in tallies {
+            #expect(tally[.check, "consumerChanges"] > 500)
+            #expect(tally[.check, "consumerDeletions"] > 50)
+            #expect(tally[.check, "consumerResumes"] > 50)
+            #expect(tally[.check, "consumerSlow"] > 3)
+            #expect(tally[.check, "consumerComparisons"] > 50)
+            #expect(tally[.check, "finalConsumers"] > 10)
         }
     }
 

@@ -119,6 +119,14 @@ package final class Client {
         return replies
     }
 
+    /// The replies that came, and the server's requests between them, all of them whole.
+    package func messages() -> [Reply] {
+        let (messages, rest) = Reply.split(received, allowsRequests: true)
+        require(rest.isEmpty, "a handler appends whole messages only")
+        received = []
+        return messages
+    }
+
     /// Sends one request and returns its replies, once the lanes have done what they can.
     package func ask(_ request: [UInt8]) -> [Reply] {
         send(request)

@@ -44,11 +44,25 @@ package struct Reply: Hashable, Sendable {
 
     package var text: String { String(decoding: value, as: UTF8.self) }
 
+    /// Whether this is a request of the server, as in a stream of changes.
+    ///
+    /// The `status` of a request is the number of its vBucket.
+    package var isRequest: Bool { magic == 0x80 }
+
     /// All whole replies at the front of `bytes`, and what is left behind them.
-    package static func split(_ bytes: [UInt8]) -> (replies: [Reply], rest: ArraySlice<UInt8>) {
+    ///
+    /// - Parameters:
+    ///   - bytes: What a connection sent.
+    ///   - allowsRequests: The connection streams changes, so that it sends requests too.
+    /// - Returns: The replies, and the bytes of the last one that is not whole.
+    package static func split(
+        _ bytes: [UInt8],
+        allowsRequests: Bool = false
+    ) -> (replies: [Reply], rest: ArraySlice<UInt8>) {
         var replies: [Reply] = []
         var rest = bytes[...]
         while let (reply, count) = first(of: rest) {
+            require(allowsRequests || !reply.isRequest, "a reply begins with a reply's magic")
             replies.append(reply)
             rest = rest.dropFirst(count)
         }
@@ -62,7 +76,7 @@ package struct Reply: Hashable, Sendable {
             header[range].reduce(0) { $0 << 8 | UInt64($1) }
         }
         let isFlex = header[0] == 0x18
-        require(header[0] == 0x81 || isFlex, "a reply begins with a reply's magic")
+        require([0x80, 0x81].contains(header[0]) || isFlex, "a message begins with a magic")
         let body = Int(number(8..<12))
         guard bytes.count >= 24 + body else { return nil }
         let framing = isFlex ? Int(header[2]) : 0

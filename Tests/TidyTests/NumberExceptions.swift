@@ -4,7 +4,7 @@
 enum NumberExceptions {
     /// Types with more than 12 stored properties.
     static let storedProperties: [String: Int] = [
-        "ClusterService.AdministrationService": 15,
+        "ClusterService.AdministrationService": 16,
         "ClusterService.AdministrationService.Core": 22,
         "ClusterService.BeatService": 17,
         "ClusterService.BucketStatistics": 29,
@@ -27,7 +27,7 @@ enum NumberExceptions {
         "Engine.VBucketCore": 35,
         "LinuxPlatform.Reactor": 20,
         "LinuxPlatform.SocketConnection": 21,
-        "Orchestration.ClusterState": 23,
+        "Orchestration.ClusterState": 24,
         "Orchestration.VBucketPlacement": 14,
         "Persistence.LaneWriter": 13,
         "SimulatedPlatform.SimulatedConnection": 19,

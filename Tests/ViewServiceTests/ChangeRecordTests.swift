@@ -60,6 +60,17 @@ import Vocabulary
         }
         #expect(read.isDeleted && read == meta)
     }
+
+    @Test func positionFollowsChangesAndAdvancesOverInvisibleOnes() {
+        var read = ReadPosition(.zero)
+        read.follow(.snapshot(start: Seqno(0), end: Seqno(8)))
+        read.follow(.change(meta, key: .empty, value: .empty))
+        #expect(read.position.seqno == Seqno(7) && read.position.snapshotEnd == Seqno(8))
+        // An abort has seqno 9: no document of a client has changed.
+        read.follow(.advanced(to: Seqno(9)))
+        #expect(read.position.seqno == Seqno(9))
+        #expect(read.position.snapshotStart == Seqno(9) && read.position.snapshotEnd == Seqno(9))
+    }
 }
 
 /// The arguments of map functions.

@@ -45,7 +45,10 @@ final class IndexWorld: Sendable {
     }
 
     /// An index of all vBuckets; its file is kept between two indexes of one source.
-    func index(_ source: String) throws -> ViewIndex {
+    func index(
+        _ source: String,
+        _ limits: BulkLoad.Limits = BulkLoad.Limits()
+    ) throws -> ViewIndex {
         let signature = "\(CRC32C.checksum(of: source))"
         let files = try IndexDirectory(path: directory, disk: linux.environment.disk)
         let file = try IndexFile(
@@ -59,18 +62,14 @@ final class IndexWorld: Sendable {
             settings: IndexSettings()
         )
         let function = scripts.function(source, .map, timeoutMilliseconds: 1_000)
-        let index = try ViewIndex(
-            "d/v",
-            ofBucket: "bucket",
-            file,
-            function,
-            ViewIndex.Surroundings(
-                environment: linux.environment,
-                changes: changes,
-                scripts: scripts,
-                lane: lane
-            )
+        var surroundings = ViewIndex.Surroundings(
+            environment: linux.environment,
+            changes: changes,
+            scripts: scripts,
+            lane: lane
         )
+        surroundings.loadLimits = limits
+        let index = try ViewIndex("d/v", ofBucket: "bucket", file, function, surroundings)
         serve(index, Set(MemoryChanges.vBuckets))
         return index
     }

@@ -7,7 +7,10 @@ struct DivanBench: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "divan-bench",
         abstract: "Load test for Divan, memcached and Redis.",
-        subcommands: [RunCommand.self, SteadyCommand.self, CheckCommand.self, NullCommand.self],
+        subcommands: [
+            RunCommand.self, SteadyCommand.self, CheckCommand.self, ConsumeCommand.self,
+            NullCommand.self,
+        ],
         defaultSubcommand: RunCommand.self
     )
 }

@@ -167,12 +167,17 @@ class Cluster:
             "enabled": "true", "timeout": str(seconds), "maxCount": "10",
         })
 
-    def create(self, replicas, megabytes=100):
+    def create(self, replicas, megabytes=100, vbuckets=None, wanted=None):
+        """Creates the bucket, and waits until it has `replicas`; `wanted` are those that it has once
+        there are enough nodes."""
         first = self.first
-        first.request("/pools/default/buckets", {
-            "name": BUCKET, "ramQuotaMB": str(megabytes), "replicaNumber": str(replicas),
+        form = {
+            "name": BUCKET, "ramQuotaMB": str(megabytes), "replicaNumber": str(wanted or replicas),
             "bucketType": "couchbase" if first.kind == "persistent" else "ephemeral",
-        })
+        }
+        if vbuckets:
+            form["numVBuckets"] = str(vbuckets)
+        first.request("/pools/default/buckets", form)
         wait_until(lambda: self.is_served(replicas), 30, f"bucket {BUCKET} is served")
 
     def is_served(self, replicas):
@@ -181,7 +186,8 @@ class Cluster:
         nodes, rows = found.get("nodes", []), found["vBucketServerMap"]["vBucketMap"]
         return (
             bool(nodes) and all(node["status"] == "healthy" for node in nodes)
-            and bool(rows) and all(len(row) > replicas and -1 not in row for row in rows)
+            and bool(rows)
+            and all(len(row) > replicas and -1 not in row[:replicas + 1] for row in rows)
         )
 
     def copies(self):

@@ -193,9 +193,7 @@ extension AdministrationService {
                 }
                 sampler.forget(bucket: bucket.settings.name)
             }
-            if let administrator = state.administrator {
-                dataPlane.setCredentials(user: administrator.name, stored: nil)
-            }
+            removeUsers(of: state)
             old.stop()
             beginAnew(behind: old)
         }

@@ -3,7 +3,7 @@ package import Vocabulary
 
 /// A member's state at the end of its last turn.
 package struct RaftStatus: Sendable {
-    package var role = Role.follower
+    package var role = RaftRole.follower
     package var leader: NodeNumber?
     package var term: Term = 0
     package var commit: LogIndex = 0

@@ -26,7 +26,9 @@ extension Connection {
 
     /// Executes a command that needs an opened producer.
     private func openedChanges(_ request: CommandContext) {
-        guard let producer, producer.bucket === bucket else {
+        // After a flush or a deletion, a client acknowledges messages of the bucket before it.
+        let isAcknowledgement = request.command.opcode == .dcpBufferAcknowledgement
+        guard let producer, producer.bucket === bucket || isAcknowledgement else {
             return answer(
                 .invalid,
                 to: request.replyTo,

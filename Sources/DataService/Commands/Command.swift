@@ -34,6 +34,8 @@ struct Command {
     /// Changes the login, the bucket or the features.
     let changesSession: Bool
     let access: Access
+    /// What the client needs in the selected bucket.
+    let requirement: PrivilegeRequirement
     /// Bit n: extras of n bytes are accepted.
     let extras: UInt64
     let key: Part
@@ -79,6 +81,7 @@ struct Command {
             isKeyed: document(loud) != nil,
             changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
             access: shape.access,
+            requirement: PrivilegeRequirement(of: loud),
             extras: shape.extras.reduce(0) { $0 | 1 << UInt64($1) },
             key: shape.key,
             value: shape.value
@@ -116,8 +119,12 @@ struct Command {
         switch opcode {
         case .tapConnect: shape(.bucketUser, extras: [0, 4], key: .any, value: .any)
         case .dcpOpen: shape(.bucketUser, extras: [8], key: .some)
-        case .dcpAddStream, .dcpBufferAcknowledgement: shape(.bucketUser, extras: [4])
-        case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog, .dcpNoop: shape(.bucketUser)
+        case .dcpAddStream: shape(.bucketUser, extras: [4])
+        // A client that has not read the ends of its streams sends these after the deletion of its
+        // bucket, and awaits no response.
+        case .dcpBufferAcknowledgement: shape(.user, extras: [4])
+        case .dcpNoop: shape(.user)
+        case .dcpCloseStream, .dcpGetFailoverLog, .getFailoverLog: shape(.bucketUser)
         case .dcpStreamRequest: shape(.bucketUser, extras: [48], value: .any)
         case .dcpControl: shape(.bucketUser, key: .some, value: .any)
         default: nil

@@ -72,7 +72,7 @@ extension Connection {
     /// The vBucket of an explicit number; answers and returns nil also if the lease is over.
     @inline(__always)
     func vBucket(_ number: UInt16, _ request: CommandContext, _ engine: Bucket) -> VBucket? {
-        if let vBucket = engine[number], service.lease.end == .max || isLeased() {
+        if let vBucket = engine[number], mayAnswerForActiveCopy {
             return vBucket
         }
         answerNotMyVBucket(request)
@@ -93,6 +93,9 @@ extension Connection {
     }
 
     /// Whether an active copy may answer; its answer has to be sent before the lease is over.
+    @inline(__always)
+    var mayAnswerForActiveCopy: Bool { service.lease.end == .max || isLeased() }
+
     @inline(never)
     private func isLeased() -> Bool {
         guard !isWithoutLease else { return false }

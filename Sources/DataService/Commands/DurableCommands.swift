@@ -18,12 +18,15 @@ extension Connection {
     }
 
     /// Answers a durable write that has been decided.
+    ///
+    /// Without the lease a commit is answered as ambiguous. The network may deliver the
+    /// acknowledgements of other copies after their nodes have failed this node over: the write is
+    /// kept then, but this node's UUID and seqno are not those of the new active copy.
     func answerDurable(_ request: CommandContext, _ end: SyncWriteOutcome) {
-        switch end {
-        case .committed(let cas, let seqno, let uuid, let number):
-            guard !request.command.isQuiet else { return }
-            answerStored(request, cas: cas, uuid: uuid, seqno: seqno, number: number)
-        case .ambiguous: answer(.durabilityAmbiguous, request)
-        }
+        guard case .committed(let cas, let seqno, let uuid, let number) = end,
+            mayAnswerForActiveCopy
+        else { return answer(.durabilityAmbiguous, request) }
+        guard !request.command.isQuiet else { return }
+        answerStored(request, cas: cas, uuid: uuid, seqno: seqno, number: number)
     }
 }

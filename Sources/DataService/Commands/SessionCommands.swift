@@ -156,7 +156,7 @@ extension Connection {
         case .failed(let status, let reason):
             answer(status, to: request.replyTo, because: reason)
             return .done
-        case .done, .ready, .roomMade, .durable:
+        case .done, .ready, .roomMade, .loggedIn, .durable:
             findBucketAgain()
             if !request.command.isQuiet { answer(.success, to: request.replyTo) }
             return .done

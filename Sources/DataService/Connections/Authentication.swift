@@ -4,14 +4,11 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The identity of a connection's client.
-enum Login: Equatable, Sendable {
-    case anonymous
-    case user(String)
-    /// A guest of one bucket that needs no password.
-    case guest(bucket: String)
-    /// A client of the plain memcached listener.
-    case plain
+/// The first half of a SCRAM exchange, until the client's proof.
+struct StartedSCRAM {
+    let server: SCRAMServer
+    /// The login that the proof leads to; nil if the user is unknown.
+    let login: Login?
 }
 
 extension Connection {
@@ -36,18 +33,35 @@ extension Connection {
             answer(.authError, to: request.replyTo, because: "Unknown mechanism.")
             return .done
         }
+        var candidate: LoginCandidate?
+        var lacksKeys = false
         let challenge = SCRAMServer.start(
             mechanism,
             clientFirst: request.frame.value,
             serverNonce: Array(service.environment.entropy.hex(16).utf8),
-            secret: service.scramSecret,
-            lookup: service.credentials(ofUser:)
-        )
+            secret: service.scramSecret
+        ) { name in
+            let emptyPassword = service.emptyPassword
+            candidate = service.candidate(named: name, emptyPassword: emptyPassword)
+            lacksKeys =
+                candidate == nil && emptyPassword == nil
+                && service.passwordlessBucket(named: name) != nil
+            return candidate?.stored
+        }
+        // Keys are never derived on a reactor.
+        if lacksKeys, completion == nil {
+            return wait(request) { [service] done in
+                service.lanes.nonIO.lane.post {
+                    service.deriveEmptyPassword()
+                    done(.ready)
+                }
+            }
+        }
         switch challenge {
         case .malformed:
             answer(.invalid, to: request.replyTo, because: "Invalid SCRAM message.")
         case .answer(let server, let text):
-            scram = server
+            scram = StartedSCRAM(server: server, login: candidate?.login)
             answer(.authContinue, text, request)
         }
         return .done
@@ -55,7 +69,7 @@ extension Connection {
 
     /// SASL_STEP: the second half of SCRAM.
     func continueAuthentication(_ request: CommandContext) {
-        guard let server = scram else {
+        guard let started = scram else {
             return answer(
                 .invalid,
                 to: request.replyTo,
@@ -63,13 +77,12 @@ extension Connection {
             )
         }
         scram = nil
-        switch server.finish(clientFinal: request.frame.value) {
-        case .malformed, .refused: refuseLogin(request)
-        case .authenticated(let user, let text):
-            login = .user(user)
-            bucket = nil
-            answer(.success, text, request)
-        }
+        guard
+            case .authenticated(_, let text) = started.server.finish(
+                clientFinal: request.frame.value
+            ), let login = started.login, logIn(as: login)
+        else { return refuseLogin(request) }
+        answer(.success, text, request)
     }
 
     /// Checks a PLAIN login on another lane, since checking a password takes milliseconds on
@@ -86,30 +99,53 @@ extension Connection {
             )
             return .done
         }
-        if attempt.password.isEmpty, let open = service.passwordlessBucket(named: attempt.user) {
-            login = .guest(bucket: attempt.user)
-            bucket = open
-            answer(.success, to: request.replyTo)
-            return .done
-        }
         switch completion {
-        case .done:
-            login = .user(attempt.user)
-            bucket = nil
+        case .loggedIn(let login):
+            guard logIn(as: login) else { break }
             answer(.success, to: request.replyTo)
             return .done
-        case .failed, .ready, .roomMade, .durable:
-            refuseLogin(request)
-            return .done
+        case .done, .failed, .ready, .roomMade, .durable: break
         case nil:
+            if isGuest(attempt), logIn(as: .guest(bucket: attempt.user)) {
+                answer(.success, to: request.replyTo)
+                return .done
+            }
             return wait(request) { [service] done in
                 service.lanes.nonIO.lane.post {
-                    let stored = service.credentials(ofUser: attempt.user)
-                    let isRight = service.passwords.verify(attempt, stored: stored)
-                    done(isRight ? .done : .failed(.authError, ""))
+                    let found = service.candidate(named: attempt.user, emptyPassword: nil)
+                    // An unknown user takes as long as a wrong password.
+                    let isRight = service.passwords.verify(attempt, stored: found?.stored)
+                    guard isRight, let found else { return done(.failed(.authError, "")) }
+                    done(.loggedIn(found.login))
                 }
             }
         }
+        refuseLogin(request)
+        return .done
+    }
+
+    /// Whether a login without a password is one of a bucket that needs none: a user of the bucket's
+    /// name takes precedence.
+    private func isGuest(_ attempt: PasswordLogin) -> Bool {
+        attempt.password.isEmpty && service.accounts[attempt.user] == nil
+            && service.passwordlessBucket(named: attempt.user) != nil
+    }
+
+    /// Sets the login and, as old clients rely on, selects the bucket of the user's name if the user
+    /// may use it; otherwise no bucket is selected.
+    ///
+    /// - Returns: False if the login is no longer valid.
+    private func logIn(as new: Login) -> Bool {
+        guard service.grants(of: new) != nil, let name = new.name else { return false }
+        login = new
+        let isAllowed = mayUse(bucketNamed: name)
+        bucket = isAllowed ? service.bucket(named: name) : nil
+        // A bucket that this node has not opened yet is selected once it is open.
+        if isAllowed, bucket == nil, service.configuration(ofBucket: name) != nil {
+            lostBucketName = name
+        }
+        noteMapScope()
+        return true
     }
 
     private func refuseLogin(_ request: CommandContext) {
@@ -129,24 +165,6 @@ extension Connection {
         }
     }
 
-    /// Whether the connection may select a bucket.
-    func mayUse(_ bucket: OpenBucket) -> Bool {
-        switch login {
-        case .anonymous, .plain: false
-        case .user: true  // The administrator: other users come with roles.
-        case .guest(let name): name == bucket.name && bucket.settings.passwordless
-        }
-    }
-
-    /// Whether the connection may select a bucket that is not open on this node.
-    func mayUse(bucketNamed name: String) -> Bool {
-        switch login {
-        case .anonymous, .plain: false
-        case .user: true
-        case .guest(let own): own == name
-        }
-    }
-
     /// Logs the client in as a guest of the bucket `default`, if that needs no password: old
     /// clients send no login for it.
     func becomeGuestOfDefault() -> Bool {
@@ -154,12 +172,5 @@ extension Connection {
         login = .guest(bucket: "default")
         bucket = open
         return true
-    }
-}
-
-extension DocumentService {
-    func passwordlessBucket(named name: String) -> OpenBucket? {
-        guard let bucket = bucket(named: name), bucket.settings.passwordless else { return nil }
-        return bucket
     }
 }

@@ -51,12 +51,15 @@ package final class Connection: ConnectionHandler {
             decoder = FrameDecoder()
             lostBucketName = nil
             isElsewhere = false
+            access.revision = 0
         }
     }
     var bucket: OpenBucket? {
         didSet { noteSelection(oldValue) }
     }
-    var scram: SCRAMServer?
+    var access = ConnectionAccess()
+    let accessRevision: SharedWord
+    var scram: StartedSCRAM?
     /// What is sent without a request.
     var pushes = Pushes()
     var isJSONAgreed = false
@@ -102,6 +105,7 @@ package final class Connection: ConnectionHandler {
         context = service.contexts[port.reactor]
         mailbox = Mailbox(port: port)
         commands = Command.table
+        accessRevision = service.accounts.word
         output = context.scratch
         if isMemcachedListener {
             login = .plain
@@ -371,6 +375,9 @@ package final class Connection: ConnectionHandler {
             }
             // After NOT_MY_VBUCKET the client requests the map of the bucket from other nodes.
             return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
+        }
+        guard command.access == .anyConnection || isPermitted(command) else {
+            return refuseAccess(request)
         }
         return dispatch(request, completion)
     }

@@ -12,6 +12,8 @@ enum Completion: Sendable {
     case roomMade
     /// The work itself is complete; for commands that must not run twice.
     case done
+    /// SASL: the password of this login is right.
+    case loggedIn(Login)
     /// The prepared write is decided: answer with this outcome.
     case durable(SyncWriteOutcome)
 

@@ -40,6 +40,7 @@ extension Connection {
 
     func noteSelection(_ before: OpenBucket?) {
         guard before !== bucket else { return }
+        access.revision = 0
         before?.selections.add(-1)
         bucket?.selections.add(1)
         // The streams of a deleted bucket end with a message of their own.

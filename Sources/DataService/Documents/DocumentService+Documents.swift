@@ -177,12 +177,13 @@ extension DocumentService {
         case .refused(let refusal): finish(task, .refused(refusal))
         case .stored(let stored): finish(task, .written(DocumentVersion(stored)))
         case .prepared(let stored):
-            task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) { end in
-                switch end {
-                case .committed(let cas, let seqno, let uuid, _):
-                    task.done(.written(DocumentVersion(cas: cas, uuid: uuid, seqno: seqno)))
-                case .ambiguous: task.done(.refused(.durabilityAmbiguous))
-                }
+            task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) { [self] end in
+                // Without the lease another node may have committed the write already, under
+                // another UUID and seqno.
+                guard case .committed(let cas, let seqno, let uuid, _) = end,
+                    lease.holds(environment.time)
+                else { return task.done(.refused(.durabilityAmbiguous)) }
+                task.done(.written(DocumentVersion(cas: cas, uuid: uuid, seqno: seqno)))
             }
         case .waits(let wait):
             task.bucket.resume(

@@ -92,6 +92,11 @@ extension ClientProducer: ChangeSender {
         streams.end()
     }
 
+    func revoke(_ output: ByteWriter) -> Bool {
+        streams.end(.privilegesLost, output)
+        return true
+    }
+
     func handleEvents(_ output: ByteWriter) -> SenderEnd? {
         clock.noteTurn()
         for event in streams.events.drain() {
@@ -100,9 +105,13 @@ extension ClientProducer: ChangeSender {
             case .tick:
                 streams.retry()
                 guard sendNoop(output) else { return .silent }
+                guard bucket.isRetired else { continue }
                 // Its streams have ended, each with a message. A flushed bucket has a successor,
                 // to which this producer does not belong: the client connects again.
-                if bucket.isRetired, streams.isEmpty { return .retired }
+                if streams.isEmpty { return .retired }
+                // Only ends follow, and no acknowledgement may arrive: a deleted bucket is no longer
+                // the connection's.
+                streams.setBuffer(nil)
             }
         }
         return nil

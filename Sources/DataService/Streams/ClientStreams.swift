@@ -104,6 +104,18 @@ final class ClientStreams {
         starved = []
     }
 
+    /// Ends all streams, each with a message.
+    func end(_ reason: DCPStreamEnd, _ output: ByteWriter) {
+        guard !streams.isEmpty else { return }
+        let before = output.count
+        for stream in streams.values.sorted(by: { $0.vBucket.number < $1.vBucket.number }) {
+            DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque).append(reason, to: output)
+        }
+        noteSent(output.count - before)
+        end()
+        noteCount()
+    }
+
     private func noteCount() { entry.streams.store(streams.count, ordering: .relaxed) }
 
     // MARK: Flow control

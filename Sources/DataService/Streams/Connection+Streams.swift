@@ -6,6 +6,10 @@ internal import Wire
 protocol ChangeSender: AnyObject {
     /// Ends all streams without a message: the connection closes, or its login or bucket changed.
     func end()
+    /// Ends all streams because the client may no longer receive changes.
+    ///
+    /// - Returns: Whether the connection stays open.
+    func revoke(_ output: ByteWriter) -> Bool
     /// Handles the events of other lanes.
     ///
     /// - Returns: Why the connection has to close; nil if it stays open.
@@ -32,6 +36,13 @@ extension Connection {
     /// Sends changes after the requests of a turn, while the output has room.
     func sendChanges(_ progress: ReceiveProgress) -> ReceiveProgress {
         guard progress.next != .close, let sender = pushes.sender else { return progress }
+        if !mayStream, !sender.revoke(output) {
+            service.environment.trace.info(
+                "data",
+                "Closing the connection of \(port.peer): its user may no longer receive changes."
+            )
+            return ReceiveProgress(consumed: progress.consumed, next: .close)
+        }
         if let end = sender.handleEvents(output) {
             if end == .silent {
                 service.environment.trace.info(

@@ -185,6 +185,8 @@ extension TapProducer: ChangeSender {
         streams.end()
     }
 
+    func revoke(_ output: ByteWriter) -> Bool { false }
+
     func handleEvents(_ output: ByteWriter) -> SenderEnd? {
         clock.noteTurn()
         if owesBeginning {

@@ -1,31 +1,32 @@
-/// The sender of a request, as its credentials identify it.
-enum Identity: Hashable, Sendable {
-    /// The node has no administrator yet, so every request is allowed.
-    case unprovisioned
-    case administrator(String)
-    /// A password-less bucket's name with an empty password, as old clients send.
-    case bucket(String)
-    case anonymous
-
-    /// May do everything.
-    var isAdministrator: Bool {
-        switch self {
-        case .unprovisioned, .administrator: true
-        case .bucket, .anonymous: false
-        }
-    }
-}
+internal import Orchestration
+internal import Vocabulary
 
 /// The identities that a route serves.
 enum Access: Sendable {
-    /// Every identity: the console's own files, logging in.
+    /// Every request, whatever its credentials: the console's own files, logging in.
     case open
-    /// The administrator, named by the permission that another user would need.
-    case administrator(String)
-    /// The administrator; if password-less buckets exist, every identity, which then sees only
-    /// those.
-    case discovery
-    /// The administrator; every identity if the bucket that the route's first `*` names is
-    /// password-less.
-    case bucket(String)
+    /// Every login, whatever its permissions; a request without a login only if password-less buckets
+    /// exist.
+    case login
+    /// The identities with a permission; `bucket[.]` in it is the bucket in the request's path.
+    case needs(Permission)
+
+    /// The access of a permission's text, for example `cluster.bucket[.].settings!read`; traps if it is
+    /// malformed.
+    static func permission(_ text: String) -> Access {
+        guard let permission = Permission(text) else {
+            preconditionFailure("\(text) is not a permission")
+        }
+        return .needs(permission)
+    }
+
+    /// The permission that a request needs; nil if the route needs none.
+    ///
+    /// - Parameter name: The bucket in the request's path; nil if the path has none.
+    /// - Returns: The permission, with the bucket's name.
+    func permission(bucket name: String?) -> Permission? {
+        guard case .needs(let permission) = self else { return nil }
+        guard permission.owner == .anyBucket else { return permission }
+        return Permission(.bucket(name ?? ""), permission.path, permission.operation)
+    }
 }

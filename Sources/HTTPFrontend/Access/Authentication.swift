@@ -4,18 +4,19 @@ internal import Vocabulary
 
 /// Authenticates requests and authorizes them for a route.
 ///
-/// - After provisioning, a request without the password may only use password-less buckets; before
+/// - After provisioning, a request without a password may only use password-less buckets; before
 ///   provisioning every request is allowed.
 /// - Wrong credentials are refused even if the route needs none.
 struct Authentication: Sendable {
     let service: AdministrationService
     let sessions: Sessions
+    let passwords: PasswordChecks
 
     /// The identity of the request's credentials.
     ///
-    /// Nil if the credentials are wrong, or if the console's session is missing or has expired: the
+    /// Nil if the credentials are wrong, or if the console's session is missing or has ended: the
     /// console must not continue as an anonymous client that sees only password-less buckets.
-    func identity(of request: RESTRequest, _ state: ClusterState) -> Identity? {
+    func identity(of request: RESTRequest, _ state: ClusterState) async -> Identity? {
         guard state.isProvisioned else { return .unprovisioned }
         // The console marks its requests with this header. Another site's page cannot make a
         // browser send it, so the cookie alone authenticates nothing.
@@ -24,48 +25,38 @@ struct Authentication: Sendable {
                 return nil
             }
             let now = service.wallMilliseconds
-            return sessions.user(of: token, in: Realm(state), nowMilliseconds: now)
-                .map(Identity.administrator)
+            return sessions.identity(of: token, in: state, nowMilliseconds: now)
         }
         guard request.headers["authorization"] != nil else { return .anonymous }
         guard let (user, password) = request.basicCredentials else { return nil }
-        if password.isEmpty, state.bucket(named: user)?.settings.passwordless == true {
-            return .bucket(user)
-        }
-        return service.isAdministrator(user, password) ? .administrator(user) : nil
+        return await identity(ofUser: user, password)
+    }
+
+    /// The identity that a name and a password log in; nil if they are wrong.
+    ///
+    /// A password whose check is cached is not checked again, and the request keeps its thread.
+    func identity(ofUser user: String, _ password: String) async -> Identity? {
+        if let known = service.knownLogin(user, password) { return known.map(Identity.init) }
+        let outcome = await passwords.run { [service] in service.login(user, password) }
+        return outcome.map(Identity.init)
     }
 
     /// Why the route does not serve the identity; nil if it does.
-    func refusal(
+    static func refusal(
         of identity: Identity?,
         for access: Access,
         bucket name: String?,
         _ state: ClusterState
     ) -> Refusal? {
         if case .open = access { return nil }
-        guard let identity else { return .unauthorized }
+        guard let identity, identity.exists(in: state) else { return .unauthorized }
         if identity.isAdministrator { return nil }
-        switch access {
-        case .open:
-            return nil
-        case .administrator(let permission):
-            if identity == .anonymous { return .unauthorized }
-            return .forbidden(permission.replacing("[.]", with: "[\(name ?? "")]"))
-        case .discovery:
-            if identity != .anonymous || state.hasPasswordlessBucket { return nil }
-            return .unauthorized
-        case .bucket(let operation):
-            if Self.isVisible(name ?? "", to: identity, state) { return nil }
-            if identity == .anonymous { return .unauthorized }
-            return .forbidden("cluster.bucket[\(name ?? "")].\(operation)")
+        guard let permission = access.permission(bucket: name) else {
+            let isServed = identity != .anonymous || state.hasPasswordlessBucket
+            return isServed ? nil : .unauthorized
         }
-    }
-
-    static func isVisible(_ name: String, to identity: Identity, _ state: ClusterState) -> Bool {
-        switch identity {
-        case .unprovisioned, .administrator: true
-        case .bucket, .anonymous: state.bucket(named: name)?.settings.passwordless == true
-        }
+        if Rights(of: identity, in: state).allows(permission) { return nil }
+        return identity == .anonymous ? .unauthorized : .forbidden(permission.text)
     }
 
     /// Browsers share cookies between the ports of a host, so the name contains the port: two nodes
@@ -73,6 +64,17 @@ struct Authentication: Sendable {
     static func cookieName(_ request: RESTRequest) -> String {
         let host = request.headers["host"] ?? ""
         return "ui-auth-\(URLCoding.encode(host.utf8))"
+    }
+}
+
+extension Identity {
+    init(_ outcome: LoginOutcome) {
+        self =
+            switch outcome {
+            case .administrator(let name): .administrator(name)
+            case .user(let id): .user(id)
+            case .bucket(let name): .bucket(name)
+            }
     }
 }
 
@@ -88,8 +90,4 @@ extension Reply {
         reply.headers.append(("WWW-Authenticate", challenge))
         return reply
     }
-}
-
-extension ClusterState {
-    fileprivate var hasPasswordlessBucket: Bool { buckets.contains(where: \.settings.passwordless) }
 }

@@ -1,27 +1,13 @@
 internal import Bytes
 internal import Orchestration
 
-/// What a session's credentials belong to: one cluster and its administrator's name and password.
-///
-/// A change of the password or of the cluster makes another realm and so invalidates sessions.
-/// Every node reads the realm from its own cluster state, whichever node received the change.
-struct Realm: Hashable, Sendable {
-    private let cluster: String?
-    private let administrator: Administrator?
-
-    init(_ state: ClusterState) {
-        cluster = state.uuid
-        administrator = state.administrator
-    }
-}
-
 /// The console's login sessions by random token; an unused session expires.
 ///
-/// - A session ends with its realm.
+/// - A session ends with its realm: when the password changes or the user is deleted.
 /// - Bounded: a new session replaces the least recently used one.
 final class Sessions: Sendable {
     private struct Session {
-        let user: String
+        let identity: Identity
         let realm: Realm
         var usedMilliseconds: UInt64
 
@@ -35,7 +21,12 @@ final class Sessions: Sendable {
 
     private let sessions = Guarded<[String: Session]>([:])
 
-    func begin(_ token: String, user: String, in realm: Realm, nowMilliseconds now: UInt64) {
+    func begin(
+        _ token: String,
+        of identity: Identity,
+        in state: ClusterState,
+        nowMilliseconds now: UInt64
+    ) {
         sessions.withLock { sessions in
             sessions = sessions.filter { !$0.value.isExpired(at: now) }
             if sessions.count >= Self.sessionsMax,
@@ -45,20 +36,29 @@ final class Sessions: Sendable {
             {
                 sessions[oldest.key] = nil
             }
-            sessions[token] = Session(user: user, realm: realm, usedMilliseconds: now)
+            sessions[token] = Session(
+                identity: identity,
+                realm: Realm(of: identity, in: state),
+                usedMilliseconds: now
+            )
         }
     }
 
-    /// The user of a valid session, whose expiry this use extends; nil if there is none.
-    func user(of token: String, in realm: Realm, nowMilliseconds now: UInt64) -> String? {
+    /// The identity of a valid session, whose expiry this use extends; nil if there is none.
+    func identity(
+        of token: String,
+        in state: ClusterState,
+        nowMilliseconds now: UInt64
+    ) -> Identity? {
         sessions.withLock { sessions in
             guard let session = sessions[token] else { return nil }
+            let realm = Realm(of: session.identity, in: state)
             guard session.realm == realm, !session.isExpired(at: now) else {
                 sessions[token] = nil
                 return nil
             }
             sessions[token]?.usedMilliseconds = now
-            return session.user
+            return session.identity
         }
     }
 

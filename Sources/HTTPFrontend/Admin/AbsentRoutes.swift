@@ -7,8 +7,8 @@ internal import Orchestration
 /// would enable such a feature is refused with what to do instead, never answered with a false
 /// success.
 extension Routes {
-    private static let settingsRead = Access.administrator("cluster.settings!read")
-    private static let settingsWrite = Access.administrator("cluster.settings!write")
+    private static let settingsRead = Access.permission("cluster.settings!read")
+    private static let settingsWrite = Access.permission("cluster.settings!write")
 
     static let absent: [Route] =
         editions.flatMap { path, sentence in
@@ -49,17 +49,17 @@ extension Routes {
             Route(
                 .get,
                 "/pools/default/remoteClusters",
-                .administrator("cluster.xdcr.remote_clusters!read")
+                .permission("cluster.xdcr.remote_clusters!read")
             ) { _ in .json([]) },
             Route(
                 .post,
                 "/pools/default/remoteClusters",
-                .administrator("cluster.xdcr.remote_clusters!write"),
+                .permission("cluster.xdcr.remote_clusters!write"),
                 body: .raw
             ) { _ in
                 .refused([FieldError("_", "This server does not replicate to other clusters")])
             },
-            Route(.post, "/diag/eval", .administrator("cluster.admin.diag!write"), body: .raw) {
+            Route(.post, "/diag/eval", .permission("cluster.admin.diag!write"), body: .raw) {
                 _ in .text("This server does not evaluate code from requests.\r\n", status: 403)
             },
         ]

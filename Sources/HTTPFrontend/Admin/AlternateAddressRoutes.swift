@@ -4,7 +4,7 @@ internal import Orchestration
 /// The address by which clients from another network reach this node.
 extension Routes {
     private static let path = "/node/controller/setupAlternateAddresses/external"
-    private static let access = Access.administrator("cluster.pools!write")
+    private static let access = Access.permission("cluster.pools!write")
 
     static let alternateAddresses: [Route] = [
         Route(.put, path, access) { call in

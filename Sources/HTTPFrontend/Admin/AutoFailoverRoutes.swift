@@ -39,7 +39,7 @@ extension Routes {
         Route(
             .get,
             "/settings/autoFailover",
-            .administrator("cluster.settings!read")
+            .permission("cluster.settings!read")
         ) { call in
             let settings = call.state.settings.autoFailover
             return .json([
@@ -66,7 +66,7 @@ extension Routes {
         Route(
             .post,
             "/settings/autoFailover",
-            .administrator("cluster.settings!write"),
+            .permission("cluster.settings!write"),
             needsCluster: true,
             validates: true,
             setAutoFailover
@@ -74,7 +74,7 @@ extension Routes {
         Route(
             .post,
             "/settings/autoFailover/resetCount",
-            .administrator("cluster.settings!write"),
+            .permission("cluster.settings!write"),
             needsCluster: true
         ) { call in
             switch await call.service.resetAutoFailoverCount() {

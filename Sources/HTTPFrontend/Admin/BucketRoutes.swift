@@ -5,17 +5,22 @@ internal import Vocabulary
 /// Buckets: read, create, change, flush, compact, delete.
 extension Routes {
     static let buckets: [Route] = [
-        Route(.get, "/pools/default/buckets", .discovery) { call in
+        Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
             .json(.array(call.visibleBuckets.map { BucketJSON(call, $0).json() }))
         },
-        Route(.get, "/pools/default/buckets/*", .bucket("settings!read"), needsCluster: true) {
+        Route(
+            .get,
+            "/pools/default/buckets/*",
+            .permission("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) {
             call in
             call.bucket.map { .json(BucketJSON(call, $0).json()) } ?? .notFound
         },
         Route(
             .post,
             "/pools/default/buckets",
-            .administrator("cluster.buckets!create"),
+            .permission("cluster.buckets!create"),
             needsCluster: true,
             validates: true,
             createBucket
@@ -23,7 +28,7 @@ extension Routes {
         Route(
             .post,
             "/pools/default/buckets/*",
-            .administrator("cluster.bucket[.].settings!write"),
+            .permission("cluster.bucket[.].settings!write"),
             needsCluster: true,
             validates: true,
             changeBucket
@@ -31,7 +36,7 @@ extension Routes {
         Route(
             .delete,
             "/pools/default/buckets/*",
-            .administrator("cluster.bucket[.]!delete"),
+            .permission("cluster.bucket[.]!delete"),
             needsCluster: true
         ) { call in
             let outcome = await call.service.deleteBucket(call.capture(0))
@@ -47,33 +52,33 @@ extension Routes {
         Route(
             .post,
             "/pools/default/buckets/*/controller/doFlush",
-            .administrator("cluster.bucket[.]!flush"),
+            .permission("cluster.bucket[.]!flush"),
             needsCluster: true
         ) { call in reply(await call.service.flushBucket(call.capture(0))) },
         Route(
             .post,
             "/pools/default/buckets/*/controller/compactBucket",
-            .administrator("cluster.bucket[.]!compact"),
+            .permission("cluster.bucket[.]!compact"),
             needsCluster: true,
             compact
         ),
         Route(
             .post,
             "/pools/default/buckets/*/controller/compactDatabases",
-            .administrator("cluster.bucket[.]!compact"),
+            .permission("cluster.bucket[.]!compact"),
             needsCluster: true,
             compact
         ),
         Route(
             .get,
             "/pools/default/buckets/*/nodes",
-            .administrator("cluster.bucket[.].settings!read"),
+            .permission("cluster.bucket[.].settings!read"),
             needsCluster: true
         ) { call in call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound },
         Route(
             .get,
             "/pools/default/buckets/*/nodes/*",
-            .administrator("cluster.bucket[.].settings!read"),
+            .permission("cluster.bucket[.].settings!read"),
             needsCluster: true
         ) { call in
             let name = call.capture(1)
@@ -88,7 +93,7 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/localRandomKey",
-            .administrator("cluster.bucket[.].data.docs!read"),
+            .permission("cluster.bucket[.].data.docs!read"),
             needsCluster: true
         ) { call in
             guard let bucket = call.bucket else { return .notFound }

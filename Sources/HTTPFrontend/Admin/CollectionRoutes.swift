@@ -18,7 +18,7 @@ extension Routes {
         return Route(
             method,
             "/pools/default/buckets/*/\(rest)",
-            .administrator("cluster.bucket[.].collections!\(operation)"),
+            .permission("cluster.bucket[.].collections!\(operation)"),
             needsCluster: true
         ) { call in
             guard call.bucket != nil else { return .notFound }

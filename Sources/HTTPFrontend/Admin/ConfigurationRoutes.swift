@@ -6,28 +6,44 @@ internal import Vocabulary
 /// services and vBucket maps.
 extension Routes {
     static let configurations: [Route] = [
-        Route(.get, "/pools/default/nodeServices", .discovery) { call in
+        Route(.get, "/pools/default/nodeServices", .permission("cluster.pools!read")) { call in
             .rendered(nodeServices(call))
         },
-        Route(.get, "/pools/default/nodeServicesStreaming", .discovery) { call in
+        Route(.get, "/pools/default/nodeServicesStreaming", .permission("cluster.pools!read")) {
+            call in
             .stream(call) { nodeServices($0) }
         },
-        Route(.get, "/pools/default/b/*", .bucket("settings!read"), needsCluster: true) { call in
+        Route(
+            .get,
+            "/pools/default/b/*",
+            .permission("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) { call in
             call.bucket.map { .rendered(terse($0, call)) } ?? bucketNotFound
         },
-        Route(.get, "/pools/default/bs/*", .bucket("settings!read"), needsCluster: true) { call in
+        Route(
+            .get,
+            "/pools/default/bs/*",
+            .permission("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) { call in
             call.bucket == nil ? bucketNotFound : stream(call, terse)
         },
         Route(
             .get,
             "/pools/default/bucketsStreaming/*",
-            .bucket("settings!read"),
+            .permission("cluster.bucket[.].settings!read"),
             needsCluster: true
         ) { call in
             stream(call) { bucket, call in BucketJSON(call, bucket).json(volatile: false).bytes }
         },
         // Old proxies (moxi) read all buckets from this one stream.
-        Route(.get, "/pools/default/saslBucketsStreaming", .discovery, needsCluster: true) { call in
+        Route(
+            .get,
+            "/pools/default/saslBucketsStreaming",
+            .permission("cluster.pools!read"),
+            needsCluster: true
+        ) { call in
             .stream(call) { call in
                 let buckets = call.visibleBuckets.map { bucket -> JSONText in
                     let servers = call.state.servers(of: bucket)
@@ -64,17 +80,14 @@ extension Routes {
         )
     }
 
-    /// Streams a bucket's configuration until the bucket is deleted, another bucket has its name,
-    /// or the bucket is no longer visible to the identity.
+    /// Streams a bucket's configuration until the bucket is deleted or another bucket has its name.
     private static func stream(
         _ call: Call,
         _ render: @escaping @Sendable (BucketRecord, Call) -> [UInt8]
     ) -> Reply {
         guard let uuid = call.bucket?.settings.uuid else { return .notFound }
         return .stream(call) { call in
-            guard let bucket = call.bucket, bucket.settings.uuid == uuid,
-                Authentication.isVisible(bucket.settings.name, to: call.identity, call.state)
-            else { return nil }
+            guard let bucket = call.bucket, bucket.settings.uuid == uuid else { return nil }
             return render(bucket, call)
         }
     }

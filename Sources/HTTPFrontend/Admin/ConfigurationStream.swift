@@ -7,8 +7,8 @@ extension Reply {
     /// - Parameters:
     ///   - call: The request; `?heartbeat=SECONDS` also asks for bare separators.
     ///   - render: The current JSON; nil ends the stream.
-    /// - Returns: The reply; it lasts until `render` returns nil, the realm changes, the node stops
-    ///   or the client disconnects.
+    /// - Returns: The reply; it lasts until `render` returns nil, the realm changes, the route's permission
+    ///   is revoked, the node stops or the client disconnects.
     static func stream(_ call: Call, _ render: @escaping @Sendable (Call) -> [UInt8]?) -> Reply {
         let stream = ConfigurationStream(call: call, render: render)
         var reply = Reply(
@@ -28,7 +28,8 @@ extension Reply {
 ///
 /// - A change is sent at once, but at most ten a second: a rebalance changes a thousand vBuckets
 ///   one by one.
-/// - The stream ends when the realm changes, for example with a new password.
+/// - The stream ends when the realm changes, for example with a new password, and when the identity loses
+///   the route's permission.
 /// - Nothing is queued for a slow client: the next send renders the state of that moment.
 private struct ConfigurationStream {
     private static let separator = Array("\n\n\n\n".utf8)
@@ -48,13 +49,15 @@ private struct ConfigurationStream {
         let service = call.service
         let heartbeat = call.request.query["heartbeat"].flatMap(FormParameters.number)
             .map { min(max($0, 1), 3_600) * 1_000 }
-        let realm = Realm(call.state)
+        let realm = Realm(of: call.identity, in: call.state)
         var shown: [UInt8] = []
         var sentAt: UInt64 = 0
         while service.isServing, isConnected(), !Task.isCancelled {
             let seen = service.changes
             let refreshed = call.refreshed
-            guard Realm(refreshed.state) == realm, let json = render(refreshed) else { return }
+            guard Realm(of: call.identity, in: refreshed.state) == realm, refreshed.isServed,
+                let json = render(refreshed)
+            else { return }
             let now = service.monotonicNanoseconds
             if json != shown {
                 try await send(json + Self.separator)
@@ -81,11 +84,12 @@ extension Call {
     var refreshed: Call {
         Call(
             request: request,
+            route: route,
             state: service.state,
             identity: identity,
             captures: captures,
             service: service,
-            sessions: sessions,
+            authentication: authentication,
             machine: machine
         )
     }

@@ -18,7 +18,7 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/docs",
-            .administrator("cluster.bucket[.].data.docs!read"),
+            .permission("cluster.bucket[.].data.docs!read"),
             needsCluster: true,
             rawQuery: rawKeys,
             listDocuments
@@ -26,22 +26,22 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/docs/<key>",
-            .administrator("cluster.bucket[.].data.docs!read"),
+            .permission("cluster.bucket[.].data.docs!read"),
             needsCluster: true,
             readDocument
         ),
         Route(
             .post,
             "/pools/default/buckets/*/docs/<key>",
-            .administrator("cluster.bucket[.].data.docs!upsert"),
+            .permission("cluster.bucket[.].data.docs!upsert"),
             needsCluster: true,
-            body: .raw,
+            body: .document,
             writeDocument
         ),
         Route(
             .delete,
             "/pools/default/buckets/*/docs/<key>",
-            .administrator("cluster.bucket[.].data.docs!delete"),
+            .permission("cluster.bucket[.].data.docs!delete"),
             needsCluster: true
         ) { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }

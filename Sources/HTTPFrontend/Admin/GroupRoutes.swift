@@ -6,14 +6,14 @@ internal import Vocabulary
 
 /// Server groups: nodes that may fail together, such as those of a rack.
 extension Routes {
-    private static let write = Access.administrator("cluster.server_groups!write")
+    private static let write = Access.permission("cluster.server_groups!write")
     private static let base = "/pools/default/serverGroups"
 
     static let groups: [Route] = [
         Route(
             .get,
             base,
-            .administrator("cluster.server_groups!read"),
+            .permission("cluster.server_groups!read"),
             needsCluster: true
         ) { call in .json(layout(call)) },
         Route(.post, base, write, needsCluster: true) { call in

@@ -3,8 +3,8 @@ internal import Orchestration
 
 /// How indexes of views are updated, built and compacted.
 extension Routes {
-    private static let read = Access.administrator("cluster.settings!read")
-    private static let write = Access.administrator("cluster.settings!write")
+    private static let read = Access.permission("cluster.settings!read")
+    private static let write = Access.permission("cluster.settings!write")
 
     static let indexing: [Route] = [
         Route(.get, "/settings/viewUpdateDaemon", read) { call in

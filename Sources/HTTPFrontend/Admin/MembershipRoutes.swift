@@ -3,8 +3,8 @@ internal import Orchestration
 
 /// Nodes: add, join, eject, fail over, recover.
 extension Routes {
-    private static let write = Access.administrator("cluster.pools!write")
-    private static let read = Access.administrator("cluster.pools!read")
+    private static let write = Access.permission("cluster.pools!write")
+    private static let read = Access.permission("cluster.pools!read")
 
     static let membership: [Route] = [
         Route(.post, "/controller/addNode", write, needsCluster: true, addNode),

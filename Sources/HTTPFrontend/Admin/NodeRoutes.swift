@@ -5,13 +5,13 @@ internal import Vocabulary
 /// Single nodes and their statuses.
 extension Routes {
     static let nodes: [Route] = [
-        Route(.get, "/nodes/self", .administrator("cluster.nodes!read")) { call in
+        Route(.get, "/nodes/self", .permission("cluster.nodes!read")) { call in
             node(call, named: nil)
         },
-        Route(.get, "/nodes/*", .administrator("cluster.nodes!read")) { call in
+        Route(.get, "/nodes/*", .permission("cluster.nodes!read")) { call in
             node(call, named: call.capture(0))
         },
-        Route(.get, "/nodeStatuses", .administrator("cluster.nodes!read")) { call in
+        Route(.get, "/nodeStatuses", .permission("cluster.nodes!read")) { call in
             .json(
                 .object(
                     call.shownNodes.map { node in

@@ -62,7 +62,9 @@ struct PoolJSON {
         ]
         members += balance
         if let numbers {
-            members.append(("alerts", .array(call.identity.isAdministrator ? alerts : [])))
+            members.append(
+                ("alerts", .array(call.rights.allows("cluster.logs!read") ? alerts : []))
+            )
             members.append(("storageTotals", numbers.storageTotals(of: call.shownNodes, state)))
         }
         return .object(members)

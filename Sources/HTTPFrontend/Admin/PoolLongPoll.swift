@@ -28,6 +28,7 @@ struct PoolLongPoll {
         while true {
             let seen = call.service.changes
             let current = call.refreshed
+            guard current.isServed else { return .empty(401) }
             let tag = Self.tag(current)
             let left = clock.now.duration(to: deadline)
             let isOver = left <= .zero || !call.service.isServing || Task.isCancelled

@@ -5,16 +5,21 @@ internal import Vocabulary
 /// The cluster as a whole: discovery, the pool, versions, identity, permissions, tasks.
 extension Routes {
     static let pools: [Route] = [
-        Route(.get, "/pools", .discovery) { .json(discovery($0)) },
-        Route(.get, "/pools/default", .discovery, needsCluster: true, pool),
-        Route(.get, "/pools/nodes", .discovery, needsCluster: true, pool),
-        Route(.get, "/poolsStreaming/default", .discovery, needsCluster: true) { call in
+        Route(.get, "/pools", .permission("cluster.pools!read")) { .json(discovery($0)) },
+        Route(.get, "/pools/default", .permission("cluster.pools!read"), needsCluster: true, pool),
+        Route(.get, "/pools/nodes", .permission("cluster.pools!read"), needsCluster: true, pool),
+        Route(
+            .get,
+            "/poolsStreaming/default",
+            .permission("cluster.pools!read"),
+            needsCluster: true
+        ) { call in
             .stream(call) { call in PoolJSON(call).json(volatile: false).bytes }
         },
         Route(
             .get,
             "/pools/default/terseClusterInfo",
-            .administrator("cluster.pools!read"),
+            .permission("cluster.pools!read"),
             needsCluster: true
         ) { call in
             .json([
@@ -24,10 +29,10 @@ extension Routes {
                 "clusterCompatVersion": "7.6",
             ])
         },
-        Route(.get, "/versions", .administrator("cluster.pools!read")) { _ in .json(versions) },
-        Route(.get, "/whoami", .discovery) { .json(whoami($0)) },
-        Route(.post, "/pools/default/checkPermissions", .discovery, body: .raw, checkPermissions),
-        Route(.get, "/pools/default/tasks", .administrator("cluster.tasks!read"), tasks),
+        Route(.get, "/versions", .permission("cluster.pools!read")) { _ in .json(versions) },
+        Route(.get, "/whoami", .login) { .json(whoami($0)) },
+        Route(.post, "/pools/default/checkPermissions", .login, body: .raw, checkPermissions),
+        Route(.get, "/pools/default/tasks", .permission("cluster.tasks!read"), tasks),
     ]
 
     @Sendable private static func pool(_ call: Call) async -> Reply {
@@ -44,14 +49,17 @@ extension Routes {
     private static func discovery(_ call: Call) -> JSONText {
         let uuid = call.state.uuid
         let isProvisioned = call.state.isProvisioned
+        let isAdministrator = call.rights.allows("cluster.admin.security!write")
         let pool: JSONText = [
             "name": "default",
             "uri": .string("/pools/default?uuid=\(uuid ?? "")"),
             "streamingUri": .string("/poolsStreaming/default?uuid=\(uuid ?? "")"),
         ]
         return [
-            "isAdminCreds": .bool(call.identity.isAdministrator),
-            "isROAdminCreds": false,
+            "isAdminCreds": .bool(isAdministrator),
+            "isROAdminCreds": .bool(
+                !isAdministrator && call.rights.allows("cluster.admin.security!read")
+            ),
             "isEnterprise": true,
             "configProfile": "default",
             "allowedServices": ["kv"],
@@ -88,6 +96,10 @@ extension Routes {
             ["id": .string(name), "domain": "admin", "roles": [["role": "admin"]]]
         case .unprovisioned:
             ["id": "", "domain": "wrong_token", "roles": [["role": "admin"]]]
+        case .user(let id):
+            call.state.user(id).map(UserJSON.user) ?? [
+                "id": .string(id), "domain": .string(UserJSON.domain),
+            ]
         case .bucket(let name):
             [
                 "id": .string(name), "domain": "bucket",
@@ -104,29 +116,17 @@ extension Routes {
     @Sendable private static func checkPermissions(_ call: Call) async -> Reply {
         let body = String(validating: call.request.body, as: UTF8.self) ?? ""
         let permissions = body.split(separator: ",").map { $0.filter { !$0.isWhitespace } }
-        guard !permissions.isEmpty, permissions.allSatisfy(isWellFormed) else {
+        guard !permissions.isEmpty, permissions.allSatisfy({ Permission($0) != nil }) else {
             return .json("Malformed permissions.", status: 400)
         }
+        let rights = call.rights
         var seen: Set<String> = []
         return .json(
             .object(
                 permissions.filter { seen.insert($0).inserted }
-                    .map { ($0, .bool(isGranted($0, to: call))) }
+                    .map { ($0, .bool(rights.allows($0))) }
             )
         )
-    }
-
-    private static func isWellFormed(_ permission: String) -> Bool {
-        permission.wholeMatch(of: /cluster(\.[A-Za-z0-9_\-]+(\[[^\[\]]*\])?)*![a-z_]+/) != nil
-    }
-
-    /// Identities other than the administrator may only access documents of password-less buckets.
-    private static func isGranted(_ permission: String, to call: Call) -> Bool {
-        if call.identity.isAdministrator { return true }
-        guard let found = permission.firstMatch(of: /^cluster\.bucket\[([^\]]*)\]\.data[.!]/) else {
-            return false
-        }
-        return Authentication.isVisible(String(found.1), to: call.identity, call.state)
     }
 
     // MARK: Tasks
@@ -134,7 +134,7 @@ extension Routes {
     @Sendable private static func tasks(_ call: Call) async -> Reply {
         var tasks = [await rebalanceTask(call)]
         let own = call.state.node(number: call.service.thisNode)?.otpNode ?? ""
-        for bucket in call.state.buckets {
+        for bucket in call.visibleBuckets {
             let name = bucket.settings.name
             guard case .warmingUp(let progress) = call.service.dataPlane.status(ofBucket: name)
             else { continue }

@@ -4,7 +4,7 @@ internal import Orchestration
 /// Provisioning of a new node's cluster, in one request or in the steps of older tools.
 extension Routes {
     static let provisioning: [Route] = [
-        Route(.post, "/clusterInit", .administrator("cluster!write"), validates: true) { call in
+        Route(.post, "/clusterInit", .permission("cluster!write"), validates: true) { call in
             var form = call.request.form
             // A missing port keeps the current one.
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
@@ -21,7 +21,7 @@ extension Routes {
         Route(
             .post,
             "/settings/web",
-            .administrator("cluster.admin.security!write"),
+            .permission("cluster.admin.security!write"),
             validates: true
         ) { call in
             if call.request.isValidationOnly {
@@ -36,7 +36,7 @@ extension Routes {
                 newBase: true
             )
         },
-        Route(.get, "/settings/web", .administrator("cluster.admin.security!read")) { call in
+        Route(.get, "/settings/web", .permission("cluster.admin.security!read")) { call in
             .json([
                 "port": .number(call.service.adminPort),
                 "username": .string(call.state.administrator?.name ?? ""),
@@ -45,7 +45,7 @@ extension Routes {
         Route(
             .post,
             "/pools/default",
-            .administrator("cluster.pools!write"),
+            .permission("cluster.pools!write"),
             validates: true
         ) { call in
             if call.request.isValidationOnly {
@@ -56,7 +56,7 @@ extension Routes {
         Route(
             .post,
             "/node/controller/setupServices",
-            .administrator("cluster.pools!write"),
+            .permission("cluster.pools!write"),
             setupServices
         ),
     ]

@@ -4,8 +4,8 @@ internal import Vocabulary
 
 /// Rebalance: start, report progress, stop, settings.
 extension Routes {
-    private static let write = Access.administrator("cluster.pools!write")
-    private static let readTasks = Access.administrator("cluster.tasks!read")
+    private static let write = Access.permission("cluster.pools!write")
+    private static let readTasks = Access.permission("cluster.tasks!read")
 
     static let rebalance: [Route] = [
         Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance),

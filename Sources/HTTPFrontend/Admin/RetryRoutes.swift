@@ -4,8 +4,8 @@ internal import Vocabulary
 
 /// Automatic retry of a failed rebalance.
 extension Routes {
-    private static let write = Access.administrator("cluster.settings!write")
-    private static let read = Access.administrator("cluster.tasks!read")
+    private static let write = Access.permission("cluster.settings!write")
+    private static let read = Access.permission("cluster.tasks!read")
 
     static let retries: [Route] = [
         Route(.get, "/pools/default/pendingRetryRebalance", read, needsCluster: true) { call in

@@ -5,31 +5,38 @@ internal import Orchestration
 extension Routes {
     /// Bytes of a session's token: enough that it cannot be guessed.
     private static let tokenBytes = 16
+    private static let consolePermission = "cluster.ui!read"
 
     static let session: [Route] = [
-        Route(.post, "/uilogin", .open) { call in
-            let form = call.request.form
-            guard let user = form["user"], let password = form["password"],
-                call.service.isAdministrator(user, password)
-            else {
-                return .json(["errors": ["_": "Wrong user name or password."]], status: 400)
-            }
-            let token = call.service.token(bytes: tokenBytes)
-            call.sessions.begin(
-                token,
-                user: user,
-                in: Realm(call.state),
-                nowMilliseconds: call.service.wallMilliseconds
-            )
-            return withCookie(token, call)
-        },
+        Route(.post, "/uilogin", .open, logIn),
         Route(.post, "/uilogout", .open) { call in
             if let token = call.request.cookie(named: Authentication.cookieName(call.request)) {
-                call.sessions.end(token)
+                call.authentication.sessions.end(token)
             }
             return withCookie("", call, attributes: "; Max-Age=0")
         },
     ]
+
+    /// Logs in a user of the console: the administrator, or a local user with its permission.
+    @Sendable private static func logIn(_ call: Call) async -> Reply {
+        let form = call.request.form
+        guard let user = form["user"], let password = form["password"],
+            let identity = await call.authentication.identity(ofUser: user, password)
+        else {
+            return .json(["errors": ["_": "Wrong user name or password."]], status: 400)
+        }
+        guard Rights(of: identity, in: call.state).allows(consolePermission) else {
+            return .forbidden(consolePermission)
+        }
+        let token = call.service.token(bytes: tokenBytes)
+        call.authentication.sessions.begin(
+            token,
+            of: identity,
+            in: call.state,
+            nowMilliseconds: call.service.wallMilliseconds
+        )
+        return withCookie(token, call)
+    }
 
     /// A reply that sets the session's cookie; scripts cannot read the cookie, and pages of other
     /// sites cannot make a browser send it.

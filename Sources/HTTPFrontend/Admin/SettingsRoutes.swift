@@ -7,14 +7,14 @@ extension Routes {
     private static let bucketsMax: UInt64 = 10_000
 
     static let settings: [Route] = [
-        Route(.get, "/settings/autoCompaction", .administrator("cluster.settings!read")) { call in
+        Route(.get, "/settings/autoCompaction", .permission("cluster.settings!read")) { call in
             let days = Double(call.state.settings.purgeIntervalHours) / 24
             return .json([
                 "autoCompactionSettings": PoolJSON.autoCompaction(call.state),
                 "purgeInterval": .double(days),
             ])
         },
-        Route(.get, "/internalSettings", .administrator("cluster.admin.settings!read")) { call in
+        Route(.get, "/internalSettings", .permission("cluster.admin.settings!read")) { call in
             let count = call.state.settings.maxBucketCount
             return .json(
                 .object(
@@ -25,17 +25,17 @@ extension Routes {
         Route(
             .post,
             "/internalSettings",
-            .administrator("cluster.admin.settings!write"),
+            .permission("cluster.admin.settings!write"),
             validates: true,
             changeInternalSettings
         ),
-        Route(.get, "/settings/stats", .administrator("cluster.settings!read")) { _ in
+        Route(.get, "/settings/stats", .permission("cluster.settings!read")) { _ in
             .json(["sendStats": false])
         },
         Route(
             .post,
             "/settings/stats",
-            .administrator("cluster.settings!write"),
+            .permission("cluster.settings!write"),
             validates: true
         ) { call in
             // Accepted without effect: the server never sends statistics to a vendor.

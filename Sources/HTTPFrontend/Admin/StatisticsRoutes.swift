@@ -9,20 +9,20 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/stats",
-            .administrator("cluster.bucket[.].stats!read"),
+            .permission("cluster.bucket[.].stats!read"),
             needsCluster: true
         ) { call in await samples(call, of: call.state.activeNodes.map(\.number)) },
         Route(
             .get,
             "/pools/default/buckets/*/stats/*",
-            .administrator("cluster.bucket[.].stats!read"),
+            .permission("cluster.bucket[.].stats!read"),
             needsCluster: true,
             oneStatistic
         ),
         Route(
             .get,
             "/pools/default/buckets/*/nodes/*/stats",
-            .administrator("cluster.bucket[.].stats!read"),
+            .permission("cluster.bucket[.].stats!read"),
             needsCluster: true
         ) { call in
             let name = call.capture(1)
@@ -30,12 +30,12 @@ extension Routes {
             guard let node else { return .notFound }
             return await samples(call, of: [node.number])
         },
-        Route(.get, "/logs", .administrator("cluster.logs!read")) { .json(await logs($0)) },
+        Route(.get, "/logs", .permission("cluster.logs!read")) { .json(await logs($0)) },
     ]
 
     /// The route of the metrics; `views` reads the figures of this node's indexes.
     static func metrics(_ views: ViewServer.Services.Reading?) -> Route {
-        Route(.get, "/metrics", .administrator("cluster.admin.stats_export!read")) { call in
+        Route(.get, "/metrics", .permission("cluster.admin.stats_export!read")) { call in
             let text = Metrics(call, views: views?()).text
             var reply = Reply.text(text, status: 200)
             reply.contentType = "text/plain; version=0.0.4; charset=utf-8"

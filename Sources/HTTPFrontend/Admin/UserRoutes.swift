@@ -1,74 +1,147 @@
 internal import ClusterService
 internal import Orchestration
+internal import Vocabulary
 
-/// Users: only the administrator exists yet. Clients match the texts of the refusals.
+/// Local users, their roles and passwords. Clients match the texts of the refusals.
 extension Routes {
-    static let users: [Route] = [
-        Route(.get, "/settings/rbac/users", .administrator(readPermission)) { _ in .json([]) },
-        Route(.get, "/settings/rbac/users/*", .administrator(readPermission)) { call in
-            isDomain(call) ? .json([]) : .json("Unknown user.", status: 404)
+    static let users: [Route] =
+        userLists + [
+            Route(
+                .put,
+                "/settings/rbac/users/*/*",
+                .permission(writePermission),
+                needsCluster: true,
+                validates: true,
+                putUser
+            ),
+            Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission), deleteUser),
+            Route(.get, "/settings/rbac/groups", .permission(readPermission)) { _ in .json([]) },
+            Route(.get, "/settings/rbac/groups/*", .permission(readPermission)) { _ in
+                .json("Unknown group.", status: 404)
+            },
+            Route(.put, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
+                let text = "Groups of users are not supported yet. Grant the roles to each user"
+                return .refused([FieldError("_", text)])
+            },
+            Route(.delete, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
+                .json("Group was not found.", status: 404)
+            },
+            Route(.get, "/settings/rbac/roles", .permission(readPermission)) { _ in
+                .json(.array(Role.allCases.map(UserJSON.role)))
+            },
+            Route(.get, "/settings/passwordPolicy", .permission(readPermission)) { _ in
+                .json([
+                    "minLength": .number(ClusterForm.passwordCharactersMin),
+                    "enforceUppercase": false,
+                    "enforceLowercase": false,
+                    "enforceDigits": false,
+                    "enforceSpecialChars": false,
+                ])
+            },
+            Route(
+                .post,
+                "/controller/changePassword",
+                .login,
+                needsCluster: true,
+                validates: true,
+                changePassword
+            ),
+        ]
+
+    private static let userLists: [Route] = [
+        Route(.get, "/settings/rbac/users", .permission(readPermission)) { call in
+            list(call, path: "/settings/rbac/users")
         },
-        Route(.get, "/settings/rbac/users/*/*", .administrator(readPermission)) { _ in
-            .json("Unknown user.", status: 404)
+        Route(.get, "/settings/rbac/users/*", .permission(readPermission)) { call in
+            switch call.capture(0) {
+            case UserJSON.domain: list(call, path: "/settings/rbac/users/local")
+            case "external": .json([])
+            default: .json("Unknown user.", status: 404)
+            }
         },
-        Route(.put, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
-            let text = "Users other than the administrator are not supported yet"
-            return .refused([FieldError("_", text)])
+        Route(.get, "/settings/rbac/users/*/*", .permission(readPermission)) { call in
+            guard call.capture(0) == UserJSON.domain, let user = call.state.user(call.capture(1))
+            else { return .json("Unknown user.", status: 404) }
+            return .json(UserJSON.user(user))
         },
-        Route(.delete, "/settings/rbac/users/*/*", .administrator(writePermission)) { _ in
-            .json("User was not found.", status: 404)
-        },
-        Route(.get, "/settings/rbac/groups", .administrator(readPermission)) { _ in .json([]) },
-        Route(.get, "/settings/rbac/groups/*", .administrator(readPermission)) { _ in
-            .json("Unknown group.", status: 404)
-        },
-        Route(.delete, "/settings/rbac/groups/*", .administrator(writePermission)) { _ in
-            .json("Group was not found.", status: 404)
-        },
-        Route(.get, "/settings/rbac/roles", .administrator(readPermission)) { _ in
-            .json([
-                [
-                    "role": "admin",
-                    "name": "Full Admin",
-                    "desc": "The administrator: may do everything.",
-                ]
-            ])
-        },
-        Route(.get, "/settings/passwordPolicy", .administrator(readPermission)) { _ in
-            .json([
-                "minLength": .number(ClusterForm.passwordCharactersMin),
-                "enforceUppercase": false,
-                "enforceLowercase": false,
-                "enforceDigits": false,
-                "enforceSpecialChars": false,
-            ])
-        },
-        Route(
-            .post,
-            "/controller/changePassword",
-            .administrator(writePermission),
-            needsCluster: true,
-            changePassword
-        ),
     ]
 
     private static let readPermission = "cluster.admin.security!read"
     private static let writePermission = "cluster.admin.security!write"
 
-    private static func isDomain(_ call: Call) -> Bool {
-        ["local", "external"].contains(call.capture(0))
+    /// All users, or one page of them if the query asks for pages.
+    private static func list(_ call: Call, path: String) -> Reply {
+        let page: UserPage?
+        do throws(UserPage.FormError) {
+            page = try UserPage(call.request.query)
+        } catch {
+            return .refused([error.field])
+        }
+        guard let page else { return .json(.array(call.state.users.map(UserJSON.user))) }
+        return .json(page.json(of: call.state.users, path: path))
     }
 
+    // MARK: Changes
+
+    @Sendable private static func putUser(_ call: Call) async -> Reply {
+        guard call.capture(0) == UserJSON.domain else { return refused(domain: call.capture(0)) }
+        let id = call.capture(1)
+        if call.request.isValidationOnly {
+            let flaws = call.service.flaws(ofUser: id, call.request.form)
+            return flaws.isEmpty ? .valid : .refused(flaws)
+        }
+        return userReply(await call.service.putUser(id, call.request.form))
+    }
+
+    @Sendable private static func deleteUser(_ call: Call) async -> Reply {
+        guard call.capture(0) == UserJSON.domain,
+            let outcome = await call.service.deleteUser(call.capture(1))
+        else { return .json("User was not found.", status: 404) }
+        return userReply(outcome)
+    }
+
+    private static func refused(domain: String) -> Reply {
+        guard domain == "external" else { return .json("Unknown user.", status: 404) }
+        let text = "Users of external domains are not supported yet. Create a local user"
+        return .refused([FieldError("_", text)])
+    }
+
+    /// Changes the password of the login that sends the request.
     @Sendable private static func changePassword(_ call: Call) async -> Reply {
-        let form = FormParameters([
-            ("port", "SAME"), ("username", call.state.administrator?.name ?? ""),
-            ("password", call.request.form["password"] ?? ""),
-        ])
-        switch await call.service.setAdministrator(form, isFirst: false) {
-        case .done: return .done
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
+        let form = call.request.form
+        var unknown = SettingsForm(form)
+        unknown.require("password")
+        unknown.refuseUnknownFields(except: ["password"])
+        guard unknown.errors.isEmpty else { return .refused(unknown.errors) }
+        if call.request.isValidationOnly {
+            let flaw = ClusterForm.flaw(ofPassword: form["password"] ?? "")
+            return flaw.map { .refused([FieldError("password", $0)]) } ?? .valid
+        }
+        switch call.identity {
+        case .administrator, .unprovisioned:
+            return userReply(await call.service.changeAdministratorPassword(form))
+        case .user(let id):
+            guard let user = call.state.user(id) else {
+                return .json("User was not found.", status: 404)
+            }
+            let outcome = await call.service.changePassword(of: user, form)
+            // A repetition would change a password that this request did not present.
+            if case .overtaken = outcome {
+                let text = "Another request changed the password. Log in again and retry."
+                return .refused([FieldError("_", text)])
+            }
+            return userReply(outcome)
+        case .bucket, .anonymous:
+            return .forbidden(writePermission)
+        }
+    }
+
+    private static func userReply(_ outcome: ClusterFormOutcome) -> Reply {
+        switch outcome {
+        case .done: .done
+        case .overtaken: .overtaken
+        case .refused(let errors): .refused(errors)
+        case .failed(let text): .failed(text)
         }
     }
 }

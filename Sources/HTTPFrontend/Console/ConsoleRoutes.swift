@@ -17,6 +17,7 @@ extension Routes {
         "log.js": (script, PackageResources.log_js),
         "nodes.js": (script, PackageResources.nodes_js),
         "overview.js": (script, PackageResources.overview_js),
+        "users.js": (script, PackageResources.users_js),
         "views.js": (script, PackageResources.views_js),
         "viewresult.js": (script, PackageResources.viewresult_js),
     ]

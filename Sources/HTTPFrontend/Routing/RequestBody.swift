@@ -12,7 +12,7 @@ extension RESTRequest {
         guard !body.isEmpty else { return nil }
         switch kind {
         // The view port has its own texts.
-        case .raw, .designDocument, .viewQuery:
+        case .raw, .document, .designDocument, .viewQuery:
             return nil
         case .json:
             guard contentType.hasPrefix("multipart/") else { return nil }

@@ -25,6 +25,8 @@ struct Route: Sendable {
         /// A form; the router refuses any other type before it calls the handler.
         case form
         case json
+        /// A document as a form, whose handler parses it.
+        case document
         /// The handler parses the body and refuses an invalid one.
         case raw
         /// A design document.
@@ -37,13 +39,21 @@ struct Route: Sendable {
         /// Some ten thousand keys of common sizes.
         private static let viewQueryBytesMax = 4 << 20
 
+        /// A document's value may be 20 MiB, and percent-encoding can triple it.
+        private static let documentBytesMax = 64 << 20
+
         /// Maximum size of the body.
         ///
-        /// A document's value may be 20 MiB, and percent-encoding can triple it. On the view port
-        /// every identity that has access to the bucket may send design documents and queries.
+        /// Every identity that has access to the bucket may send design documents and queries. Without
+        /// a user's password, two bodies must not use all memory for bodies.
         func bytesMax(from identity: Identity) -> Int {
             switch self {
-            case .form, .json, .raw: identity.isAdministrator ? 64 << 20 : 16 << 10
+            case .form, .json, .raw, .document:
+                switch identity {
+                case .unprovisioned, .administrator: Self.documentBytesMax
+                case .user: self == .document ? Self.documentBytesMax : 1 << 20
+                case .bucket, .anonymous: 16 << 10
+                }
             case .designDocument: Self.designDocumentBytesMax
             case .viewQuery: Self.viewQueryBytesMax
             }
@@ -51,6 +61,8 @@ struct Route: Sendable {
     }
 
     let method: RESTRequest.Method
+    /// The path's text.
+    let pattern: String
     let path: [Segment]
     let access: Access
     /// The route replies 404 until the cluster is provisioned.
@@ -83,6 +95,7 @@ struct Route: Sendable {
         _ handler: @escaping Handler
     ) {
         self.method = method
+        pattern = path
         self.path = path.split(separator: "/").map { segment in
             switch segment {
             case "*": .any
@@ -144,13 +157,14 @@ struct Route: Sendable {
 /// The arguments of a route's handler for one request.
 struct Call: Sendable {
     let request: RESTRequest
+    let route: Route
     /// The cluster state at the time of the request.
     let state: ClusterState
     let identity: Identity
     /// The segments that the patterns of the route's path match.
     let captures: [[UInt8]]
     let service: AdministrationService
-    let sessions: Sessions
+    let authentication: Authentication
     let machine: Machine
 
     /// A capture as text; traps if the route's path has fewer.
@@ -172,7 +186,17 @@ struct Call: Sendable {
 
     /// The buckets that are visible to the request's identity.
     var visibleBuckets: [BucketRecord] {
-        state.buckets.filter { Authentication.isVisible($0.settings.name, to: identity, state) }
+        let rights = rights
+        return state.buckets.filter { rights.sees(bucket: $0.settings.name) }
+    }
+
+    /// What the request's identity may do now.
+    var rights: Rights { Rights(of: identity, in: state) }
+
+    /// Whether the route still serves the identity, for replies that go on after the request.
+    var isServed: Bool {
+        let name = route.bucketName(captures)
+        return Authentication.refusal(of: identity, for: route.access, bucket: name, state) == nil
     }
 }
 

@@ -14,7 +14,7 @@ struct Router: Sendable {
     init(_ resources: SharedResources, _ table: some RouteTable) {
         self.resources = resources
         self.table = table
-        authentication = Authentication(service: resources.service, sessions: resources.sessions)
+        authentication = resources.authentication
         routes = table.routes
     }
 
@@ -25,6 +25,8 @@ struct Router: Sendable {
     struct Admitted: Sendable {
         let route: Route
         let identity: Identity
+        /// The realm of the identity's credentials when the request was admitted.
+        let realm: Realm
         let captures: [[UInt8]]
         /// Maximum size of the request's body.
         let bodyBytesMax: Int
@@ -39,7 +41,7 @@ struct Router: Sendable {
 
     /// Admits or refuses a request by method, path and headers alone, so that an unauthorized
     /// client cannot make the node read a body.
-    func admit(_ request: RESTRequest) -> Decision {
+    func admit(_ request: RESTRequest) async -> Decision {
         let state = service.state
         guard service.isServing else { return refuse(.notServing, request) }
         var allowed: [String] = []
@@ -49,7 +51,7 @@ struct Router: Sendable {
                 allowed.append(route.method.rawValue)
                 continue
             }
-            return admit(request, to: route, captures, state)
+            return await admit(request, to: route, captures, state)
         }
         return refuse(allowed.isEmpty ? .notFound : .methodNotAllowed(allowed), request)
     }
@@ -57,12 +59,6 @@ struct Router: Sendable {
     /// Calls the route's handler with this node's state; if the request needs the current state,
     /// with one that includes every earlier acknowledged change.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
-        // If the cluster was provisioned while the body was received, authorize the request again.
-        if admitted.identity == .unprovisioned, service.state.isProvisioned,
-            case .refused(let reply) = admit(request)
-        {
-            return reply
-        }
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
         var isStale = false
         var state = service.state
@@ -76,13 +72,15 @@ struct Router: Sendable {
                 state = service.state
             }
         }
+        if let refusal = await refusal(of: request, admitted, in: state) { return refusal }
         var call = Call(
             request: request,
+            route: admitted.route,
             state: state,
             identity: admitted.identity,
             captures: admitted.captures,
             service: service,
-            sessions: resources.sessions,
+            authentication: authentication,
             machine: resources.machine
         )
         var reply = await admitted.route.handler(call)
@@ -98,19 +96,46 @@ struct Router: Sendable {
         .refused(table.reply(to: refusal, of: request))
     }
 
+    /// The refusal of an admitted request by a newer state; nil if it is still admitted.
+    ///
+    /// The body can arrive long after the headers, and this node's state may have been behind that of
+    /// another node, which acknowledged a new password or fewer rights.
+    private func refusal(
+        of request: RESTRequest,
+        _ admitted: Admitted,
+        in state: ClusterState
+    ) async -> Reply? {
+        let route = admitted.route
+        guard Realm(of: admitted.identity, in: state) == admitted.realm else {
+            switch await admit(request, to: route, admitted.captures, state) {
+            case .refused(let reply): return reply
+            // Other credentials than the admitted ones.
+            case .admitted(let now) where now.identity != admitted.identity:
+                return table.reply(to: .unauthorized, of: request)
+            case .admitted: return nil
+            }
+        }
+        return Authentication.refusal(
+            of: admitted.identity,
+            for: route.access,
+            bucket: route.bucketName(admitted.captures),
+            state
+        ).map { table.reply(to: $0, of: request) }
+    }
+
     private func admit(
         _ request: RESTRequest,
         to route: Route,
         _ captures: [[UInt8]],
         _ state: ClusterState
-    ) -> Decision {
+    ) async -> Decision {
         if request.isFromAnotherSite { return refuse(.fromAnotherSite, request) }
         if let reply = table.refusalBeforeAuthentication(of: request, state) {
             return .refused(reply)
         }
-        let identity = authentication.identity(of: request, state)
+        let identity = await authentication.identity(of: request, state)
         let name = route.bucketName(captures)
-        if let refusal = authentication.refusal(
+        if let refusal = Authentication.refusal(
             of: identity,
             for: route.access,
             bucket: name,
@@ -122,11 +147,13 @@ struct Router: Sendable {
         if let reply = table.refusalBeforeBody(of: request, to: route, bucket: name, state) {
             return .refused(reply)
         }
+        let sender = identity ?? .anonymous
         let admitted = Admitted(
             route: route,
-            identity: identity ?? .anonymous,
+            identity: sender,
+            realm: Realm(of: sender, in: state),
             captures: captures,
-            bodyBytesMax: route.body.bytesMax(from: identity ?? .anonymous)
+            bodyBytesMax: route.body.bytesMax(from: sender)
         )
         return .admitted(admitted)
     }

@@ -32,7 +32,7 @@ struct PortResponder: HTTPResponder {
             localAddress: Self.address(context.channel.localAddress)
         )
         let admitted: Router.Admitted
-        switch router.admit(asked) {
+        switch await router.admit(asked) {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
         }

@@ -1,15 +1,20 @@
 internal import ClusterService
 
-/// What all ports of a node share: the service, the console's sessions, and the bounded memory for
+/// What all ports of a node share: the service, the authentication with the console's sessions, and the bounded memory for
 /// request bodies.
 struct SharedResources: Sendable {
     let service: AdministrationService
-    let sessions = Sessions()
+    let authentication: Authentication
     let machine: Machine
     let bodies = BodyMemory()
 
     init(service: AdministrationService) {
         self.service = service
+        authentication = Authentication(
+            service: service,
+            sessions: Sessions(),
+            passwords: PasswordChecks()
+        )
         let machine = Machine(directory: service.settings.directory)
         self.machine = machine
         service.readMachine { [weak service] in

@@ -27,7 +27,7 @@ extension Routes {
             Route(
                 .get,
                 "/pools/default/buckets/*/ddocs",
-                .bucket("views!read"),
+                .permission("cluster.bucket[.].views!read"),
                 needsCluster: true
             ) { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }
@@ -60,7 +60,7 @@ extension Routes {
         ]
     }
 
-    private static let controllerAccess = Access.administrator("cluster.bucket[.].views!compact")
+    private static let controllerAccess = Access.permission("cluster.bucket[.].views!compact")
 
     private static func controller(
         _ name: String,

@@ -9,12 +9,17 @@ extension ViewTable {
         documentPaths.flatMap { path in
             let path = prefix + path
             return [
-                Route(.get, path, .bucket("views!read")) { call in
+                Route(.get, path, .permission("cluster.bucket[.].views!read")) { call in
                     await call.withViewBucket { bucket in
                         await read(call, plane, bucket)
                     }
                 },
-                Route(.put, path, .bucket("views!write"), body: .designDocument) { call in
+                Route(
+                    .put,
+                    path,
+                    .permission("cluster.bucket[.].views!write"),
+                    body: .designDocument
+                ) { call in
                     await call.withViewBucket { bucket in
                         let outcome = await plane.putDesignDocument(
                             call.capture(1),
@@ -24,7 +29,7 @@ extension ViewTable {
                         return reply(outcome, call, created: "\(prefix)/\(encoded(bucket))")
                     }
                 },
-                Route(.delete, path, .bucket("views!write")) { call in
+                Route(.delete, path, .permission("cluster.bucket[.].views!write")) { call in
                     await call.withViewBucket { bucket in
                         let outcome = await plane.deleteDesignDocument(
                             call.capture(1),

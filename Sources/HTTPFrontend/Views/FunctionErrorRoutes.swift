@@ -11,7 +11,7 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/ddocs/<design>/errors",
-            .administrator("cluster.bucket[.].views!read"),
+            .permission("cluster.bucket[.].views!read"),
             needsCluster: true
         ) { call in
             let name = call.capture(1)

@@ -11,7 +11,7 @@ extension Routes {
     static func indexerTasks(_ call: Call) -> [JSONText] {
         let nodes = call.state.nodes.compactMap { call.service.viewStatistics(of: $0.number) }
         guard !nodes.isEmpty else { return [] }
-        return call.state.buckets.flatMap { bucket in
+        return call.visibleBuckets.flatMap { bucket in
             let name = bucket.settings.name
             let found = nodes.compactMap { $0.bucket(named: name) }
             return bucket.designDocuments.flatMap { document in

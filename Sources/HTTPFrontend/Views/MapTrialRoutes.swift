@@ -47,7 +47,7 @@ extension Routes {
             Route(
                 .post,
                 "/pools/default/buckets/*/controller/tryMap",
-                .administrator("cluster.bucket[.].views!write"),
+                .permission("cluster.bucket[.].views!write"),
                 needsCluster: true
             ) { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }

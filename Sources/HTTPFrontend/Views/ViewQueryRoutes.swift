@@ -1,4 +1,5 @@
 internal import Orchestration
+internal import Vocabulary
 
 /// View queries on the view port.
 extension ViewTable {
@@ -20,7 +21,7 @@ extension ViewTable {
                     Route(
                         method,
                         "\(path)/_view/*",
-                        .bucket("views!read"),
+                        .permission("cluster.bucket[.].views!read"),
                         body: .viewQuery
                     ) { call in
                         await call.withViewBucket { bucket in
@@ -32,7 +33,7 @@ extension ViewTable {
                     Route(
                         method,
                         "\(path)/_spatial/*",
-                        .bucket("views!read"),
+                        .permission("cluster.bucket[.].views!read"),
                         body: .viewQuery
                     ) { call in
                         await call.withViewBucket { _ in
@@ -58,6 +59,7 @@ extension ViewTable {
             case .invalid(let reason): return .failure(400, "bad_request", reason)
             }
         }
+        if let refusal = refusalOfDocuments(parameters, call, bucket) { return refusal }
         let outcome = await queries.begin(
             ViewRequest(
                 bucket: bucket,
@@ -85,6 +87,25 @@ extension ViewTable {
                 }
             )
         }
+    }
+
+    /// The refusal of a query for documents by an identity that may only read views; nil if there is
+    /// none.
+    ///
+    /// An identity that may write views can read documents through them.
+    private static func refusalOfDocuments(
+        _ parameters: [ViewParameter],
+        _ call: Call,
+        _ bucket: String
+    ) -> Reply? {
+        let refusals = [ViewParameter.Value.text("false"), .json(Array("false".utf8))]
+        let asked = parameters.contains {
+            $0.name == "include_docs" && !refusals.contains($0.value)
+        }
+        let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
+        let write = Permission(.bucket(bucket), ["views"], "write")
+        guard asked, !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
+        return .failure(403, "forbidden", "include_docs needs the permission \(permission.text)")
     }
 
     // MARK: The response

@@ -23,7 +23,8 @@ struct ViewTable: RouteTable {
         Route(.get, "/", .open) { _ in
             .json(["couchdb": "Welcome", "version": .string(Release.couchbaseVersion)])
         },
-        Route(.get, "/<bucket>/_all_docs", .bucket("data.docs!read")) { call in
+        Route(.get, "/<bucket>/_all_docs", .permission("cluster.bucket[.].data.docs!read")) {
+            call in
             await call.withViewBucket { _ in
                 .failure(400, "bad_request", "_all_docs is no longer supported")
             }

@@ -14,7 +14,7 @@ package final class BulkBuilder {
     }
 
     /// Complete nodes, children first; the caller stores them and calls `removeAll`.
-    package let writes = NodeWrites()
+    package let writes: NodeWrites
     /// The next free numbers.
     package private(set) var numbers: TreeNumbers
     private let format: NodeFormat
@@ -24,11 +24,18 @@ package final class BulkBuilder {
     /// The entries so far.
     package private(set) var rows: UInt64 = 0
 
-    package init(of kind: EntryKind, format: NodeFormat = .standard, numbers: TreeNumbers) {
+    /// An empty tree; a builder that follows another one may continue its list of nodes.
+    package init(
+        of kind: EntryKind,
+        format: NodeFormat = .standard,
+        numbers: TreeNumbers,
+        writes: NodeWrites = NodeWrites()
+    ) {
         precondition(kind != .child, "the entries of a tree are rows or documents")
         self.kind = kind
         self.format = format
         self.numbers = numbers
+        self.writes = writes
         leaf = EntryRun(kind)
         levels = [Level(run: leaf)]
     }

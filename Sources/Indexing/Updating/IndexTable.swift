@@ -50,6 +50,8 @@ package struct IndexTable: Sendable {
         var feed = Feed.closed
         /// The owner is removing the rows.
         var isRemoving = false
+        /// The last change that a bulk load has and no tree.
+        var loaded = Seqno.zero
     }
 
     private var entries: [VBucketID: Entry] = [:]
@@ -124,6 +126,22 @@ package struct IndexTable: Sendable {
         entries[vBucket]?.position = position
     }
 
+    /// A bulk load has the changes of `vBucket` through `seqno`, and no commit has them in trees.
+    ///
+    /// It counts as progress only; zero after the load has discarded them.
+    package mutating func loaded(_ vBucket: VBucketID, through seqno: Seqno) {
+        entries[vBucket]?.loaded = seqno
+    }
+
+    /// A bulk load keeps the changes of `vBucket` through `position`: it has stored them, or is making
+    /// the trees of them.
+    ///
+    /// The feed is opened there again. The vBucket stays incomplete until `committed`.
+    package mutating func kept(_ vBucket: VBucketID, _ position: IndexPosition) {
+        guard entries[vBucket]?.home == .filling else { return }
+        entries[vBucket]?.position = position
+    }
+
     /// The last rows of `vBucket` were removed, and the commit has stored that it has no home.
     package mutating func removed(_ vBucket: VBucketID) -> [Action] {
         guard entries[vBucket]?.home == .leaving else { return [] }
@@ -193,6 +211,18 @@ package struct IndexTable: Sendable {
         entries.allSatisfy { !$0.value.isServed || $0.value.home == .main }
     }
 
+    /// Whether every served vBucket would be complete if the index had `positions`.
+    package func isComplete(with positions: [VBucketID: IndexPosition]) -> Bool {
+        var servesAny = false
+        for (vBucket, entry) in entries where entry.isServed {
+            guard case .open(let target) = entry.feed,
+                (positions[vBucket] ?? entry.position).covered >= target
+            else { return false }
+            servesAny = true
+        }
+        return servesAny
+    }
+
     /// Whether queries count any served vBucket.
     package var countsAny: Bool {
         entries.values.contains { $0.isServed && $0.home == .main }
@@ -208,7 +238,7 @@ package struct IndexTable: Sendable {
                 done &+= entry.position.seqno.value
                 total &+= entry.position.seqno.value
             case (.filling, .open(let target)):
-                done &+= min(entry.position.seqno, target).value
+                done &+= min(max(entry.position.seqno, entry.loaded), target).value
                 total &+= target.value
             // Nothing is known of its size, so it counts as one change that is missing.
             default: total &+= 1

@@ -10,19 +10,6 @@ package import Vocabulary
 /// - Every document occurs once in a batch.
 /// - Both batches belong to one commit, together with the positions of the vBuckets.
 package final class IndexUpdate {
-    private struct Row {
-        let sortKey: Range<Int>
-        let number: UInt16
-        let value: Range<Int>
-        let checksum: UInt32
-    }
-
-    /// A row of the back tree, by its bytes.
-    private struct RowName: Hashable {
-        let sortKey: [UInt8]
-        let number: UInt16
-    }
-
     /// Changes of the rows.
     package let rows = EditBatch()
     /// Changes of the documents' entries.
@@ -30,10 +17,9 @@ package final class IndexUpdate {
     /// How many rows each vBucket gains or loses.
     package private(set) var gains: [VBucketID: Int] = [:]
     private let tree: Tree
-    private let text = ByteWriter(capacity: 4 << 10)
     private let key = ByteWriter()
     private let entry = ByteWriter()
-    private var emitted: [Row] = []
+    private let emitted = EmittedDocument()
     /// The document that rows are added to.
     private var current: (vBucket: VBucketID, id: [UInt8])?
 
@@ -49,8 +35,7 @@ package final class IndexUpdate {
     package func begin(_ vBucket: VBucketID, id: ByteView) {
         precondition(current == nil, "documents are updated one after the other")
         current = (vBucket, id.bytes)
-        text.removeAll(keepingAtMost: 1 << 20)
-        emitted.removeAll(keepingCapacity: true)
+        emitted.removeAll()
     }
 
     /// Adds a row that the document emits.
@@ -59,22 +44,11 @@ package final class IndexUpdate {
     ///   - sortKey: The encoded key.
     ///   - value: The value's JSON text.
     package func add(sortKey: ByteView, value: ByteView) {
-        let keyStart = text.count
-        text.append(sortKey)
-        let valueStart = text.count
-        text.append(value)
-        emitted.append(
-            Row(
-                sortKey: keyStart..<valueStart,
-                number: 0,
-                value: valueStart..<text.count,
-                checksum: CRC32C.checksum(value)
-            )
-        )
+        emitted.add(sortKey: sortKey, value: value)
     }
 
     /// Discards the rows that were added for the document: it has none.
-    package func discardRows() { emitted.removeAll(keepingCapacity: true) }
+    package func discardRows() { emitted.removeAll() }
 
     /// Ends the document: its old rows are replaced by those that were added.
     ///
@@ -84,19 +58,19 @@ package final class IndexUpdate {
             preconditionFailure("a document begins before it ends")
         }
         current = nil
-        numberEqualKeys()
+        emitted.numberEqualKeys()
         var old = try oldRows(vBucket, id)
         let hadRows = !old.isEmpty
         var gain = 0
         var isChanged = false
-        for row in emitted {
-            let name = RowName(sortKey: view(row.sortKey).bytes, number: row.number)
+        for row in emitted.rows {
+            let name = RowName(sortKey: emitted.view(row.sortKey).bytes, number: row.number)
             let before = old.removeValue(forKey: name)
             guard before != row.checksum else { continue }
             isChanged = true
             if before == nil { gain += 1 }
-            makeRowKey(view(row.sortKey), id, row.number)
-            rows.put(key: key.view, vBucket: vBucket, value: view(row.value))
+            makeRowKey(emitted.view(row.sortKey), id, row.number)
+            rows.put(key: key.view, vBucket: vBucket, value: emitted.view(row.value))
         }
         for name in old.keys {
             isChanged = true
@@ -138,31 +112,10 @@ package final class IndexUpdate {
 
     // MARK: Parts
 
-    private func view(_ range: Range<Int>) -> ByteView {
-        text.view.slice(range.lowerBound, range.count)
-    }
-
     private func makeRowKey(_ sortKey: ByteView, _ id: [UInt8], _ number: UInt16) {
         key.removeAll()
         id.withUnsafeBytes { id in
             RowKey.append(sortKey: sortKey, id: ByteView(id), ordinal: number, to: key)
-        }
-    }
-
-    /// Numbers the rows of equal keys in the order in which they were emitted.
-    private func numberEqualKeys() {
-        guard emitted.count > 1 else { return }
-        var counts: [[UInt8]: UInt16] = [:]
-        for index in emitted.indices {
-            let row = emitted[index]
-            let number = counts[view(row.sortKey).bytes, default: 0]
-            counts[view(row.sortKey).bytes] = number &+ 1
-            emitted[index] = Row(
-                sortKey: row.sortKey,
-                number: number,
-                value: row.value,
-                checksum: row.checksum
-            )
         }
     }
 
@@ -202,21 +155,12 @@ package final class IndexUpdate {
     private func writeEntry(_ vBucket: VBucketID, _ id: [UInt8], hadRows: Bool) {
         key.removeAll()
         id.withUnsafeBytes { BackEntry.appendKey(vBucket, documentID: ByteView($0), to: key) }
-        guard !emitted.isEmpty else {
+        guard !emitted.rows.isEmpty else {
             if hadRows { documents.remove(key: key.view) }
             return
         }
         entry.removeAll(keepingAtMost: 1 << 20)
-        for row in emitted {
-            BackEntry.append(
-                BackEntry.Row(
-                    sortKey: view(row.sortKey),
-                    number: row.number,
-                    valueChecksum: row.checksum
-                ),
-                to: entry
-            )
-        }
+        emitted.appendEntry(to: entry)
         documents.put(key: key.view, vBucket: vBucket, value: entry.view)
     }
 }

@@ -59,6 +59,25 @@ extension BucketForm {
         }
     }
 
+    /// The password for logins with the bucket's name; an empty one removes it.
+    mutating func judgePassword() {
+        if let text = parameters["saslPassword"] {
+            if text.isEmpty {
+                settings.password = []
+            } else if ground.state.featureLevel < .localUsers {
+                refuse(
+                    "saslPassword",
+                    "Nodes of the cluster run a release without passwords of buckets. Upgrade them."
+                )
+            } else if settings.passwordless {
+                refuse("saslPassword", "A bucket with passwordless=1 has no password")
+            } else {
+                settings.password = ground.password
+            }
+        }
+        if settings.passwordless { settings.password = [] }
+    }
+
     mutating func judgeVBuckets() {
         guard let text = parameters["numVBuckets"] else { return }
         guard let number = FormParameters.number(text),

@@ -12,11 +12,19 @@ package struct BucketForm {
         package var existing: BucketRecord?
         /// The UUID that a new bucket gets.
         package var uuid: String
+        /// The stored keys of the form's `saslPassword`; empty if the form is only checked.
+        package var password: [UInt8]
 
-        package init(state: ClusterState, existing: BucketRecord?, uuid: String) {
+        package init(
+            state: ClusterState,
+            existing: BucketRecord?,
+            uuid: String,
+            password: [UInt8] = []
+        ) {
             self.state = state
             self.existing = existing
             self.uuid = uuid
+            self.password = password
         }
     }
 
@@ -36,6 +44,7 @@ package struct BucketForm {
         form.judgeReplicas()
         form.judgeEviction()
         form.judgeFlags()
+        form.judgePassword()
         form.judgeVBuckets()
         form.judgeDurability()
         form.judgeOptions()

@@ -1,9 +1,9 @@
+internal import Vocabulary
+
 /// Validates a form of cluster settings: administrator, services, memory, name.
 ///
 /// - The errors are in the order of the form; an accepted form has none.
 package struct ClusterForm {
-    /// The longest user name that every protocol can carry.
-    private static let userBytesMax = 128
     /// Couchbase's default password policy.
     package static let passwordCharactersMin = 6
 
@@ -32,6 +32,8 @@ package struct ClusterForm {
         if let user = parameters["username"] {
             if let flaw = Self.flaw(ofUser: user) {
                 refuse("username", flaw)
+            } else if state.user(user) != nil {
+                refuse("username", "A local user has this name. Choose another one, or delete it")
             } else {
                 self.user = user
             }
@@ -39,11 +41,8 @@ package struct ClusterForm {
             refuse("username", "The administrator needs a name")
         }
         if let password = parameters["password"] {
-            if password.count < Self.passwordCharactersMin {
-                let least = Self.passwordCharactersMin
-                refuse("password", "The password must be at least \(least) characters long.")
-            } else if password.unicodeScalars.contains(where: Self.isControl) {
-                refuse("password", "The password must not contain control characters")
+            if let flaw = Self.flaw(ofPassword: password) {
+                refuse("password", flaw)
             } else {
                 self.password = password
             }
@@ -66,17 +65,24 @@ package struct ClusterForm {
     }
 
     private static func flaw(ofUser user: String) -> String? {
-        if user.isEmpty { return "The administrator's name cannot be empty" }
-        if user.utf8.count > userBytesMax {
-            return "The administrator's name has at most \(userBytesMax) characters"
+        switch ClusterState.flaw(ofUserName: user) {
+        case .empty: "The administrator's name cannot be empty"
+        case .tooLong:
+            "The administrator's name has at most \(Limits.userIDBytesMax) characters"
+        case .bannedCharacter:
+            "The administrator's name must not contain control characters or "
+                + UserNameFlaw.banned
+        case nil: nil
         }
-        let banned = "()<>@,;:\\\"/[]?={}"
-        if user.unicodeScalars.contains(where: { isControl($0) })
-            || user.contains(where: { banned.contains($0) })
-        {
-            return "The administrator's name must not contain control characters or \(banned)"
+    }
+
+    /// What keeps a text from being a password; nil if it can be one.
+    package static func flaw(ofPassword password: String) -> String? {
+        if password.count < passwordCharactersMin {
+            return "The password must be at least \(passwordCharactersMin) characters long."
         }
-        return nil
+        return password.unicodeScalars.contains(where: isControl)
+            ? "The password must not contain control characters" : nil
     }
 
     private static func isControl(_ scalar: Unicode.Scalar) -> Bool {

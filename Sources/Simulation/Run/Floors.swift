@@ -99,6 +99,15 @@ package enum Floors {
             ("freshViewAnswers", 200, "hardly any answer of a view is complete and fresh"),
             ("finalViews", 300, "views are not compared with the final documents"),
             ("indexFiles", 100, "no index file is checked"),
+            ("consumerChanges", 20_000, "no outside consumer follows a bucket"),
+            ("consumerDeletions", 2_000, "outside consumers see no deletions"),
+            ("consumerExpirations", 200, "outside consumers see no expirations"),
+            ("consumerResumes", 2_000, "outside consumers never continue"),
+            ("consumerMoves", 200, "no stream of an outside consumer moves"),
+            ("consumerSlow", 100, "no outside consumer is slow"),
+            ("consumerRollbacks", 10, "no outside consumer has to roll back"),
+            ("consumerComparisons", 3_000, "outside consumers are not compared with copies"),
+            ("finalConsumers", 200, "outside consumers are not compared at the end"),
             ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]
     )

@@ -160,6 +160,16 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         ledger.operations(on: bucket)
     }
 
+    /// The values that clients sent to the documents of a bucket and that were not refused, by key;
+    /// counters are left out.
+    func sentValues(of bucket: String) -> [String: Set<[UInt8]>] {
+        var found: [String: Set<[UInt8]>] = [:]
+        for (document, history) in documents where document.bucket == bucket {
+            if !document.isCounter { found[document.key, default: []].formUnion(history.sent) }
+        }
+        return found
+    }
+
     // MARK: The end
 
     /// Checks the linearizability of every document whose level is `promised`.

@@ -38,6 +38,7 @@ package final class SimulationRun {
         let feeds: FeedWatch?
         let author: DesignAuthor?
         let views: ViewWatch?
+        let consumers: ConsumerWatch?
     }
 
     /// - Returns: Nil if the plan names an unknown workload or fault.
@@ -83,7 +84,8 @@ package final class SimulationRun {
         extras = Extras(
             feeds: FeedWatch(cluster, judge, seed: plan.seed),
             author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
-            views: ViewWatch(cluster, judge, plan, known)
+            views: ViewWatch(cluster, judge, plan, known),
+            consumers: ConsumerWatch(cluster, judge, plan, known)
         )
     }
 
@@ -160,6 +162,7 @@ package final class SimulationRun {
         }
         extras.feeds?.start()
         extras.views?.start()
+        extras.consumers?.start(environment)
         cluster.world.run(for: 2 * SimulationRun.second)
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
@@ -177,6 +180,7 @@ package final class SimulationRun {
         let left = quietUntil - min(quietUntil, cluster.world.now)
         guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
         extras.views?.end()
+        extras.consumers?.end()
         for client in clients { client.stop() }
         if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
             let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
@@ -186,6 +190,7 @@ package final class SimulationRun {
         compare()
         extras.views?.checkFinalViews()
         extras.views?.conclude()
+        extras.consumers?.conclude()
         extras.feeds?.conclude()
         conclude()
     }
@@ -482,6 +487,7 @@ package final class SimulationRun {
         outcome.tally.add(watch.tally)
         if let feeds = extras.feeds { outcome.tally.add(feeds.tally) }
         if let views = extras.views { outcome.tally.add(views.tally) }
+        if let consumers = extras.consumers { outcome.tally.add(consumers.tally) }
         for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
         for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
         for (action, count) in administrator?.counts ?? [:] {

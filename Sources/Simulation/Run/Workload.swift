@@ -42,14 +42,16 @@ struct Workload {
         "standard", "smoke", "async-only", "durable-only", "registers-few-keys",
         "three-copies", "hot-keys", "bucket-storm", "rebalance-storm", "failover-storm",
         "restart-all", "one-node", "two-nodes", "seven-nodes", "quota-storm", "views",
+        "consumer",
     ]
 
     /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
         // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable.
-        // `views` has queries of views in each seed, and more often (`ViewWatch`).
-        case "standard", "views":
+        // `views` has queries of views in each seed, and more often (`ViewWatch`); `consumer` has
+        // outside consumers of each bucket in each seed (`ConsumerWatch`).
+        case "standard", "views", "consumer":
             keysOfClient = 12
             registers = 52
             durableOfThree = 2

@@ -63,7 +63,7 @@ package struct ReadPosition: Hashable, Sendable {
     }
 
     /// Follows a snapshot, a change or an advance; an advance is never sent inside a snapshot.
-    mutating func follow(_ record: ChangeRecord) {
+    package mutating func follow(_ record: ChangeRecord) {
         switch record {
         case .snapshot(let start, let end):
             // A snapshot that could not be sent to its end continues in the next one: there is no

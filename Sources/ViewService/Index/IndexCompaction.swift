@@ -18,6 +18,8 @@ struct IndexCompaction {
         case documents(TreeCopy, rows: TreeRoot)
         /// Removes the old trees: what has lower numbers. Next: releasing.
         case removing(below: IndexNodeID, IndexValueID)
+        /// Removes the runs of a first build that has ended. Next: releasing.
+        case removingRuns
         /// Returns free pages to the file system, of which there were so many. Next: the end.
         case releasing(free: Int)
     }
@@ -25,12 +27,18 @@ struct IndexCompaction {
     var phase: Phase
     /// Whether the next step is posted to the index's lane.
     var isPosted = false
+    /// Whether it only removes the runs of a first build, and frees their pages.
+    let removesRuns: Bool
 
-    /// A compaction that begins.
-    init() { phase = .discarding(continues: true) }
+    /// A compaction that begins, or the removal of old runs.
+    init(removesRuns: Bool = false) {
+        self.removesRuns = removesRuns
+        phase = removesRuns ? .removingRuns : .discarding(continues: true)
+    }
 
     /// The end of one that was interrupted.
     init(_ remains: IndexRemains) {
+        removesRuns = false
         switch remains {
         case .copy: phase = .discarding(continues: false)
         case .trees(let node, let value): phase = .removing(below: node, value)
@@ -41,7 +49,7 @@ struct IndexCompaction {
     var holdsCommits: Bool {
         switch phase {
         case .rows, .documents: true
-        case .discarding, .removing, .releasing: false
+        case .discarding, .removing, .removingRuns, .releasing: false
         }
     }
 
@@ -51,7 +59,7 @@ struct IndexCompaction {
         case .discarding: 0
         case .rows(let copy): copy.rows
         case .documents(let copy, let rows): rows.rows + copy.rows
-        case .removing, .releasing: .max
+        case .removing, .removingRuns, .releasing: .max
         }
     }
 
@@ -59,7 +67,7 @@ struct IndexCompaction {
     mutating func cancel() {
         switch phase {
         case .discarding, .rows, .documents: phase = .discarding(continues: false)
-        case .removing, .releasing: break
+        case .removing, .removingRuns, .releasing: break
         }
     }
 }

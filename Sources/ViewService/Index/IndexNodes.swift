@@ -123,12 +123,28 @@ extension IndexTransaction {
         for value in edit.bigValues { try write(value.id, batch.bigValue(value)) }
         head.nextNode = IndexNodeID(edit.numbers.nextNode)
         head.nextValue = IndexValueID(edit.numbers.nextBigValue)
-        return IndexRoot(
-            node: edit.root.id,
-            height: UInt32(edit.root.height),
-            version: edit.root.version,
-            rows: edit.root.rows
-        )
+        return IndexRoot(edit.root)
+    }
+
+    /// Stores the nodes and the values of a copy or of a bulk load.
+    ///
+    /// - Throws: `StorageError`: `.full`, or another disk error.
+    func store(
+        _ writes: NodeWrites,
+        _ values: [(id: IndexValueID, body: [UInt8])]
+    ) throws(StorageError) {
+        try writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
+        for value in values {
+            var failure: StorageError?
+            value.body.withUnsafeBytes { bytes in
+                do throws(StorageError) {
+                    try write(value.id, ByteView(bytes))
+                } catch {
+                    failure = error
+                }
+            }
+            if let failure { throw failure }
+        }
     }
 
     /// Stores the tables of the inner nodes that an edit wrote; returns whether each child has a
@@ -164,6 +180,17 @@ extension IndexTransaction {
         }
         if let failure { throw failure }
         return update.isComplete
+    }
+}
+
+extension IndexRoot {
+    init(_ root: TreeRoot) {
+        self.init(
+            node: root.id,
+            height: UInt32(root.height),
+            version: root.version,
+            rows: root.rows
+        )
     }
 }
 

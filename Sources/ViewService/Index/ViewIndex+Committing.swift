@@ -10,6 +10,8 @@ internal import Wire
 extension ViewIndex {
     /// Rows that one commit removes at most, so that readers and the write-ahead log stay small.
     private static let removedRowsMax = 5_000
+    /// For the author of a function.
+    static let keyTooLong = "The encoded key is longer than 16 KiB."
 
     /// The newest version of each changed document, and how far each vBucket has come.
     private struct Changes {
@@ -66,7 +68,7 @@ extension ViewIndex {
         }
     }
 
-    private func wakeSelf() {
+    func wakeSelf() {
         surroundings.lane.post { [weak self] in self?.advance() }
     }
 
@@ -91,10 +93,7 @@ extension ViewIndex {
         var changes = Changes()
         var places: [VBucketID: [[UInt8]: Int]] = [:]
         for (index, (reading, _)) in pending.mapped.enumerated() {
-            let isCurrent = { (vBucket: VBucketID) -> Bool in
-                reading.feeds[vBucket] == self.sources.feeds[vBucket]?.number
-            }
-            for change in reading.batch.changes where isCurrent(change.vBucket) {
+            for change in reading.batch.changes where isCurrent(change.vBucket, in: reading) {
                 let id = reading.batch.id(of: change).bytes
                 let document = Changes.Document(reading: index, change: change)
                 let count = changes.documents.count
@@ -106,11 +105,17 @@ extension ViewIndex {
                     changes.documents.append(document)
                 }
             }
-            for (vBucket, position) in reading.batch.positions where isCurrent(vBucket) {
+            for (vBucket, position) in reading.batch.positions
+            where isCurrent(vBucket, in: reading) {
                 changes.positions[vBucket] = position
             }
         }
         return changes
+    }
+
+    /// Whether a vBucket's feed is still the one that a batch was read from.
+    func isCurrent(_ vBucket: VBucketID, in reading: Reading) -> Bool {
+        reading.feeds[vBucket] == sources.feeds[vBucket]?.number
     }
 
     /// Stores changes and removes rows of a vBucket, in one transaction.
@@ -150,21 +155,14 @@ extension ViewIndex {
             let id = reading.batch.id(of: document.change)
             update.begin(document.change.vBucket, id: id)
             if let item = document.change.item {
-                var problem: SortKeyOutcome?
                 let emitted = rows[document.reading]
-                emitted.forEach(item: Int(item)) { key, value in
-                    sortKey.removeAll()
-                    let outcome = collation.appendSortKey(ofJSON: key, to: sortKey)
-                    if outcome == .appended {
-                        update.add(sortKey: sortKey.view, value: value)
-                    } else {
-                        problem = outcome
-                    }
+                let isWhole = emitted.encode(Int(item), collation, sortKey) { key, value in
+                    update.add(sortKey: key, value: value)
                 }
-                if problem != nil {
+                if !isWhole {
                     // A document has all of its rows or none.
                     update.discardRows()
-                    refuse(id, "The encoded key is longer than 16 KiB.")
+                    refuse(id, ViewIndex.keyTooLong)
                 }
             }
             try update.end()
@@ -195,112 +193,9 @@ extension ViewIndex {
             row.home = id == removal ? .leaving : row.home
             if let position = changes.positions[id] {
                 row.home = progress.table.homeAfterCommit(of: id, at: position)
-                row.uuid = position.uuid
-                row.seqno = position.seqno
-                row.snapshotStart = position.snapshotStart
-                row.snapshotEnd = position.snapshotEnd
+                row.position = position
             }
             try transaction.write(row)
-        }
-    }
-
-    /// Copies the write-ahead log if it has become large.
-    func checkpointIfLarge() {
-        if alarm.checkpoints.committed(walPages: file.walPages) { checkpoint() }
-    }
-
-    /// Copies everything that is in the write-ahead log now.
-    func requestCheckpoint() {
-        if alarm.checkpoints.request() { checkpoint() }
-    }
-
-    /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
-    private func checkpoint() {
-        let (file, lane) = (file, surroundings.lane)
-        surroundings.checkpoints.post { [weak self] in
-            var failure: StorageError?
-            do throws(StorageError) {
-                _ = try file.checkpoint()
-            } catch {
-                failure = error
-            }
-            let error = failure
-            lane.post { [weak self] in self?.endCheckpoint(error) }
-        }
-    }
-
-    private func endCheckpoint(_ error: StorageError?) {
-        let heldCommits = alarm.checkpoints.holdsCommits
-        let continues: Bool
-        if error == nil {
-            continues = alarm.checkpoints.ended()
-        } else {
-            alarm.checkpoints.failed()
-            continues = false
-        }
-        guard !health.isStopped, health.failure == nil else { return }
-        if let error { handle(error) }
-        if continues { checkpoint() }
-        if heldCommits, !alarm.checkpoints.holdsCommits { resumeCommits() }
-    }
-
-    /// Posts the steps that have ended because commits were held, and commits what is due.
-    private func resumeCommits() {
-        guard health.failure == nil else { return }
-        postCompactionStep(after: 0)
-        postSlotStep(after: 0)
-        advance()
-    }
-}
-
-/// The rows of a mapped batch, found by item.
-struct EmittedRows {
-    private struct Row {
-        let piece: Int
-        let key: Range<Int>
-        let value: Range<Int>
-    }
-
-    private let pieces: [ScriptResults.Piece]
-    private var rows: [Row] = []
-    /// The rows of each item that has some; the rows of an item are next to each other.
-    private var items: [Int: Range<Int>] = [:]
-
-    init(_ results: ScriptResults) {
-        pieces = results.pieces
-        for (index, piece) in pieces.enumerated() {
-            piece.bytes.withUnsafeBytes { bytes in
-                guard let base = bytes.baseAddress, var reader = ScriptRows(ByteView(bytes)) else {
-                    return
-                }
-                while let row = reader.next() {
-                    let key = row.key.start - base
-                    let value = row.value.start - base
-                    let item = piece.firstItem + Int(row.item)
-                    let place = rows.count
-                    rows.append(
-                        Row(
-                            piece: index,
-                            key: key..<key + row.key.count,
-                            value: value..<value + row.value.count
-                        )
-                    )
-                    items[item] = (items[item]?.lowerBound ?? place)..<place + 1
-                }
-            }
-        }
-    }
-
-    /// Calls `body` with the key and the value of each row of an item.
-    func forEach(item: Int, _ body: (_ key: ByteView, _ value: ByteView) -> Void) {
-        for row in rows[items[item] ?? 0..<0] {
-            pieces[row.piece].bytes.withUnsafeBytes { bytes in
-                let view = ByteView(bytes)
-                body(
-                    view.slice(row.key.lowerBound, row.key.count),
-                    view.slice(row.value.lowerBound, row.value.count)
-                )
-            }
         }
     }
 }

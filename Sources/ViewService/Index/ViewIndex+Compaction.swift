@@ -15,23 +15,37 @@ extension ViewIndex {
     /// Nodes and tables, and values, that a step removes.
     private static let removedNodesMax = 1_000
     private static let removedValuesMax = 100
+    /// Chunks of runs, of 64 KiB, that a step removes.
+    private static let removedChunksMax = 50
     /// Pages that a step returns to the file system.
     private static let releasedPagesMax = 500
     /// The pause between two steps behind the copy: other work of the lane comes in between.
     private static let pauseNanoseconds: UInt64 = 2_000_000
 
-    /// Begins a compaction, unless one is running.
+    /// Begins a compaction, unless one is running, or the first build writes full nodes anyway.
     ///
     /// Any thread; returns at once.
     package func compact() {
         surroundings.lane.post { [self] in
-            guard !health.isStopped, health.failure == nil, progress.compaction == nil else {
+            let isRunning = progress.compaction.map { !$0.removesRuns } ?? false
+            guard !health.isStopped, health.failure == nil, !isRunning, progress.load == nil else {
                 return
             }
             surroundings.environment.trace.info("views", "Index \(name): compaction begins")
+            // Old runs are removed after it.
+            let isPosted = progress.compaction?.isPosted ?? false
             progress.compaction = IndexCompaction()
+            progress.compaction?.isPosted = isPosted
             postCompactionStep(after: 0)
         }
+    }
+
+    /// Removes the runs of a build that has ended, when no compaction is running.
+    func removeOldRuns() {
+        progress.hasOldRuns = true
+        guard progress.compaction == nil else { return }
+        progress.compaction = IndexCompaction(removesRuns: true)
+        postCompactionStep(after: 0)
     }
 
     /// Aborts a compaction that is still copying.
@@ -82,10 +96,13 @@ extension ViewIndex {
     }
 
     private func endCompaction() {
+        let removedRuns = progress.compaction?.removesRuns ?? false
         progress.compaction = nil
         // Only a checkpoint shortens the file.
         requestCheckpoint()
+        guard !removedRuns else { return }
         surroundings.environment.trace.info("views", "Index \(name): compaction ended")
+        if progress.hasOldRuns { removeOldRuns() }
     }
 
     /// Carries out a step; returns what is next, nil at the end.
@@ -97,6 +114,7 @@ extension ViewIndex {
         case .rows(let copy): return try copyRows(copy)
         case .documents(let copy, let rows): return try copyDocuments(copy, rows)
         case .removing(let node, let value): return try removeTrees(below: node, value)
+        case .removingRuns: return try removeRuns()
         case .releasing(let free):
             let left = try file.commit { (transaction) throws(StorageError) in
                 try transaction.releaseFreePages(countMax: Self.releasedPagesMax)
@@ -134,7 +152,7 @@ extension ViewIndex {
         let head = try file.head()
         let values = try copyStep(copy, head.main, .row)
         try file.commit { (transaction) throws(StorageError) in
-            try transaction.store(copy, values)
+            try transaction.store(copy.writes, values)
         }
         copy.writes.removeAll()
         guard let rows = copy.root else { return .rows(copy) }
@@ -150,7 +168,7 @@ extension ViewIndex {
         let values = try copyStep(copy, head.back, .document)
         guard let documents = copy.root else {
             try file.commit { (transaction) throws(StorageError) in
-                try transaction.store(copy, values)
+                try transaction.store(copy.writes, values)
             }
             copy.writes.removeAll()
             return .documents(copy, rows: rows)
@@ -165,7 +183,7 @@ extension ViewIndex {
         // The copies have no results yet: until these are filled in, queries read rows.
         for slot in progress.slots.numeric { missed(slot) }
         try file.commit { (transaction) throws(StorageError) in
-            try transaction.store(copy, values)
+            try transaction.store(copy.writes, values)
             transaction.head.main = IndexRoot(rows)
             transaction.head.back = IndexRoot(documents)
             transaction.head.nextNode = IndexNodeID(copy.numbers.nextNode)
@@ -224,36 +242,15 @@ extension ViewIndex {
         }
         return isDone ? .releasing(free: .max) : .removing(below: node, value)
     }
-}
 
-extension IndexRoot {
-    fileprivate init(_ root: TreeRoot) {
-        self.init(
-            node: root.id,
-            height: UInt32(root.height),
-            version: root.version,
-            rows: root.rows
-        )
-    }
-}
-
-extension IndexTransaction {
-    /// Stores the nodes of a copy, and its values.
-    fileprivate func store(
-        _ copy: TreeCopy,
-        _ values: [(id: IndexValueID, body: [UInt8])]
-    ) throws(StorageError) {
-        try copy.writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
-        for value in values {
-            var failure: StorageError?
-            value.body.withUnsafeBytes { bytes in
-                do throws(StorageError) {
-                    try write(value.id, ByteView(bytes))
-                } catch {
-                    failure = error
-                }
-            }
-            if let failure { throw failure }
+    private func removeRuns() throws(StorageError) -> IndexCompaction.Phase {
+        let isDone = try file.commit { (transaction) throws(StorageError) in
+            guard let run = try transaction.reads.runs().last else { return true }
+            _ = try transaction.removeChunks(of: run.id, countMax: Self.removedChunksMax)
+            return false
         }
+        guard isDone else { return .removingRuns }
+        progress.hasOldRuns = false
+        return .releasing(free: .max)
     }
 }

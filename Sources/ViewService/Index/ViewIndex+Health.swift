@@ -53,12 +53,12 @@ extension ViewIndex {
         (status.changesDone, status.changesTotal) = progress.table.changes
         status.isComplete = progress.table.isReady
         status.errors = health.errors
-        status.isCompacting = progress.compaction != nil
+        status.isCompacting = progress.compaction.map { !$0.removesRuns } ?? false
         // A file that has failed has no rows for queries either.
         status.awaitsBuild = awaitsBuild
         guard let head = try? file.head() else { return status }
         status.rows = head.main.rows
-        if let compaction = progress.compaction {
+        if let compaction = progress.compaction, !compaction.removesRuns {
             status.toCopy = head.main.rows + head.back.rows
             status.copied = min(compaction.copied, status.toCopy)
         }

@@ -16,12 +16,17 @@ extension ViewIndex {
     /// at most the results of `batchesMax` batches are added to them.
     func read() {
         guard health.runaway.cause == nil, mayRead() else { return }
-        while pending.queue.count < ViewIndex.batchesMax, !progress.trigger.isDue(now),
-            let request = readBatch()
-        {
+        while hasRoomForBatch, let request = readBatch() {
             sources.reads.isActive = true
             submit(request)
         }
+    }
+
+    private var hasRoomForBatch: Bool {
+        if isCollecting, let load = progress.load {
+            return pending.queue.count < ViewIndex.loadBatchesMax && load.runs.hasRoom
+        }
+        return pending.queue.count < ViewIndex.batchesMax && !progress.trigger.isDue(now)
     }
 
     /// A read batch with its mapping request.
@@ -83,7 +88,7 @@ extension ViewIndex {
                 request.batch.add(vBucket, meta.seqno, id: key, item: item)
             case .advanced: break
             case .purged, .ended:
-                sources.feeds.removeValue(forKey: vBucket)?.feed.close()
+                closeFeed(of: vBucket)
                 if case .purged = record {
                     perform(progress.table.purged(vBucket))
                 } else {
@@ -146,6 +151,10 @@ extension ViewIndex {
         while let (reading, results) = pending.queue.removeFirst() {
             note(results, of: reading.batch)
             guard !results.isAbandoned else { return stopAfterAbandoning() }
+            guard !isCollecting else {
+                collect(reading, results)
+                continue
+            }
             let bytes = results.pieces.reduce(0) { $0 + $1.bytes.count }
             progress.trigger.add(documents: reading.batch.changes.count, bytes: bytes, now: now)
             pending.mapped.append((reading, results))

@@ -57,10 +57,28 @@ class Rest:
         return self.request("DELETE", path, **options)
 
     def post(self, path, form=None, **options):
+        return self._send_form("POST", path, form, options)
+
+    def put(self, path, form=None, **options):
+        return self._send_form("PUT", path, form, options)
+
+    def _send_form(self, method, path, form, options):
         body = urllib.parse.urlencode(form or {})
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         headers.update(options.pop("headers", None) or {})
-        return self.request("POST", path, body, headers, **options)
+        return self.request(method, path, body, headers, **options)
+
+    def head_of(self, method, path, body=None, headers=None, seconds=30):
+        """The reply without the body of a success, which may be a stream without an end."""
+        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        try:
+            connection.request(method, path, body, self._headers(headers))
+            answer = connection.getresponse()
+            text = answer.read() if answer.status >= 300 else b""
+            answer.close()
+            return Reply(answer.status, answer.headers, text)
+        finally:
+            connection.close()
 
     def stream(self, path, seconds=30):
         """A streaming route: yields each document, without the four line ends behind it."""

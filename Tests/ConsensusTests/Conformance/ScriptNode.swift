@@ -57,7 +57,7 @@ struct ScriptNode {
         )
     }
 
-    private static func name(of role: Role) -> String {
+    private static func name(of role: RaftRole) -> String {
         switch role {
         case .follower: "StateFollower"
         case .preCandidate: "StatePreCandidate"

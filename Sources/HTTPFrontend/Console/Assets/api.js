@@ -27,7 +27,8 @@ export async function send(method, path, form, timeout) {
   if (form instanceof JSONText) {
     headers["Content-Type"] = "application/json";
     options.body = form.text;
-  } else if (form) options.body = new URLSearchParams(form);
+  } else if (typeof form === "string") options.body = form;
+  else if (form) options.body = new URLSearchParams(form);
   let response, text;
   try {
     response = await fetch(path, options);
@@ -53,6 +54,7 @@ function errorsIn(text, status) {
   if (Array.isArray(json)) return { _: json.join(" ") };
   if (json.errors) return json.errors;
   if (json.reason) return { _: json.reason };
+  if (json.permissions) return { _: `${json.message}: ${json.permissions.join(", ")}` };
   if (json.message) return { _: json.message };
   return json;
 }
@@ -72,6 +74,11 @@ export const get = path => send("GET", path);
 export const poll = path => send("GET", path, null, pollTimeout);
 export const post = (path, form = {}) => send("POST", path, form);
 export const put = (path, value) => send("PUT", path, new JSONText(value));
+// Which of some permissions the user has: an object of booleans.
+export const checkPermissions = permissions =>
+  send("POST", "/pools/default/checkPermissions", permissions.join(","), pollTimeout);
+// A change whose fields are sent as a form.
+export const putForm = (path, form) => send("PUT", path, form);
 export const remove = path => send("DELETE", path);
 
 export const bucketPath = name => `/pools/default/buckets/${encodeURIComponent(name)}`;

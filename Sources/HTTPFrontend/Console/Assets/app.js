@@ -1,15 +1,19 @@
 // The console's frame: login and setup, the current section, and its refresh every second.
 
-import { get, poll, post, LoggedOut, Refused } from "/ui/api.js";
+import { get, poll, post, checkPermissions, LoggedOut, Refused } from "/ui/api.js";
 import { h, fill, setText, field, formError, showErrors } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
 import { buckets } from "/ui/buckets.js";
 import { documents } from "/ui/documents.js";
 import { views } from "/ui/views.js";
+import { users, openPasswordDialog } from "/ui/users.js";
 import { log } from "/ui/log.js";
 
-const sections = { overview, nodes, buckets, documents, views, log };
+const sections = { overview, nodes, buckets, documents, views, users, log };
+// The permission that a section needs; the others show what the user may see of them.
+const needs = { nodes: "cluster.nodes!read", users: "cluster.admin.security!read",
+  log: "cluster.logs!read" };
 const main = document.getElementById("main");
 const page = { section: null, pool: null };
 
@@ -18,6 +22,10 @@ document.getElementById("logout").addEventListener("click", async () => {
   location.hash = "";
   showLogin();
 });
+document.getElementById("change-password").addEventListener("click", () =>
+  openPasswordDialog("Change your password",
+    password => post("/controller/changePassword", { password }),
+    () => showLogin("Your password was changed. Log in with it.")));
 addEventListener("hashchange", route);
 addEventListener("unhandledrejection", event => {
   if (!(event.reason instanceof LoggedOut)) return;
@@ -33,9 +41,7 @@ async function begin() {
   try {
     const pools = await get("/pools");
     if (pools.pools.length === 0) return await showSetup();
-    if (!pools.isAdminCreds) return showLogin();
-    const me = await get("/whoami");
-    enter(me.id);
+    await enter();
   } catch (error) {
     if (error instanceof LoggedOut) return showLogin();
     fill(main, h("section", { class: "card narrow" }, h("h1", {}, "Not now"),
@@ -45,8 +51,15 @@ async function begin() {
   }
 }
 
-function enter(user) {
-  setText(document.getElementById("user-name"), user);
+// Shows the sections that the session's user may open.
+async function enter() {
+  const me = await get("/whoami");
+  const granted = await checkPermissions(Object.values(needs));
+  for (const [name, permission] of Object.entries(needs)) {
+    document.getElementById(`nav-${name}`).hidden = !granted[permission];
+  }
+  setText(document.getElementById("user-name"), me.id);
+  document.getElementById("change-password").hidden = me.domain !== "local";
   document.getElementById("top").hidden = false;
   route();
 }
@@ -66,7 +79,7 @@ function route() {
   if (document.getElementById("top").hidden) return;
   const [, name, ...rest] = location.hash.split("/");
   const make = sections[name];
-  if (!make) {
+  if (!make || document.getElementById(`nav-${name}`).hidden) {
     location.replace("#/overview");
     return;
   }
@@ -119,7 +132,7 @@ function beginAgain() {
 
 // The server does not answer or is starting.
 function showUnreachable(error) {
-  const text = error.status === 0 ? error.message : `The server refuses to answer: ${error.message}`;
+  const text = [0, 403].includes(error.status) ? error.message : `The server refuses to answer: ${error.message}`;
   const alerts = document.getElementById("alerts");
   if (alerts.dataset.shown === text) return;
   alerts.dataset.shown = text;
@@ -144,8 +157,9 @@ function showLogin(text = "") {
     event.preventDefault();
     try {
       await post("/uilogin", { user: user.value, password: password.value });
-      enter(user.value);
+      await enter();
     } catch (error) {
+      if (error.status === 403) return refuseLogin(form, error);
       showErrors(form, error.errors || { _: error.message });
       password.select();
     }
@@ -153,6 +167,10 @@ function showLogin(text = "") {
   fill(main, form);
   form.querySelector(".form-error").textContent = text;
   user.focus();
+}
+
+function refuseLogin(form, error) {
+  showErrors(form, { _: `This user's roles do not include the console. ${error.message}` });
 }
 
 async function showSetup() {
@@ -185,7 +203,7 @@ async function showSetup() {
       await post("/clusterInit", { port: "SAME", services: "kv", clusterName: name.value,
         username: user.value, password: password.value, memoryQuota: quota.value });
       await post("/uilogin", { user: user.value, password: password.value });
-      enter(user.value);
+      await enter();
     } catch (error) {
       if (error instanceof LoggedOut) return showLogin("This cluster has been set up meanwhile.");
       showErrors(form, error.errors || { _: error.message });

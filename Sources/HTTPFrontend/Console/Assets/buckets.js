@@ -1,9 +1,10 @@
 // The buckets: status, create, edit, flush, delete.
 
-import { poll, post, remove, bucketPath } from "/ui/api.js";
+import { poll, post, remove, bucketPath, checkPermissions } from "/ui/api.js";
 import { h, setText, fill, bar, spark, count, size, notice, field, formError, showErrors,
   openDialog } from "/ui/dom.js";
 
+const createPermission = "cluster.buckets!create";
 const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Some vBuckets are not served" };
 
 export function buckets() {
@@ -12,10 +13,11 @@ export function buckets() {
     "There are no buckets yet. A bucket holds documents and has its own share of memory.");
   const rows = new Map();
   let pool;
+  let mayCreate = null;
+  const create = h("button", { id: "bucket-create-button", class: "primary", type: "button",
+    hidden: true, onclick: () => bucketDialog(null, pool, refreshSoon) }, "Create New Data Bucket");
   const element = h("div", { id: "buckets" },
-    h("div", { class: "head" }, h("h1", {}, "Data Buckets"),
-      h("button", { id: "bucket-create-button", class: "primary", type: "button",
-        onclick: () => bucketDialog(null, pool, refreshSoon) }, "Create New Data Bucket")),
+    h("div", { class: "head" }, h("h1", {}, "Data Buckets"), create),
     h("section", { class: "card scroll" }, h("table", {},
       h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Bucket"),
         ["Documents", "Ops/s", "Last minute", "In memory", "Disk"].map(text =>
@@ -29,6 +31,10 @@ export function buckets() {
 
   async function refresh(current) {
     pool = current;
+    if (mayCreate === null) {
+      mayCreate = (await checkPermissions([createPermission]))[createPermission];
+      create.hidden = !mayCreate;
+    }
     const list = await poll("/pools/default/buckets?skipMap=true");
     empty.hidden = list.length > 0;
     const seen = new Set();

@@ -26,6 +26,13 @@ package enum ClusterCommand: Hashable, Sendable {
     /// Features of this level are used from now on: all members announce it.
     case raiseFeatureLevel(FeatureLevel)
 
+    // MARK: Users
+
+    /// Creates a local user or replaces its name and roles; from feature level `localUsers` on.
+    case putUser(UserChange)
+    case deleteUser(id: String)
+    case changePassword(PasswordChange)
+
     // MARK: Nodes
 
     /// The first node becomes active, later ones joining. The outcome contains the node's number.

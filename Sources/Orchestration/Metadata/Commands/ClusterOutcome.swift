@@ -21,6 +21,8 @@ package enum ClusterEffect: Hashable, Sendable {
     case nodeAdded(NodeNumber)
     case nodeRemoved(NodeNumber)
     case administratorChanged
+    /// Local users were created, changed or deleted, by their ids.
+    case usersChanged([String])
     case settingsChanged
     case epochChanged
     /// The bucket and all its assignments are new.
@@ -71,6 +73,13 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case designDocumentsTooLarge
     /// All design documents of the cluster together would have too many views.
     case tooManyViews
+    case userUnknown
+    /// The administrator or a local user has this name.
+    case userExists
+    /// A user's name, full name or keys are not possible.
+    case userImpossible
+    /// There would be too many local users, or they would be too large together.
+    case tooManyUsers
     /// Chains or targets do not fit the bucket, or name nodes that are not active.
     case rowsImpossible
     case nodeExists

@@ -44,6 +44,9 @@ extension ClusterState {
         case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
             .setIndexing, .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel:
             applyToCluster(command)
+        case .putUser(let change): put(change)
+        case .deleteUser(let id): delete(user: id)
+        case .changePassword(let change): self.change(change)
         case .addNode(let node): add(node)
         case .setNode(let address): set(address)
         case .setAlternate(let change): set(change)
@@ -87,6 +90,7 @@ extension ClusterState {
             return .applied([.administratorChanged, .settingsChanged, .nodesChanged])
         case .setAdministrator(let administrator):
             guard isProvisioned else { return .refused(.notInitialised) }
+            guard user(administrator.name) == nil else { return .refused(.userExists) }
             self.administrator = administrator
             return .applied([.administratorChanged])
         case .setName(let name):

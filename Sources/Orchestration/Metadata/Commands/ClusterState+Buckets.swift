@@ -10,6 +10,7 @@ extension ClusterState {
         guard !hasBucket(like: name) else { return .refused(.bucketExists) }
         let isGoing = deletedBuckets.contains { $0.name.lowercased() == name.lowercased() }
         guard !isGoing else { return .refused(.bucketBeingDeleted) }
+        guard mayHavePassword(new.settings) else { return .refused(.featureUnavailable) }
         let copies = 1 + new.settings.replicas
         let isPossible = new.rows.allSatisfy { row in
             !row.isEmpty && row.count <= copies && row.allSatisfy(isActive)
@@ -38,6 +39,7 @@ extension ClusterState {
         let old = buckets[place].settings
         let basis = BucketChange.Basis(settings: old, options: buckets[place].options)
         guard change.was ?? basis == basis else { return .refused(.changedMeanwhile) }
+        guard mayHavePassword(new) else { return .refused(.featureUnavailable) }
         guard old.type == new.type, old.vBuckets == new.vBuckets,
             (0..<NodeChain.countMax).contains(new.replicas)
         else { return .refused(.rowsImpossible) }
@@ -62,6 +64,13 @@ extension ClusterState {
         return .applied(effects)
     }
 
+    /// Whether every member reads the password of a bucket's settings.
+    private func mayHavePassword(_ settings: BucketSettings) -> Bool {
+        settings.password.isEmpty
+            || featureLevel >= .localUsers
+                && settings.password.count <= Limits.userCredentialsBytesMax
+    }
+
     mutating func delete(bucket step: BucketStep) -> ClusterOutcome {
         let gone = DeletedBucket(name: step.name, uuid: step.uuid)
         if step.phase == .end {
@@ -75,7 +84,9 @@ extension ClusterState {
         guard rebalance == nil else { return .refused(.rebalanceRunning) }
         buckets.remove(at: place)
         deletedBuckets.append(gone)
-        return .applied([.bucketDeleted(name: step.name)])
+        let users = revokeGrants(forBucket: step.name)
+        let revoked = users.isEmpty ? [] : [ClusterEffect.usersChanged(users)]
+        return .applied([.bucketDeleted(name: step.name)] + revoked)
     }
 
     /// Gives every vBucket a new fence under which its copies start empty; this promotes no copy.

@@ -12,7 +12,9 @@ extension BucketSettings {
         writer.append(number: maxTTL)
         writer.append(flag: flushEnabled)
         let floor = minimumDurability?.rawValue ?? 0
-        writer.append(UInt8((passwordless ? 1 : 0) | floor << 1))
+        let hasPassword = !password.isEmpty
+        writer.append(UInt8((passwordless ? 1 : 0) | floor << 1 | (hasPassword ? 8 : 0)))
+        if hasPassword { writer.append(counted: password) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -22,9 +24,10 @@ extension BucketSettings {
             let quota = reader.leb128(), let replicas = reader.number(UInt8.self),
             let vBuckets = reader.number(UInt16.self), let maxTTL = reader.number(UInt32.self),
             let flushEnabled = reader.flag(),
-            // Bit 0 is `passwordless`, the rest the durability level. Releases without durable
-            // writes wrote the flag alone: level 0 is none.
-            let access = reader.byte(), access < 8
+            // Bit 0 is `passwordless`, bits 1 and 2 are the durability level. Releases without
+            // durable writes wrote the flag alone: level 0 is none. Bit 3: a password follows (feature
+            // level 4).
+            let access = reader.byte(), access < 16
         else { return nil }
         self.init(name: name, uuid: uuid, quota: quota)
         self.type = type
@@ -34,7 +37,10 @@ extension BucketSettings {
         self.maxTTL = maxTTL
         self.flushEnabled = flushEnabled
         self.passwordless = access & 1 == 1
-        minimumDurability = DurabilityLevel(rawValue: access >> 1)
+        minimumDurability = DurabilityLevel(rawValue: access >> 1 & 3)
+        guard access & 8 != 0 else { return }
+        guard let password = reader.counted(), !password.isEmpty else { return nil }
+        self.password = Array(password)
     }
 }
 

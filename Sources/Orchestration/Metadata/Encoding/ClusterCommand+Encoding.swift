@@ -55,6 +55,9 @@ private enum Kind: UInt8 {
     case newEpoch = 7
     case raiseFeatureLevel = 8
     case setIndexing = 9
+    case putUser = 10
+    case deleteUser = 11
+    case changePassword = 12
     case addNode = 16
     case setNode = 17
     case setNodeState = 18
@@ -96,6 +99,9 @@ extension ClusterCommand {
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: .newEpoch
         case .raiseFeatureLevel: .raiseFeatureLevel
+        case .putUser: .putUser
+        case .deleteUser: .deleteUser
+        case .changePassword: .changePassword
         case .addNode: .addNode
         case .setNode: .setNode
         case .setAlternate: .setAlternate
@@ -140,6 +146,9 @@ extension ClusterCommand {
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
         case .raiseFeatureLevel(let level): writer.append(level: level)
+        case .putUser(let change): change.append(to: writer)
+        case .deleteUser(let id): writer.append(counted: id)
+        case .changePassword(let change): change.append(to: writer)
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)
@@ -186,6 +195,9 @@ extension ClusterCommand {
         case .resetAutoFailoverCount: .resetAutoFailoverCount
         case .newEpoch: NewEpoch(&reader).map { .newEpoch($0) }
         case .raiseFeatureLevel: reader.level().map { .raiseFeatureLevel($0) }
+        case .putUser: UserChange(&reader).map { .putUser($0) }
+        case .deleteUser: reader.text().map { .deleteUser(id: $0) }
+        case .changePassword: PasswordChange(&reader).map { .changePassword($0) }
         case .addNode: NewNode(&reader).map { .addNode($0) }
         case .setNode: NodeAddress(&reader).map { .setNode($0) }
         case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }

@@ -9,11 +9,14 @@ internal import Vocabulary
 extension ClusterState {
     private static let mark = Array("DIVANCLU".utf8)
     /// The newest schema that this release reads.
-    private static let schema: UInt16 = 8
+    private static let schema: UInt16 = 9
 
     /// The schema in which this state is written: no member may have to read a newer one than it
     /// knows.
-    private var schemaWritten: UInt16 { featureLevel < .designDocuments ? 7 : 8 }
+    private var schemaWritten: UInt16 {
+        if featureLevel < .designDocuments { return 7 }
+        return featureLevel < .localUsers ? 8 : 9
+    }
 
     /// The result of decoding a stored state.
     package enum Decoded: Sendable {
@@ -66,6 +69,7 @@ extension ClusterState {
             for node in nodes { writer.append(bigEndian: node.ports.views) }
             indexing.append(to: writer)
         }
+        if schemaWritten > 8 { writer.append(list: users) { $0.append(to: $1) } }
         writer.append(bigEndian: CRC32.checksum(writer.view))
         return writer.bytes
     }
@@ -149,7 +153,7 @@ extension ClusterState {
             let indexing = IndexingSettings(&reader)
         else { return nil }
         state.indexing = indexing
-        return state
+        return schema < 9 || state.readUsers(&reader) ? state : nil
     }
 
     private mutating func readDesigns(_ reader: inout ByteReader) -> Bool {
@@ -164,6 +168,12 @@ extension ClusterState {
             guard let port = reader.bigEndian(UInt16.self) else { return false }
             nodes[place].ports.views = port
         }
+        return true
+    }
+
+    private mutating func readUsers(_ reader: inout ByteReader) -> Bool {
+        guard let users = reader.list({ LocalUser(&$0) }) else { return false }
+        self.users = users
         return true
     }
 

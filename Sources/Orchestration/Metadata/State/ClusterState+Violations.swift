@@ -16,6 +16,7 @@ extension ClusterState {
         if designBytes > max(Limits.designDocumentsBytesMax, before?.designBytes ?? 0) {
             found.append("the design documents have \(designBytes) bytes")
         }
+        found += userViolations
         for bucket in buckets {
             let name = bucket.settings.name
             if bucket.placements.count != bucket.settings.vBuckets {
@@ -44,6 +45,25 @@ extension ClusterState {
         if bucket.designRevision > index { found.append("\(name) has designs beyond the index") }
         if !documents.isEmpty, featureLevel < .designDocuments {
             found.append("\(name) has design documents at level \(featureLevel.number)")
+        }
+        return found
+    }
+
+    private var userViolations: [String] {
+        var found: [String] = []
+        let isSorted = zip(users, users.dropFirst()).allSatisfy { one, other in
+            one.id.utf8.lexicographicallyPrecedes(other.id.utf8)
+        }
+        if !isSorted { found.append("the users are out of order") }
+        if !users.isEmpty, featureLevel < .localUsers {
+            found.append("there are users at level \(featureLevel.number)")
+        }
+        for user in users {
+            if Self.flaw(ofUserName: user.id) != nil { found.append("a user is called \(user.id)") }
+            if user.hasID(administrator?.name ?? "") { found.append("the administrator is a user") }
+            for grant in user.grants where !isGrantable(grant) {
+                found.append("\(user.id) has \(grant.text), and there is no such bucket")
+            }
         }
         return found
     }

@@ -39,6 +39,8 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var uuid: String?
     package internal(set) var name = ""
     package internal(set) var administrator: Administrator?
+    /// Sorted by the bytes of their ids; empty below feature level 4.
+    package internal(set) var users: [LocalUser] = []
     /// For documents, in bytes, on each node.
     package internal(set) var memoryQuota: UInt64
     package internal(set) var settings = ClusterSettings()

@@ -1,0 +1,144 @@
+package import Orchestration
+internal import Seams
+internal import Vocabulary
+
+/// Local users: create, change, delete, and their passwords.
+extension AdministrationService {
+    /// Why the cluster cannot have local users yet; nil if it can.
+    ///
+    /// The sentence names the nodes whose release has to be replaced first.
+    package var userLevelFlaw: String? {
+        let state = state
+        let needed = FeatureLevel.localUsers
+        guard state.featureLevel < needed else { return nil }
+        let old = state.members.filter { $0.level < needed }
+        guard !old.isEmpty else {
+            return "All nodes support local users, but the cluster does not use feature level "
+                + "\(needed.number) yet. Retry in a moment."
+        }
+        let names = old.map { "\($0.otpNode) (level \($0.level.number))" }
+        return "Local users need feature level \(needed.number). Upgrade these nodes first: "
+            + names.joined(separator: ", ") + "."
+    }
+
+    /// Checks the form of a user.
+    ///
+    /// - Returns: The errors; empty if `putUser` would accept the form now.
+    package func flaws(ofUser id: String, _ parameters: FormParameters) -> [FieldError] {
+        if let flaw = userLevelFlaw { return [FieldError("_", flaw)] }
+        let form = UserForm(parameters, id: id, state: state)
+        guard form.errors.isEmpty else { return form.errors }
+        let change = UserChange(
+            id: id,
+            name: form.name,
+            roles: form.roles,
+            password: form.password.map { _ in .init(credentials: [], changedSeconds: 0) }
+        )
+        return state.refusal(of: change).map { [FieldError("_", $0.sentence)] } ?? []
+    }
+
+    /// Creates a user, or replaces its full name and roles, and its password if the form has one.
+    package func putUser(_ id: String, _ parameters: FormParameters) async -> ClusterFormOutcome {
+        let flaws = flaws(ofUser: id, parameters)
+        guard flaws.isEmpty else { return .refused(flaws) }
+        let state = state
+        let form = UserForm(parameters, id: id, state: state)
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        var change = UserChange(id: id, name: form.name, roles: form.roles, password: nil)
+        if let password = form.password {
+            guard let new = await newPassword(password) else { return Self.stopping }
+            change.password = new
+        }
+        let old = state.user(id)
+        let verb = old == nil ? "created" : "changed"
+        // A user or a bucket of a role can be deleted while the request waits for the log.
+        return await carryUser(
+            .putUser(change),
+            logging: "The user \"\(id)\" was \(verb), with \(Self.list(form.roles))."
+        )
+    }
+
+    /// Deletes a user.
+    ///
+    /// - Returns: Nil if there is no such user.
+    package func deleteUser(_ id: String) async -> ClusterFormOutcome? {
+        guard state.user(id) != nil else { return nil }
+        do {
+            switch try await propose(.deleteUser(id: id)) {
+            case .refused(.userUnknown): return nil
+            case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
+            case .done, .failed:
+                logEvent(.info, .settings, "The user \"\(id)\" was deleted.")
+                return .done
+            }
+        } catch {
+            return .failed("The cluster's state could not be changed: \(error)")
+        }
+    }
+
+    /// Changes a user's own password.
+    ///
+    /// - Parameters:
+    ///   - user: The user as it was when its present password was checked. If the password was changed
+    ///     since, the request is overtaken.
+    ///   - parameters: The form.
+    /// - Returns: The result.
+    package func changePassword(
+        of user: LocalUser,
+        _ parameters: FormParameters
+    ) async -> ClusterFormOutcome {
+        let text = parameters["password"] ?? ""
+        if let flaw = ClusterForm.flaw(ofPassword: text) {
+            return .refused([FieldError("password", flaw)])
+        }
+        guard let password = await newPassword(text) else { return Self.stopping }
+        return await carryUser(
+            .changePassword(PasswordChange(id: user.id, password: password, was: user.credentials)),
+            logging: "The user \"\(user.id)\" changed its password."
+        )
+    }
+
+    // MARK: Parts
+
+    private static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
+
+    /// The stored keys of a new password; nil if the node is stopping.
+    func credentials(of password: String) async -> [UInt8]? {
+        await derivation.credentials(of: password)
+    }
+
+    private func newPassword(_ text: String) async -> UserChange.Password? {
+        guard let credentials = await credentials(of: text) else { return nil }
+        return UserChange.Password(
+            credentials: credentials,
+            changedSeconds: wallMilliseconds / 1_000
+        )
+    }
+
+    /// As `carry`; a conflict with a change of another request is overtaken, so that the form is
+    /// checked again and the answer names the field.
+    private func carryUser(
+        _ command: ClusterCommand,
+        logging text: String
+    ) async -> ClusterFormOutcome {
+        do {
+            switch try await propose(command) {
+            case .refused(.changedMeanwhile), .refused(.bucketUnknown), .refused(.userUnknown),
+                .refused(.userExists):
+                return .overtaken
+            case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
+            case .done, .failed:
+                logEvent(.info, .settings, text)
+                return .done
+            }
+        } catch {
+            return .failed("The cluster's state could not be changed: \(error)")
+        }
+    }
+
+    private static func list(_ roles: Grants) -> String {
+        guard !roles.roles.isEmpty else { return "no roles" }
+        let texts = roles.roles.map(\.text)
+        return (texts.count == 1 ? "the role " : "the roles ") + texts.joined(separator: ", ")
+    }
+}

@@ -1,0 +1,108 @@
+internal import Bytes
+internal import Credentials
+internal import Seams
+internal import Vocabulary
+
+/// The identity of a connection's client.
+enum Login: Equatable, Sendable {
+    case anonymous
+    /// The administrator or a local user.
+    case user(String, incarnation: UInt64)
+    /// A guest of one bucket that needs no password.
+    case guest(bucket: String)
+    /// A client with the password of one bucket.
+    case bucketUser(bucket: String, uuid: String)
+    /// A client of the plain memcached listener.
+    case plain
+
+    /// The user's name: that of the bucket for a login of a bucket; nil without a login by SASL.
+    var name: String? {
+        switch self {
+        case .anonymous, .plain: nil
+        case .user(let name, _), .guest(let name), .bucketUser(let name, _): name
+        }
+    }
+}
+
+/// What a user name stands for, and the keys that verify its password.
+struct LoginCandidate: Sendable {
+    let login: Login
+    let stored: StoredCredentials
+}
+
+extension DocumentService {
+    /// What a user name stands for: a user, otherwise a bucket.
+    ///
+    /// - Parameters:
+    ///   - name: The name.
+    ///   - emptyPassword: The keys of the empty password, for a bucket that needs none.
+    /// - Returns: The login and its keys; nil if there is no user or bucket of this name, or if the
+    ///   bucket has neither a password nor permits logins without one.
+    func candidate(named name: String, emptyPassword: StoredCredentials?) -> LoginCandidate? {
+        if let account = accounts[name] {
+            let login = Login.user(name, incarnation: account.incarnation)
+            return LoginCandidate(login: login, stored: account.stored)
+        }
+        guard let bucket = bucket(named: name) else { return nil }
+        if let stored = storedPassword(of: bucket) {
+            let login = Login.bucketUser(bucket: name, uuid: bucket.uuid)
+            return LoginCandidate(login: login, stored: stored)
+        }
+        guard bucket.settings.passwordless, let emptyPassword else { return nil }
+        return LoginCandidate(login: .guest(bucket: name), stored: emptyPassword)
+    }
+
+    /// The bucket that a client of this name may use without a password; a user of the same name
+    /// takes precedence.
+    func passwordlessBucket(named name: String) -> OpenBucket? {
+        guard let bucket = bucket(named: name), bucket.settings.passwordless else { return nil }
+        return bucket
+    }
+
+    private func storedPassword(of bucket: OpenBucket) -> StoredCredentials? {
+        let text = bucket.settings.password
+        return text.isEmpty ? nil : passwords.credentials(stored: text)
+    }
+
+    /// What a login permits now; nil if it is no longer valid.
+    func grants(of login: Login) -> Grants? {
+        switch login {
+        case .anonymous: return nil
+        case .plain: return .all
+        case .user(let name, let incarnation):
+            guard let account = accounts[name], account.incarnation == incarnation else {
+                return nil
+            }
+            return account.grants
+        case .guest(let name):
+            guard passwordlessBucket(named: name) != nil else { return nil }
+            return .bucketUser(of: name)
+        case .bucketUser(let name, let uuid):
+            guard let bucket = bucket(named: name), bucket.uuid == uuid,
+                !bucket.settings.password.isEmpty || bucket.settings.passwordless
+            else { return nil }
+            return .bucketUser(of: name)
+        }
+    }
+
+    /// The keys of the empty password, with which a client without a password completes SCRAM; nil
+    /// before `deriveEmptyPassword`.
+    var emptyPassword: StoredCredentials? { emptyPasswordBox.withLock { $0 } }
+
+    /// Derives the keys of the empty password; takes some ten milliseconds.
+    func deriveEmptyPassword() {
+        let derived = StoredCredentials.derive(password: .empty) { _ in
+            environment.entropy.bytes(StoredCredentials.saltByteCount)
+        }
+        // Two connections may derive them at the same time: the first ones stay, because the second
+        // half of an exchange has to use the keys of the first half.
+        emptyPasswordBox.withLock { if $0 == nil { $0 = derived } }
+    }
+}
+
+extension Grants {
+    /// The grants of a client that logs in with the name of a bucket.
+    static func bucketUser(of bucket: String) -> Grants {
+        Grants(CollectionOfOne(RoleGrant(.bucketFullAccess, bucket: bucket)))
+    }
+}

@@ -1,0 +1,64 @@
+internal import Orchestration
+internal import Vocabulary
+
+/// Users and roles as JSON.
+///
+/// Passwords and their keys are never in it.
+enum UserJSON {
+    /// The domain of the users that the cluster itself has.
+    static let domain = "local"
+
+    static func user(_ user: LocalUser) -> JSONText {
+        [
+            "id": .string(user.id),
+            "domain": .string(domain),
+            "roles": .array(user.grants.map(grant)),
+            "groups": [],
+            "external_groups": [],
+            "name": .string(user.name),
+            "password_change_date": .string(
+                PoolJSON.time(user.passwordChangedSeconds * 1_000)
+            ),
+        ]
+    }
+
+    private static func grant(_ grant: RoleGrant) -> JSONText {
+        .object(
+            [("role", .string(grant.role.rawValue))]
+                + parameters(of: grant.role, bucket: grant.bucket)
+                + [("origins", [["type": "user"]])]
+        )
+    }
+
+    /// A role with `*` for each parameter that it needs.
+    static func role(_ role: Role) -> JSONText {
+        var members: [(String, JSONText)] = [("role", .string(role.rawValue))]
+        members += parameters(of: role, bucket: nil)
+        members.append(("name", .string(role.title)))
+        members.append(("desc", .string(role.description)))
+        if isOfEveryEdition(role) { members.append(("ce", true)) }
+        return .object(members)
+    }
+
+    private static func parameters(of role: Role, bucket: String?) -> [(String, JSONText)] {
+        guard role.isScoped else { return [] }
+        let name: [(String, JSONText)] = [("bucket_name", .string(bucket ?? "*"))]
+        guard hasCollections(role) else { return name }
+        return name + [("scope_name", "*"), ("collection_name", "*")]
+    }
+
+    /// Couchbase Server can grant these roles for collections, so clients expect the parameters.
+    private static func hasCollections(_ role: Role) -> Bool {
+        switch role {
+        case .dataReader, .dataWriter, .dataDCPReader: true
+        case .admin, .readOnlyAdmin, .clusterAdmin, .bucketAdmin, .bucketFullAccess, .viewsAdmin,
+            .viewsReader:
+            false
+        }
+    }
+
+    /// The roles that both editions of Couchbase Server have.
+    private static func isOfEveryEdition(_ role: Role) -> Bool {
+        [.admin, .readOnlyAdmin, .bucketFullAccess].contains(role)
+    }
+}

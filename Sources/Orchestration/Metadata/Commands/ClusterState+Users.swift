@@ -1,0 +1,134 @@
+package import Vocabulary
+
+/// Creates, changes and deletes local users.
+///
+/// - A role is granted for a bucket that exists. A deleted bucket takes its grants along, so that a
+///   new bucket of that name begins without any.
+/// - The administrator's name is not a user's.
+extension ClusterState {
+    /// The local user with exactly this id; nil if there is none.
+    package func user(_ id: String) -> LocalUser? {
+        users.first { $0.hasID(id) }
+    }
+
+    /// What the administrator or a local user may do; nil if there is no such user.
+    package func grants(ofUser id: String) -> Grants? {
+        if let administrator, administrator.name.utf8.elementsEqual(id.utf8) { return .all }
+        return user(id)?.roles
+    }
+
+    /// Why a user cannot be set so; nil if it can.
+    ///
+    /// `put` calls it when the entry is applied, because two requests that each pass on arrival can
+    /// exceed a limit together, or name a bucket that is deleted meanwhile.
+    package func refusal(of change: UserChange) -> ClusterRefusal? {
+        guard featureLevel >= .localUsers else { return .featureUnavailable }
+        guard isProvisioned else { return .notInitialised }
+        guard Self.flaw(ofUserName: change.id) == nil,
+            change.name.utf8.count <= Limits.userNameBytesMax,
+            change.password?.credentials.count ?? 0 <= Limits.userCredentialsBytesMax
+        else { return .userImpossible }
+        guard administrator.map({ $0.name.utf8.elementsEqual(change.id.utf8) }) != true else {
+            return .userExists
+        }
+        guard change.roles.roles.allSatisfy(isGrantable) else { return .bucketUnknown }
+        guard let new = user(after: change) else { return .userUnknown }
+        let old = user(change.id)
+        if old == nil, users.count >= Limits.usersMax { return .tooManyUsers }
+        let before = users.reduce(0) { $0 + $1.byteCount }
+        let after = before - (old?.byteCount ?? 0) + new.byteCount
+        // A smaller user passes also if a later release allowed more than this one.
+        return after <= max(Limits.usersBytesMax, before) ? nil : .tooManyUsers
+    }
+
+    /// What keeps a text from being a user's or the administrator's name; nil if it can be one.
+    package static func flaw(ofUserName name: String) -> UserNameFlaw? {
+        if name.isEmpty { return .empty }
+        if name.utf8.count > Limits.userIDBytesMax { return .tooLong }
+        let isBanned = name.utf8.contains { byte in
+            byte < 0x20 || byte == 0x7f || UserNameFlaw.banned.utf8.contains(byte)
+        }
+        return isBanned ? .bannedCharacter : nil
+    }
+
+    /// Whether the grant's bucket exists; true if the grant names none.
+    package func isGrantable(_ grant: RoleGrant) -> Bool {
+        grant.bucket.map { bucket(named: $0) != nil } ?? true
+    }
+
+    mutating func put(_ change: UserChange) -> ClusterOutcome {
+        if let refusal = refusal(of: change) { return .refused(refusal) }
+        guard let new = user(after: change) else { return .refused(.userUnknown) }
+        guard new != user(change.id) else { return .applied([]) }
+        users.removeAll { $0.hasID(change.id) }
+        let place = users.firstIndex { !$0.id.utf8.lexicographicallyPrecedes(new.id.utf8) }
+        users.insert(new, at: place ?? users.count)
+        return .applied([.usersChanged([change.id])])
+    }
+
+    mutating func delete(user id: String) -> ClusterOutcome {
+        guard featureLevel >= .localUsers else { return .refused(.featureUnavailable) }
+        guard user(id) != nil else { return .refused(.userUnknown) }
+        users.removeAll { $0.hasID(id) }
+        return .applied([.usersChanged([id])])
+    }
+
+    mutating func change(_ change: PasswordChange) -> ClusterOutcome {
+        guard featureLevel >= .localUsers else { return .refused(.featureUnavailable) }
+        guard let place = users.firstIndex(where: { $0.hasID(change.id) }) else {
+            return .refused(.userUnknown)
+        }
+        guard users[place].credentials == change.was else { return .refused(.changedMeanwhile) }
+        guard change.password.credentials.count <= Limits.userCredentialsBytesMax else {
+            return .refused(.userImpossible)
+        }
+        users[place].credentials = change.password.credentials
+        users[place].passwordChangedSeconds = change.password.changedSeconds
+        return .applied([.usersChanged([change.id])])
+    }
+
+    /// Removes the roles that are granted for a deleted bucket.
+    ///
+    /// - Returns: The ids of the users that lost roles.
+    mutating func revokeGrants(forBucket name: String) -> [String] {
+        var changed: [String] = []
+        for place in users.indices {
+            let left = users[place].grants.filter { $0.bucket != name }
+            guard left.count < users[place].grants.count else { continue }
+            users[place].roles = Grants(left)
+            changed.append(users[place].id)
+        }
+        return changed
+    }
+
+    /// Nil if a new user has no password.
+    private func user(after change: UserChange) -> LocalUser? {
+        let old = user(change.id)
+        let password =
+            change.password
+            ?? old.map {
+                UserChange.Password(
+                    credentials: $0.credentials,
+                    changedSeconds: $0.passwordChangedSeconds
+                )
+            }
+        guard let password else { return nil }
+        return LocalUser(
+            id: change.id,
+            name: change.name,
+            roles: change.roles,
+            credentials: password.credentials,
+            passwordChangedSeconds: password.changedSeconds
+        )
+    }
+}
+
+/// What keeps a text from being a user's name, as in Couchbase Server.
+package enum UserNameFlaw: Hashable, Sendable {
+    case empty
+    case tooLong
+    /// A control character, or one of `banned`.
+    case bannedCharacter
+
+    package static let banned = "()<>@,;:\\\"/[]?={}"
+}

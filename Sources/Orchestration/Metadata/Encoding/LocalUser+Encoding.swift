@@ -1,0 +1,97 @@
+internal import Bytes
+internal import Vocabulary
+
+/// At the end of a state of feature level 4.
+extension LocalUser {
+    func append(to writer: ByteWriter) {
+        writer.append(counted: id)
+        writer.append(counted: name)
+        roles.append(to: writer)
+        writer.append(counted: credentials)
+        writer.append(number: passwordChangedSeconds)
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let id = reader.text(), let name = reader.text(), let roles = Grants(&reader),
+            let credentials = reader.counted(), let seconds = reader.leb128()
+        else { return nil }
+        self.init(
+            id: id,
+            name: name,
+            roles: roles,
+            credentials: credentials,
+            passwordChangedSeconds: seconds
+        )
+    }
+}
+
+extension UserChange {
+    func append(to writer: ByteWriter) {
+        writer.append(counted: id)
+        writer.append(counted: name)
+        roles.append(to: writer)
+        writer.append(flag: password != nil)
+        password?.append(to: writer)
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let id = reader.text(), let name = reader.text(), let roles = Grants(&reader),
+            let hasPassword = reader.flag()
+        else { return nil }
+        self.init(id: id, name: name, roles: roles, password: nil)
+        guard hasPassword else { return }
+        guard let password = Password(&reader) else { return nil }
+        self.password = password
+    }
+}
+
+extension UserChange.Password {
+    fileprivate func append(to writer: ByteWriter) {
+        writer.append(counted: credentials)
+        writer.append(number: changedSeconds)
+    }
+
+    fileprivate init?(_ reader: inout ByteReader) {
+        guard let credentials = reader.counted(), let seconds = reader.leb128() else { return nil }
+        self.init(credentials: credentials, changedSeconds: seconds)
+    }
+}
+
+extension PasswordChange {
+    func append(to writer: ByteWriter) {
+        writer.append(counted: id)
+        password.append(to: writer)
+        writer.append(counted: was)
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let id = reader.text(), let password = UserChange.Password(&reader),
+            let was = reader.counted()
+        else { return nil }
+        self.init(id: id, password: password, was: was)
+    }
+}
+
+/// Each grant as the role's name and the bucket's, which is empty for every bucket.
+extension Grants {
+    fileprivate func append(to writer: ByteWriter) {
+        writer.append(list: roles) { grant, writer in
+            writer.append(counted: grant.role.rawValue)
+            writer.append(counted: grant.bucket ?? "")
+        }
+    }
+
+    /// Only grants in the order of `roles` and without duplicates are valid: every state has one
+    /// encoding.
+    fileprivate init?(_ reader: inout ByteReader) {
+        let grants = reader.list { reader -> RoleGrant? in
+            guard let role = reader.text().flatMap(Role.init(rawValue:)),
+                let bucket = reader.text(), bucket.isEmpty || role.isScoped
+            else { return nil }
+            return RoleGrant(role, bucket: bucket.isEmpty ? nil : bucket)
+        }
+        guard let grants else { return nil }
+        self.init(grants)
+        guard roles == grants else { return nil }
+    }
+}

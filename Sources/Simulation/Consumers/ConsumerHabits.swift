@@ -1,0 +1,48 @@
+internal import Bytes
+
+/// What the seed draws for one outside consumer.
+struct ConsumerHabits {
+    /// The name of its connections: a new one of a name closes the older one.
+    let name: String
+    /// The vBuckets that it follows.
+    let vBuckets: [Int]
+    /// The bytes that may be unacknowledged; nil without flow control.
+    let bufferBytes: Int?
+    let noopSeconds: UInt64
+    /// Whether it answers a no-op with a request of the same opaque, as some clients do.
+    let answersByRequest: Bool
+    let hasValues: Bool
+    /// Whether expirations have their own opcode.
+    let asksForExpirations: Bool
+    /// Whether a stream that it closes ends with a message.
+    let asksForEnds: Bool
+
+    init(_ number: Int, vBuckets count: Int, _ dice: inout SeededRandom) {
+        name = "consumer-\(number)"
+        let all = Array(0..<count)
+        let isFiltered = dice.next() % 3 == 0
+        // Drawn in any case, so that the next numbers do not depend on it.
+        let chosen = all.filter { _ in dice.next() & 1 == 0 }
+        vBuckets = isFiltered && !chosen.isEmpty ? chosen : all
+        bufferBytes = [nil, 1_000, 10_000, 100_000][Int(dice.next() % 4)]
+        noopSeconds = 1 + dice.next() % 2
+        answersByRequest = dice.next() & 1 == 0
+        hasValues = dice.next() % 6 != 0
+        asksForExpirations = dice.next() % 3 != 0
+        asksForEnds = dice.next() & 1 == 0
+    }
+
+    /// The flags of DCP_OPEN: a producer, if wanted without values, with times of deletions.
+    var openFlags: UInt32 { 0x21 | (hasValues ? 0 : 0x08) }
+
+    var controls: [(String, String)] {
+        var controls = [
+            ("set_noop_interval", "\(noopSeconds)"), ("enable_noop", "true"),
+            ("enable_expiry_opcode", "\(asksForExpirations)"),
+            ("send_stream_end_on_client_close_stream", "\(asksForEnds)"),
+            ("set_priority", "high"),
+        ]
+        if let bufferBytes { controls.append(("connection_buffer_size", "\(bufferBytes)")) }
+        return controls
+    }
+}

@@ -1,0 +1,173 @@
+internal import Bytes
+internal import DataService
+internal import Engine
+internal import Orchestration
+internal import Seams
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// Lets outside consumers follow buckets, and compares them with the copies.
+///
+/// - Consumer: streams keep their order, without prepares and aborts; a rollback is announced if,
+///   and only if, the history lacks what the client has (`ConsumerRules`); what the client has is in
+///   the copy that it reads (`ConsumerComparison`); a stream of a copy that is not active any more is
+///   ended within ten seconds.
+/// - Consumer, at the end: what each client has equals the active copies, with all deletions; every
+///   value that it received was sent by a client and not refused.
+///
+/// Runs in a third of the standard seeds, and in each seed of the workload `consumer`. The random
+/// numbers are separate sequences, so other seeds are as without it.
+final class ConsumerWatch {
+    static let second: UInt64 = 1_000_000_000
+    private static let inspectionNanoseconds = second / 4
+    private static let orphanNanoseconds = 10 * second
+
+    let cluster: SimulatedCluster
+    let judge: Judge
+    let buckets: [BucketSettings]
+    private(set) var consumers: [SimulatedConsumer] = []
+    private var writers: [ExpiringWriter] = []
+    private var dice: SeededRandom
+    private let isOften: Bool
+    private var isOver = false
+    private var compared = 0
+    private var finals = 0
+
+    /// - Returns: Nil if the seed has no consumers.
+    init?(
+        _ cluster: SimulatedCluster,
+        _ judge: Judge,
+        _ plan: SimulationPlan,
+        _ all: [BucketSettings]
+    ) {
+        isOften = plan.workload == "consumer"
+        guard isOften || (plan.workload == "standard" && plan.seed % 3 == 2) else { return nil }
+        self.cluster = cluster
+        self.judge = judge
+        dice = SeededRandom(seed: plan.seed ^ 0x636f_6e73_756d_6572)
+        let chosen = Int(dice.next() % UInt64(all.count))
+        buckets = isOften ? all : [all[chosen]]
+    }
+
+    /// Starts the consumers on the machine of the clients.
+    func start(_ environment: Environment) {
+        for bucket in buckets {
+            let count = isOften ? 2 : 1 + Int(dice.next() % 2)
+            for number in 0..<count {
+                let habits = ConsumerHabits(number, vBuckets: bucket.vBuckets, &dice)
+                consumers.append(
+                    SimulatedConsumer(bucket, habits, cluster, environment, judge)
+                )
+            }
+            writers.append(ExpiringWriter(bucket, cluster, environment))
+        }
+        for consumer in consumers { consumer.start() }
+        for writer in writers { writer.start() }
+        inspectLater()
+    }
+
+    /// The consumers only follow from now on, and no document expires.
+    func end() {
+        isOver = true
+        for writer in writers { writer.stop() }
+        for consumer in consumers { consumer.calm() }
+    }
+
+    var tally: Tally {
+        var tally = Tally()
+        for consumer in consumers {
+            tally.add(consumer.life.tally)
+            for place in consumer.places {
+                let counts = place.view.counts
+                tally[.check, "consumerChanges"] += counts.changes
+                tally[.check, "consumerDeletions"] += counts.deletions
+                tally[.check, "consumerExpirations"] += counts.expirations
+            }
+        }
+        tally[.check, "consumerComparisons"] = compared
+        tally[.check, "finalConsumers"] = finals
+        return tally
+    }
+
+    // MARK: Inspections
+
+    private func inspectLater() {
+        cluster.world.after(ConsumerWatch.inspectionNanoseconds) { [weak self] in
+            guard let self, !judge.isHopeless else { return }
+            for consumer in consumers {
+                checkOrphans(of: consumer)
+                let count = UInt64(consumer.places.count)
+                compare(consumer.places[Int(dice.next() % count)], of: consumer)
+            }
+            inspectLater()
+        }
+    }
+
+    /// Checks that a node ends the streams of copies that are not active any more.
+    private func checkOrphans(of consumer: SimulatedConsumer) {
+        let now = cluster.world.now
+        for place in consumer.places {
+            guard isOrphan(place, of: consumer) else {
+                place.orphanedAt = nil
+                continue
+            }
+            let since = place.orphanedAt ?? now
+            place.orphanedAt = since
+            guard now - since > ConsumerWatch.orphanNanoseconds, let link = place.link else {
+                continue
+            }
+            consumer.accuse(
+                "\(link.address) does not end the stream of \(place.id), although its copy is not "
+                    + "active"
+            )
+            link.close()
+        }
+    }
+
+    private func isOrphan(_ place: ConsumerPlace, of consumer: SimulatedConsumer) -> Bool {
+        guard place.isStreaming, let link = place.link, link.isBrisk,
+            link.heardAt + 3 * ConsumerWatch.second > cluster.world.now,
+            let node = cluster.nodes.first(where: { $0.address == link.address.host }),
+            !node.host.isFrozen, !node.isStopping,
+            let copies = node.node?.data.bucket(named: consumer.bucket)?.engine.all
+        else { return false }
+        return copies[place.number].withCore { $0.state != .active }
+    }
+
+    /// Compares what a client has with the copy that it reads.
+    private func compare(_ place: ConsumerPlace, of consumer: SimulatedConsumer) {
+        guard place.isStreaming, let link = place.link,
+            let node = cluster.nodes.first(where: { $0.address == link.address.host }),
+            let copies = node.node?.data.bucket(named: consumer.bucket)?.engine.all
+        else { return }
+        let uuid = place.view.uuid
+        let copy: ConsumerComparison? = copies[place.number].withCore { core in
+            guard core.state == .active, core.isLoaded, core.uuid == uuid,
+                core.ownership.exists, !core.ownership.isResetting
+            else { return nil }
+            var versions: [[UInt8]: CopyContent.Version] = [:]
+            _ = core.table.visit(from: 0, groupsMax: .max / 2) { item in
+                versions[item.key.bytes] = CopyContent.Version(
+                    seqno: item.seqno,
+                    cas: item.cas,
+                    value: item.isEjected ? nil : item.value.bytes,
+                    isDeleted: item.isDeleted
+                )
+            }
+            return ConsumerComparison(
+                versions: versions,
+                purged: core.purgeSeqno,
+                isComplete: core.table.stubCount == 0
+            )
+        }
+        guard let copy else { return }
+        compared += 1
+        guard let flaw = copy.flaw(in: place.view) else { return }
+        consumer.accuse("\(place.id) of \(link.address): \(flaw)")
+        consumer.startAnew(place)
+        link.close()
+    }
+
+    func noteFinal() { finals += 1 }
+}

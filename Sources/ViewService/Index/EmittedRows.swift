@@ -1,0 +1,79 @@
+internal import Bytes
+internal import JSON
+internal import Wire
+
+/// The rows of a mapped batch, found by item.
+struct EmittedRows {
+    private struct Row {
+        let piece: Int
+        let key: Range<Int>
+        let value: Range<Int>
+    }
+
+    private let pieces: [ScriptResults.Piece]
+    private var rows: [Row] = []
+    /// The rows of each item; the rows of an item are next to each other.
+    private var items: [Range<Int>] = []
+
+    init(_ results: ScriptResults) {
+        pieces = results.pieces
+        for (index, piece) in pieces.enumerated() {
+            piece.bytes.withUnsafeBytes { bytes in
+                guard let base = bytes.baseAddress, var reader = ScriptRows(ByteView(bytes)) else {
+                    return
+                }
+                while let row = reader.next() {
+                    let key = row.key.start - base
+                    let value = row.value.start - base
+                    let item = piece.firstItem + Int(row.item)
+                    let place = rows.count
+                    rows.append(
+                        Row(
+                            piece: index,
+                            key: key..<key + row.key.count,
+                            value: value..<value + row.value.count
+                        )
+                    )
+                    while items.count <= item { items.append(0..<0) }
+                    let first = items[item].isEmpty ? place : items[item].lowerBound
+                    items[item] = first..<place + 1
+                }
+            }
+        }
+    }
+
+    /// Calls `body` with the key and the value of each row of an item.
+    func forEach(item: Int, _ body: (_ key: ByteView, _ value: ByteView) -> Void) {
+        guard item < items.count else { return }
+        for row in rows[items[item]] {
+            pieces[row.piece].bytes.withUnsafeBytes { bytes in
+                let view = ByteView(bytes)
+                body(
+                    view.slice(row.key.lowerBound, row.key.count),
+                    view.slice(row.value.lowerBound, row.value.count)
+                )
+            }
+        }
+    }
+
+    /// Calls `body` with the encoded key and the value of each row of an item.
+    ///
+    /// - Returns: Whether every key could be encoded; the others have a row too many.
+    func encode(
+        _ item: Int,
+        _ collation: Collation,
+        _ sortKey: ByteWriter,
+        _ body: (_ sortKey: ByteView, _ value: ByteView) -> Void
+    ) -> Bool {
+        var isWhole = true
+        forEach(item: item) { key, value in
+            sortKey.removeAll()
+            guard collation.appendSortKey(ofJSON: key, to: sortKey) == .appended else {
+                isWhole = false
+                return
+            }
+            body(sortKey.view, value)
+        }
+        return isWhole
+    }
+}

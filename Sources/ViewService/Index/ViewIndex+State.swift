@@ -1,0 +1,130 @@
+package import Indexing
+internal import Persistence
+package import Seams
+internal import Vocabulary
+
+/// The parts of an index's state, each of one concern.
+extension ViewIndex {
+    /// What an index needs of its node.
+    package struct Surroundings: Sendable {
+        let environment: Environment
+        let changes: any DocumentChanges
+        let scripts: ScriptPool
+        let lane: any Lane
+        /// Where the write-ahead log is copied.
+        var checkpoints: any Lane
+        /// Limits how many indexes are built at a time; an index alone is not limited.
+        var builds = IndexBuilds(.max)
+        var collations = Collations()
+        /// Sizes and times of a first build.
+        package var loadLimits = BulkLoad.Limits()
+        /// Called on `lane` when the index has become of no use.
+        var failed: @Sendable (StorageError) -> Void = { _ in }
+
+        /// The surroundings of an index; `lane` is where it works.
+        package init(
+            environment: Environment,
+            changes: any DocumentChanges,
+            scripts: ScriptPool,
+            lane: any Lane
+        ) {
+            self.environment = environment
+            self.changes = changes
+            self.scripts = scripts
+            self.lane = lane
+            checkpoints = lane
+        }
+    }
+
+    /// The feed of one vBucket.
+    struct Feed {
+        var feed: any ChangeFeed
+        var read: ReadPosition
+        /// Different for every feed of the index: tells late results of a closed feed.
+        let number: UInt64
+    }
+
+    /// A batch that is being mapped, with the numbers of the feeds that it was read from.
+    struct Reading {
+        let batch: ChangeBatch
+        let feeds: [VBucketID: UInt64]
+    }
+
+    /// How far the index is, and the queries that wait for it.
+    struct Progress {
+        var table: IndexTable
+        var slots: IndexSlots
+        /// Nil unless the index is being built and has no trees yet.
+        var load: IndexLoad?
+        /// Whether the file has runs that are of no use any more.
+        var hasOldRuns: Bool
+        /// Nil while there is none.
+        var compaction: IndexCompaction?
+        var trigger = CommitTrigger()
+        var waiters = FreshnessWaiters()
+        /// By the waiter's number.
+        var waiting: [UInt64: Wait] = [:]
+        /// The vBuckets that this node serves.
+        var served: Set<VBucketID> = []
+    }
+
+    /// A query that waits for changes.
+    struct Wait {
+        let isWanted: @Sendable () -> Bool
+        /// What to call when the wait ends.
+        let done: @Sendable (FreshnessWaiters.Outcome) -> Void
+    }
+
+    /// The open feeds, and whether they are read.
+    struct Sources {
+        var feeds: [VBucketID: Feed] = [:]
+        var feedNumbers: UInt64 = 0
+        var reads = Reads()
+    }
+
+    /// What is read and not committed.
+    struct Pending {
+        var queue = MappingQueue<Reading, ScriptResults>()
+        var mapped: [(Reading, ScriptResults)] = []
+        /// vBuckets whose rows are being removed.
+        var removals: [VBucketID] = []
+        /// vBuckets to be stored as complete although no change of them is pending.
+        var completions: Set<VBucketID> = []
+        /// Documents whose rows the commit in progress refuses.
+        var refused: [ScriptErrors.Entry] = []
+    }
+
+    /// When the index acts next without an event.
+    struct Alarm {
+        var timer: LaneTimer?
+        var timerAt: UInt64 = .max
+        /// No commit before this time: the disk was full.
+        var pausedUntil: UInt64 = 0
+        /// Whether a timer calls `tick`.
+        var isTicking = false
+        var checkpoints = CheckpointPlan()
+    }
+
+    /// What went wrong.
+    struct Health {
+        var errors = ScriptErrors()
+        var runaway = RunawayRule()
+        /// Why the index cannot be used; a sentence for an operator.
+        var failure: String?
+        var isStopped = false
+    }
+
+    /// What other threads read without a turn on the lane.
+    struct Shared {
+        /// Why the index gets no further changes: a sentence.
+        var fault: String?
+        /// The numeric slots in which no result is missing.
+        var completeSlots: Set<IndexSlotID> = []
+        /// What the newest commit that a query has read has; nil before the first query.
+        var contents: IndexContents?
+        /// What queries have read of the upper levels of the main tree.
+        let innerNodes = InnerNodes()
+        /// Whether changes are read in steps, not all the time.
+        var updatesInSteps = false
+    }
+}

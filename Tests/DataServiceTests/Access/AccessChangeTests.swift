@@ -1,0 +1,125 @@
+import DataService
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Changed and deleted users on connections that are logged in.
+@Suite struct AccessChangeTests {
+    let world = TestWorld()
+    private let all = RoleGrant(.bucketFullAccess, bucket: "demo")
+
+    init() throws {
+        try world.open("demo")
+        try world.open("other")
+        world.admit("user", all)
+    }
+
+    private func statuses(_ requests: [UInt8]..., by client: Client) -> [UInt16] {
+        requests.flatMap { client.ask($0) }.map(\.status)
+    }
+
+    @Test func changedRoleIsEffectiveAtNextRequest() {
+        let client = world.client(as: "user", in: "demo")
+        #expect(statuses(Ask.set("k", "v"), Ask.get("k"), by: client) == [0, 0])
+        world.admit("user", RoleGrant(.dataReader, bucket: "demo"))
+        #expect(statuses(Ask.set("k", "w"), Ask.get("k"), by: client) == [0x24, 0])
+        world.admit("user", RoleGrant(.dataReader, bucket: "other"))
+        #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0x24])
+        #expect(statuses(Ask.select("other"), Ask.get("k"), by: client) == [0, 1])
+        world.admit("user", all)
+        #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0])
+        #expect(statuses(Ask.set("k", "w"), by: client) == [0])
+    }
+
+    @Test func deletedUserLosesEverything() {
+        let client = world.client(as: "user", in: "demo")
+        world.remove(user: "user")
+        let refused = statuses(Ask.get("k"), Ask.select("demo"), frame(0xb5), by: client)
+        #expect(refused == [0x24, 0x24, 0x24])
+        #expect(statuses(frame(0x0a), by: client) == [0])
+        #expect(statuses(Ask.plain("user", "secret"), by: client) == [0x20])
+    }
+
+    @Test func recreatedUserHasToLogInAgain() {
+        let client = world.client(as: "user", in: "demo")
+        world.remove(user: "user")
+        world.admit("user", all)
+        #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0x24])
+        #expect(statuses(Ask.plain("user", "secret"), Ask.select("demo"), by: client) == [0, 0])
+        #expect(statuses(Ask.get("k"), by: client) == [1])
+    }
+
+    @Test func changedPasswordEndsNoSession() {
+        let client = world.client(as: "user", in: "demo")
+        world.admit("user", password: "new", all)
+        #expect(statuses(Ask.set("k", "v"), by: client) == [0])
+        #expect(statuses(Ask.plain("user", "secret"), by: Client(world)) == [0x20])
+        #expect(statuses(Ask.plain("user", "new"), by: Client(world)) == [0])
+    }
+
+    @Test func renamedAdministratorLosesEverything() {
+        world.admitAdministrator()
+        let client = world.client(as: "Administrator", in: "demo")
+        #expect(statuses(Ask.set("k", "v"), by: client) == [0])
+        world.remove(user: "Administrator")
+        #expect(statuses(Ask.get("k"), by: client) == [0x24])
+    }
+
+    @Test func bucketThatNeedsPasswordNowRefusesItsGuests() throws {
+        var settings = TestWorld.settings("guests")
+        try world.service.open(settings)
+        let client = world.client(of: "guests")
+        #expect(statuses(Ask.set("k", "v"), by: client) == [0])
+        settings.passwordless = false
+        world.service.change(settings)
+        #expect(statuses(Ask.get("k"), by: client) == [0x24])
+        settings.passwordless = true
+        world.service.change(settings)
+        #expect(statuses(Ask.get("k"), by: client) == [0])
+    }
+
+    // MARK: Streams
+
+    /// The client answers no further changes; the connection stays open for its other requests.
+    @Test func revocationEndsStreamsWithReason() {
+        let writer = world.client(as: "user", in: "demo")
+        world.admit("reader", RoleGrant(.dataDCPReader, bucket: "demo"))
+        let reader = world.client(as: "reader", in: "demo")
+        #expect(statuses(Ask.openProducer, by: reader) == [0])
+        #expect(reader.ask(Ask.stream(of: "k")).first?.status == 0)
+        #expect(writer.ask(Ask.set("k", "before")).map(\.status) == [0])
+        reader.settle()
+        #expect(reader.replies().map(\.opcode) == [0x56, 0x57])
+        world.admit("reader", RoleGrant(.dataReader, bucket: "demo"))
+        #expect(writer.ask(Ask.set("k", "after")).map(\.status) == [0])
+        reader.settle()
+        let messages = reader.replies()
+        #expect(messages.map(\.opcode) == [0x55])
+        #expect(messages.first?.extras == big(UInt32(8)) && messages.first?.opaque == 77)
+        #expect(statuses(Ask.stream(of: "k"), by: reader) == [0x24])
+        #expect(statuses(Ask.get("k"), by: reader) == [0])
+        #expect(!reader.isClosed)
+    }
+
+    @Test func idleStreamEndsWithinASecond() {
+        world.admit("reader", RoleGrant(.dataDCPReader, bucket: "demo"))
+        let reader = world.client(as: "reader", in: "demo")
+        #expect(statuses(Ask.openProducer, by: reader) == [0])
+        #expect(reader.ask(Ask.stream(of: "k")).first?.status == 0)
+        world.remove(user: "reader")
+        world.pass(milliseconds: 1_100)
+        reader.settle()
+        #expect(reader.replies().map(\.opcode) == [0x55])
+    }
+
+    @Test func revocationClosesTap() {
+        world.admit("reader", RoleGrant(.dataDCPReader, bucket: "demo"))
+        let reader = world.client(as: "reader", in: "demo")
+        _ = reader.ask(frame(0x40, extras: big(UInt32(0))))
+        #expect(!reader.isClosed)
+        world.admit("reader", RoleGrant(.dataReader, bucket: "demo"))
+        world.pass(milliseconds: 1_100)
+        reader.settle()
+        #expect(reader.isClosed)
+    }
+}

@@ -1,0 +1,99 @@
+import Orchestration
+import Testing
+import Vocabulary
+
+/// The password of a bucket: in the form, in the agreed state and in its encoding.
+@Suite struct BucketPasswordTests {
+    private let keys: [UInt8] = [4, 5, 6]
+
+    private func world(_ level: FeatureLevel = .localUsers) -> ClusterWorld {
+        var world = ClusterWorld(nodes: 1)
+        world.raise(to: level)
+        world.createBucket(replicas: 0, rows: [[n(1)]])
+        return world
+    }
+
+    private func judge(
+        _ fields: [(String, String)],
+        changing bucket: BucketRecord? = nil,
+        _ state: ClusterState
+    ) -> BucketForm.Verdict {
+        let name = [("name", "new"), ("ramQuotaMB", "100")]
+        let form = FormParameters(((bucket == nil ? name : []) + fields).map { ($0.0, $0.1) })
+        let ground = BucketForm.Ground(
+            state: state,
+            existing: bucket,
+            uuid: "new",
+            password: keys
+        )
+        return BucketForm.judge(form, on: ground)
+    }
+
+    private func password(_ verdict: BucketForm.Verdict) -> [UInt8]? {
+        if case .accepted(let settings, _) = verdict { settings.password } else { nil }
+    }
+
+    private func field(_ verdict: BucketForm.Verdict) -> String? {
+        if case .refused(let errors) = verdict { errors.first?.field } else { nil }
+    }
+
+    @Test func formSetsKeepsAndRemovesPassword() throws {
+        var world = world()
+        #expect(password(judge([], world.state)) == [])
+        #expect(password(judge([("saslPassword", "")], world.state)) == [])
+        #expect(password(judge([("saslPassword", "x")], world.state)) == keys)
+        let bucket = try #require(world.state.bucket(named: "b"))
+        var settings = bucket.settings
+        settings.password = [9]
+        world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
+        let changed = try #require(world.state.bucket(named: "b"))
+        #expect(changed.settings.password == [9])
+        func after(_ fields: [(String, String)]) -> [UInt8]? {
+            password(judge(fields, changing: changed, world.state))
+        }
+        #expect(after([("flushEnabled", "1")]) == [9])
+        #expect(after([("saslPassword", "x")]) == keys)
+        #expect(after([("saslPassword", "")]) == [])
+        #expect(after([("passwordless", "1")]) == [])
+    }
+
+    @Test func passwordIsRefusedWithoutEffect() {
+        let fields = [("saslPassword", "x"), ("passwordless", "1")]
+        #expect(field(judge(fields, world().state)) == "saslPassword")
+        let old = world(.designDocuments).state
+        #expect(field(judge([("saslPassword", "x")], old)) == "saslPassword")
+        #expect(password(judge([("saslPassword", "")], old)) == [])
+    }
+
+    @Test func logRefusesPasswordThatAMemberCannotRead() throws {
+        for (level, isApplied) in [(FeatureLevel.designDocuments, false), (.localUsers, true)] {
+            var world = world(level)
+            let bucket = try #require(world.state.bucket(named: "b"))
+            var settings = bucket.settings
+            settings.password = [9]
+            world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
+            let after = world.state.bucket(named: "b")?.settings.password
+            #expect(after == (isApplied ? [9] : []), "level \(level.number)")
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func passwordSurvivesItsEncoding(_ isPasswordless: Bool) throws {
+        var world = world()
+        let bucket = try #require(world.state.bucket(named: "b"))
+        var settings = bucket.settings
+        settings.password = keys
+        settings.passwordless = isPasswordless
+        settings.minimumDurability = .persistToMajority
+        let change = ClusterCommand.changeBucket(
+            BucketChange(settings: settings, options: bucket.options)
+        )
+        world.apply(change)
+        guard case .state(let decoded) = ClusterState.decode(world.state.encoded()) else {
+            Issue.record("not decoded")
+            return
+        }
+        #expect(decoded == world.state)
+        #expect(decoded.bucket(named: "b")?.settings == settings)
+    }
+}
