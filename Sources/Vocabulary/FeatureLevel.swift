@@ -28,11 +28,11 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// passwords of buckets.
     package static let localUsers = FeatureLevel(4)
 
-    /// Level 4: nodes read each other's changes for HTTP feeds (peer service 6).
-    package static let changeFeeds = FeatureLevel(4)
+    /// Level 5: nodes read each other's changes for HTTP feeds (peer service 6).
+    package static let changeFeeds = FeatureLevel(5)
 
     /// The highest level that this release understands.
-    package static let current = localUsers
+    package static let current = changeFeeds
 
     package static func < (one: FeatureLevel, other: FeatureLevel) -> Bool {
         one.number < other.number

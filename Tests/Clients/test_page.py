@@ -275,6 +275,23 @@ def test_one_bucket_is_counted_in_the_singular(page, make_node):
     page.wait_for_text("in 2 buckets")
 
 
+def test_new_and_changed_documents_light_up(page, node):
+    node.create_bucket("lively")
+    with node.connect("lively") as connection:
+        assert connection.set(b"first", b'{"v":1}').status == Status.SUCCESS
+        open_documents(page, "lively")
+        page.wait_for_text("first")
+        lit = "[...document.querySelectorAll('tr.lit')].some(row => row.innerText.includes(NAME))"
+        for name in ("first", "second"):
+
+            def shows():
+                # The feed of the page begins some moments after its list.
+                connection.set(name.encode(), b'{"v":2}')
+                return page.evaluate(lit.replace("NAME", json.dumps(name)))
+
+            wait_until(shows, 30, f"{name} lights up")
+
+
 def test_deleting_a_document_called_dot_dot_leaves_its_bucket(page, node):
     """A browser removes ".." from a path, and the rest is the path of the bucket."""
     node.create_bucket("dots")

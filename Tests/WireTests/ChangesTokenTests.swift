@@ -49,7 +49,8 @@ import Wire
     private static let loads = [
         Load(base: 0, spread: 1), Load(base: 1_000, spread: 200),
         Load(base: 1_000_000, spread: 8_000), Load(base: 1 << 40, spread: 1 << 16),
-        Load(base: 0, spread: 1 << 24), Load(base: (1 << 48) - (1 << 24), spread: 1 << 24),
+        Load(base: 0, spread: 1 << 24), Load(base: 1 << 30, spread: 1 << 26),
+        Load(base: (1 << 48) - (1 << 24), spread: 1 << 24),
     ]
 
     @Test(arguments: loads) func tokenOfEvenlyUsedBucketFitsAndDecodes(_ load: Load) {
@@ -74,6 +75,18 @@ import Wire
         #expect(decoded.first?.snapshotEnd == positions[0].snapshotEnd)
         // Of the others the token has the start of the snapshot: nothing is lost, changes repeat.
         #expect(decoded.dropFirst(50).first == .start)
+    }
+
+    /// The worst case that fits: unevenly used vBuckets, and snapshots of any length.
+    @Test func tokenOfUnevenBucketWithLongSnapshotsFits() {
+        var positions = positions { (1 << 40) + $0.next() % (1 << 23) }
+        for number in positions.indices.prefix(ChangesToken.snapshotsMax) {
+            positions[number].snapshotStart = .zero
+            positions[number].snapshotEnd = Seqno((1 << 48) - 1)
+        }
+        let token = ChangesToken(bucket: Self.bucket, positions: positions)
+        #expect(token.text.utf8.count <= ChangesToken.textBytesMax)
+        expect(ChangesToken(text: token.text), isOf: token)
     }
 
     /// Seqnos without any order need more than 6 KiB; the token is longer, not wrong.

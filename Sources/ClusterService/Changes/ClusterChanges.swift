@@ -44,7 +44,7 @@ package final class ClusterChanges: Sendable {
         let link: any ChangesLink
     }
 
-    private struct Inbox {
+    struct Inbox {
         var events: [(link: UInt64, event: ChangesLinkEvent)] = []
         var receivedAt: [UInt64: UInt64] = [:]
         var linkCount: UInt64 = 0
@@ -60,21 +60,21 @@ package final class ClusterChanges: Sendable {
     /// The pause after a lost connection.
     private static let reconnectNanoseconds: UInt64 = 500_000_000
     /// The bytes that all nodes together may send before the consumer has got them.
-    private static let windowBytes = 1 << 20
+    static let windowBytes = 1 << 20
     /// vBuckets inside a snapshot at a time, fewer than a token describes.
-    private static let snapshotsMax = 24
-    private static let pingNanoseconds: UInt64 = 5_000_000_000
-    private static let silenceNanoseconds: UInt64 = 20_000_000_000
+    static let snapshotsMax = 24
+    static let pingNanoseconds: UInt64 = 5_000_000_000
+    static let silenceNanoseconds: UInt64 = 20_000_000_000
     /// How long a vBucket may have no owner before a feed that has to end fails.
     private static let missingNanosecondsMax: UInt64 = 30_000_000_000
 
     let bucketUUID: String
     let bucketName: String
     let request: Request
-    private let service: AdministrationService
+    let service: AdministrationService
     private let slot: FeedSlot
-    private let collector: Guarded<Collector>
-    private let inbox = Guarded(Inbox())
+    let collector: Guarded<Collector>
+    let inbox = Guarded(Inbox())
     private let observer = Guarded<UInt64?>(nil)
 
     init(
@@ -102,8 +102,8 @@ package final class ClusterChanges: Sendable {
         postTick()
     }
 
-    private var now: UInt64 { service.monotonicNanoseconds }
-    private var lane: any Lane { service.environment.network.lane(ofReactor: 0) }
+    var now: UInt64 { service.monotonicNanoseconds }
+    var lane: any Lane { service.environment.network.lane(ofReactor: 0) }
 
     /// The token of everything that `next` returned so far.
     package var token: String {
@@ -114,6 +114,9 @@ package final class ClusterChanges: Sendable {
     // MARK: For the consumer
 
     /// Waits until nodes have accepted all positions.
+    ///
+    /// A feed that stays begins at the deadline also without some vBuckets: it has their changes as
+    /// soon as a node serves them.
     ///
     /// - Parameter nanoseconds: The longest wait.
     /// - Returns: Nil if the feed has begun; else the event that prevents it.
@@ -128,13 +131,14 @@ package final class ClusterChanges: Sendable {
                 case .end: break
                 }
             }
-            let (isBegun, missing) = collector.withLock { ($0.machine.isBegun, $0.machine.missing) }
-            if isBegun {
+            let machine = collector.withLock { $0.machine }
+            let isLate = now >= deadline
+            if machine.isBegun || (isLate && machine.canBeginPartly) {
                 grantFirstCredit()
                 return nil
             }
-            guard now < deadline, service.isServing, !Task.isCancelled else {
-                return .failed(ClusterChanges.unserved(missing))
+            guard !isLate, service.isServing, !Task.isCancelled else {
+                return .failed(ClusterChanges.unserved(machine.missing))
             }
             if events.isEmpty { await wait(until: deadline) }
         }
@@ -249,7 +253,7 @@ package final class ClusterChanges: Sendable {
         guard let node = owner else { return [] }
         switch event {
         case .lost(let reason):
-            service.environment.trace.info(
+            service.environment.trace.debug(
                 "feeds",
                 "An HTTP feed of bucket \(bucketName) lost its connection to \(node): \(reason)."
             )
@@ -291,146 +295,5 @@ package final class ClusterChanges: Sendable {
         for (node, writer) in frames.sorted(by: { $0.key < $1.key }) {
             link(to: node).send(writer.bytes)
         }
-    }
-}
-
-// MARK: Links
-
-extension ClusterChanges {
-    private var nodeCount: Int { max(1, service.state.nodes.count) }
-
-    private static func credit(_ bytes: Int) -> [UInt8] {
-        let writer = ByteWriter()
-        ChangesFrame.append(.credit, to: writer) { $0.append(bigEndian: UInt32(bytes)) }
-        return writer.bytes
-    }
-
-    private var window: Int { ClusterChanges.windowBytes / nodeCount }
-
-    private func grantFirstCredit() {
-        let links = collector.withLock { collector in
-            collector.hasBegun = true
-            return collector.links
-        }
-        for link in links.values { link.link.send(ClusterChanges.credit(window)) }
-    }
-
-    /// The link to a node, opened if there is none.
-    private func link(to node: NodeNumber) -> any ChangesLink {
-        if let link = collector.withLock({ $0.links[node] }) { return link.link }
-        let now = now
-        let number = inbox.withLock { inbox in
-            inbox.linkCount += 1
-            inbox.receivedAt[inbox.linkCount] = now
-            return inbox.linkCount
-        }
-        let report: @Sendable (ChangesLinkEvent) -> Void = { [weak self] event in
-            self?.receive(event, of: number)
-        }
-        let link = connect(to: node, report)
-        let hasBegun = collector.withLock { collector in
-            collector.links[node] = Link(number: number, link: link)
-            return collector.hasBegun
-        }
-        let writer = ByteWriter()
-        let opening = ChangesOpening(
-            bucket: bucketUUID,
-            hasValues: request.hasValues,
-            snapshotsMax: UInt16(max(2, ClusterChanges.snapshotsMax / nodeCount))
-        )
-        opening.append(to: writer)
-        if hasBegun { writer.append(ClusterChanges.credit(window)) }
-        link.send(writer.bytes)
-        return link
-    }
-
-    private func connect(
-        to node: NodeNumber,
-        _ report: @escaping @Sendable (ChangesLinkEvent) -> Void
-    ) -> any ChangesLink {
-        if node == service.thisNode, let answer = service.settings.answerChanges {
-            return LocalChangesLink(lane: lane, accept: answer, report: report)
-        }
-        let link = RemoteChangesLink(report: report)
-        service.transport.open(
-            .feeds,
-            to: node,
-            connected: { port in
-                link.attach(port)
-                return link
-            },
-            failed: { report(.lost($0.description)) }
-        )
-        return link
-    }
-
-    private func receive(_ event: ChangesLinkEvent, of number: UInt64) {
-        let now = now
-        signal { inbox in
-            inbox.receivedAt[number] = now
-            if !inbox.isClosed { inbox.events.append((number, event)) }
-        }
-    }
-
-    // MARK: Waiting
-
-    /// Changes the inbox and wakes the consumer.
-    private func signal(_ change: (inout Inbox) -> Void) {
-        let waiter = inbox.withLock { inbox in
-            change(&inbox)
-            inbox.isWoken = true
-            defer { inbox.waiter = nil }
-            return inbox.waiter
-        }
-        waiter?.resume()
-    }
-
-    private func wait(until deadline: UInt64) async {
-        let now = now
-        let due = min(deadline, collector.withLock { $0.retryAt } ?? deadline)
-        guard due > now else { return }
-        let timer = lane.post(after: due - now) { [weak self] in self?.signal { _ in } }
-        await withUnsafeContinuation { (waiter: UnsafeContinuation<Void, Never>) in
-            let isDue = inbox.withLock { inbox in
-                guard !inbox.isWoken, !inbox.isClosed else {
-                    inbox.isWoken = false
-                    return true
-                }
-                inbox.waiter = waiter
-                return false
-            }
-            if isDue { waiter.resume() }
-        }
-        inbox.withLock { $0.isWoken = !$0.events.isEmpty || $0.mapChanged }
-        timer.cancel()
-    }
-
-    /// Sends pings, and ends links to nodes that are silent.
-    private func postTick() {
-        let timer = lane.post(after: ClusterChanges.pingNanoseconds) { [weak self] in self?.tick() }
-        let isClosed = inbox.withLock { inbox in
-            inbox.tick = timer
-            return inbox.isClosed
-        }
-        if isClosed { timer.cancel() }
-    }
-
-    private func tick() {
-        let now = now
-        let (isClosed, received) = inbox.withLock { ($0.isClosed, $0.receivedAt) }
-        guard !isClosed else { return }
-        let links = collector.withLock { Array($0.links.values) }
-        let writer = ByteWriter()
-        ChangesFrame.append(.ping, to: writer)
-        for link in links {
-            let silence = now - min(received[link.number] ?? now, now)
-            if silence < ClusterChanges.silenceNanoseconds {
-                link.link.send(writer.bytes)
-            } else {
-                link.link.close()
-                receive(.lost("it did not answer"), of: link.number)
-            }
-        }
-        postTick()
     }
 }

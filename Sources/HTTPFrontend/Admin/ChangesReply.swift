@@ -5,7 +5,7 @@ internal import Orchestration
 ///
 /// - A token follows the changes that it stands for: at most once a second, and at the end.
 /// - Changes are requested only after the client has accepted those before.
-/// - The feed ends when the realm changes, for example with a new password. The client logs in again.
+/// - The feed ends when the realm changes, for example with a new password, or a permission is revoked.
 struct ChangesReply: Sendable {
     private static let tokenNanoseconds: UInt64 = 1_000_000_000
     /// How often the feed checks whether the client is connected.
@@ -42,13 +42,16 @@ struct ChangesReply: Sendable {
         let changes = lease.changes
         let format = query.format
         let heartbeat = query.heartbeatSeconds.map { $0 * 1_000_000_000 }
-        let realm = Realm(call.state)
+        let realm = Realm(of: call.identity, in: call.state)
         // An event source gets the position at its beginning at once.
         var due = Due(token: now, isTokenOwed: format == .events)
         due.heartbeat = heartbeat.map { now + $0 }
         while isConnected() {
             var output: [UInt8] = []
-            var isOver = Realm(call.refreshed.state) != realm
+            let refreshed = call.refreshed
+            var isOver =
+                Realm(of: call.identity, in: refreshed.state) != realm
+                || !Routes.mayFollow(refreshed, hasValues: query.request.hasValues)
             if !isOver {
                 for event in await changes.next(within: due.wait(from: now)) {
                     isOver = format.append(event, to: &output) || isOver

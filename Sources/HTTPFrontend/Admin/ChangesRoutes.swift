@@ -1,18 +1,27 @@
 internal import ClusterService
 internal import Orchestration
+internal import Vocabulary
 
 /// The HTTP feed of a bucket's changes (docs/changes.md).
 extension Routes {
     private static let path = "/pools/default/buckets/*/changes"
     private static let permission = "cluster.bucket[.].data.dcp!read"
-    /// What `include_docs` needs besides.
-    private static let documentsPermission = "cluster.bucket[.].data.docs!read"
     private static let retrySeconds = 5
 
+    /// What `include_docs` needs besides.
+    private static func documents(of bucket: String) -> Permission {
+        Permission(.bucket(bucket), ["data", "docs"], "read")
+    }
+
+    /// Whether the identity of a feed may still have it.
+    static func mayFollow(_ call: Call, hasValues: Bool) -> Bool {
+        call.isServed && (!hasValues || call.rights.allows(documents(of: call.capture(0))))
+    }
+
     static let changes: [Route] = [
-        Route(.get, path, .administrator(permission), needsCluster: true, openChanges),
+        Route(.get, path, .permission(permission), needsCluster: true, openChanges),
         // A token may be longer than proxies accept in a target.
-        Route(.post, path, .administrator(permission), needsCluster: true, body: .raw, openChanges),
+        Route(.post, path, .permission(permission), needsCluster: true, body: .raw, openChanges),
     ]
 
     @Sendable private static func openChanges(_ call: Call) async -> Reply {
@@ -21,8 +30,9 @@ extension Routes {
         case .success(let parsed): query = parsed
         case .failure(let flaws): return .refused(flaws.errors)
         }
-        if query.request.hasValues, !call.allows(documentsPermission) {
-            return .forbidden(documentsPermission.replacing("[.]", with: "[\(call.capture(0))]"))
+        let permission = documents(of: call.capture(0))
+        if query.request.hasValues, !call.rights.allows(permission) {
+            return .forbidden(permission.text)
         }
         let outcome = await call.service.openChanges(
             query.request,
@@ -66,11 +76,6 @@ extension Routes {
         reply.stallTimeout = .seconds(180)
         return reply
     }
-}
-
-extension Call {
-    /// Whether the request's identity has a permission of the bucket in the path.
-    func allows(_ permission: String) -> Bool { identity.isAdministrator }
 }
 
 /// The parameters of a request for an HTTP feed.

@@ -11,6 +11,7 @@ extension Routes {
         "api.js": (script, PackageResources.api_js),
         "app.js": (script, PackageResources.app_js),
         "buckets.js": (script, PackageResources.buckets_js),
+        "changes.js": (script, PackageResources.changes_js),
         "documents.js": (script, PackageResources.documents_js),
         "dom.js": (script, PackageResources.dom_js),
         "log.js": (script, PackageResources.log_js),

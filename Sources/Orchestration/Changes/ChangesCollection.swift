@@ -80,6 +80,13 @@ package struct ChangesCollection: Sendable {
     /// Whether every position was accepted once.
     package var isBegun: Bool { places.allSatisfy { $0.target != nil } }
 
+    /// Whether the feed has a meaning before every position was accepted.
+    ///
+    /// A position at the newest change has no seqno before that, and a normal feed no end.
+    package var canBeginPartly: Bool {
+        feed != .normal && !places.contains { $0.position.branch == .latest }
+    }
+
     /// A vBucket without a stream that the feed still needs; nil if there is none.
     package var missing: VBucketID? {
         places.firstIndex { !$0.isFinished && ($0.stream == nil || $0.target == nil) }

@@ -29,7 +29,7 @@ package struct ChangesToken: Hashable, Sendable {
     /// Each costs up to 16 bytes. Of more, the token has the position before the snapshot.
     package static let snapshotsMax = 32
     static let checkBitsMax = 24
-    static let checkBitsMin = 8
+    static let checkBitsMin = 6
     static let groupCount = 16
     private static let version: UInt8 = 1
     private static let seqnoBits = 48
@@ -98,10 +98,13 @@ package struct ChangesToken: Hashable, Sendable {
     /// The width of the branch checks that the seqnos leave room for.
     private func checkBits(_ positions: [ChangesPosition], besides rest: Int) -> Int {
         var used = rest
+        var last: UInt64 = 0
         for (_, group) in ChangesToken.groups(of: positions) {
             let (lowest, bits) = ChangesToken.base(of: group)
-            // The base as difference is at most one bit longer than as number.
-            used += (64 - lowest.leadingZeroBitCount + 8) / 7 + 2 + (group.count * bits + 7) / 8
+            let difference = LEB128.zigzag(Int64(lowest) - Int64(last))
+            last = lowest
+            // Seven bits a byte, the width, and what fills the last byte of offsets and checks.
+            used += (70 - (difference | 1).leadingZeroBitCount) / 7 + 2 + group.count * bits / 8
         }
         let room = (ChangesToken.textBytesMax / 4 * 3 - used) * 8 / max(positions.count, 1)
         var width = min(max(room, ChangesToken.checkBitsMin), ChangesToken.checkBitsMax)

@@ -11,6 +11,6 @@ package enum PeerService: UInt8, Hashable, Sendable, CaseIterable {
     case epoch = 4
     /// Queries of a node to the indexes of another one; from feature level 3 on.
     case views = 5
-    /// The changes of a node's active copies for an HTTP feed; from feature level 4 on.
+    /// The changes of a node's active copies for an HTTP feed; from feature level 5 on.
     case feeds = 6
 }

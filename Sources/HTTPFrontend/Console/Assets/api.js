@@ -59,6 +59,16 @@ function errorsIn(text, status) {
   return json;
 }
 
+// Opens an answer that arrives in parts.
+export const openFeed = (path, form, signal) => fetch(path, {
+  method: "POST",
+  headers: { "ns-server-ui": "yes", "invalid-auth-response": "on" },
+  body: new URLSearchParams(form),
+  credentials: "same-origin",
+  cache: "no-store",
+  signal,
+});
+
 export const get = path => send("GET", path);
 // A request that is repeated every second and therefore times out.
 export const poll = path => send("GET", path, null, pollTimeout);

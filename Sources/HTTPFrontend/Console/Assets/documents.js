@@ -1,12 +1,16 @@
 // Documents: list in pages, look up by id, create, edit, delete.
 
 import { get, post, remove, bucketPath, documentPath } from "/ui/api.js";
+import { followChanges } from "/ui/changes.js";
 import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
 
 const pageSize = 20;
 const previewSize = 200;
 // Bytes of documents that a page reads for its previews; further rows have ids only.
 const pageBytes = 16 << 20;
+// How long a new or changed document is lit up, and the least pause between two reloads of a page.
+const litMilliseconds = 4000;
+const reloadMilliseconds = 1000;
 
 // A document's displayed name; a key that is not UTF-8 is shown percent-encoded.
 const title = name => name.id ?? `${name.encodedId} (key is not UTF-8)`;
@@ -30,6 +34,10 @@ export function documents([bucket]) {
   let wanted = "";
   let lastRequest = 0;
   let isLoading = false;
+  // When the light of a changed document ends, by its title.
+  const lit = new Map();
+  let isFollowing = false;
+  let isReloadDue = false;
 
   const form = h("form", { class: "inline", onsubmit: lookUp },
     h("label", { for: "document-search" }, "Look up"), search,
@@ -74,6 +82,30 @@ export function documents([bucket]) {
     if (!list.hidden) return;
     for (const part of [tools, list, paging]) part.hidden = false;
     await load();
+    if (isFollowing) return;
+    isFollowing = true;
+    followChanges(bucket, () => element.isConnected, lightUp);
+  }
+
+  // MARK: Changes
+
+  function lightUp(changes) {
+    const now = Date.now();
+    for (const [name, end] of lit) if (end < now) lit.delete(name);
+    for (const each of changes) lit.set(title(each), now + litMilliseconds);
+    for (const row of body.rows) markRow(row);
+    if (isReloadDue) return;
+    isReloadDue = true;
+    setTimeout(() => {
+      isReloadDue = false;
+      // The rows that a user works with stay.
+      const isInUse = body.contains(document.activeElement) || document.querySelector("dialog[open]");
+      if (element.isConnected && !isInUse && !isLoading) load();
+    }, reloadMilliseconds);
+  }
+
+  function markRow(row) {
+    if ((lit.get(row.dataset.title) ?? 0) > Date.now()) row.classList.add("lit");
   }
 
   // MARK: The list
@@ -141,7 +173,7 @@ export function documents([bucket]) {
 
   function documentRow(name, content, remark = "") {
     const open = event => { event.preventDefault(); edit(name); };
-    return h("tr", {},
+    const row = h("tr", {},
       h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, title(name))),
       h("td", { class: remark ? "preview muted" : "preview mono" },
         remark || content.slice(0, previewSize)),
@@ -149,6 +181,9 @@ export function documents([bucket]) {
         h("button", { class: "small", type: "button", onclick: open }, "Edit"), " ",
         h("button", { class: "small danger", type: "button",
           onclick: () => deleteDocument(name) }, "Delete")));
+    row.dataset.title = title(name);
+    markRow(row);
+    return row;
   }
 
   function on() { after.disabled = true; starts.push(next); load(); }
