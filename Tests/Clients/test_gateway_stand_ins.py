@@ -174,3 +174,29 @@ def test_trap_14_mechanisms_are_listed(node):
     with node.connect() as kv:
         listed = kv.call(Op.SASL_LIST).value.split()
         assert {b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN"} <= set(listed)
+
+
+def test_trap_11_key_of_a_view_query_may_end_with_a_line_feed(node, gate):
+    gateway = Gateway(node, gate, suffix="_2.1", newline="\n")
+    gateway.install()
+    with gateway.log_in() as kv:
+        gateway.write(kv, "doc", 1)
+    assert [row["id"] for row in gateway.channel("news")] == ["doc"]
+
+
+def test_trap_12_channel_query_has_rows_of_everything_written_before(node, gate):
+    gateway = Gateway(node, gate)
+    gateway.install()
+    with gateway.log_in() as kv:
+        for number in range(1, 6):
+            gateway.write(kv, f"doc-{number}", number)
+            assert len(gateway.channel("news")) == number
+
+
+def test_trap_17_streaming_route_stays_open_beside_other_requests(node, gate):
+    gateway = Gateway(node, gate)
+    with gateway.rest.stream(f"/pools/default/bucketsStreaming/{gate}") as stream:
+        assert stream.status == 200
+        assert json.loads(stream.next())["name"] == gate
+        gateway.discover()
+        assert not stream.answer.isclosed()
