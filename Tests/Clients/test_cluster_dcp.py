@@ -200,3 +200,28 @@ def test_tap_connection_closes_when_another_node_gets_copies(start):
         nodes.add(1)
         nodes.rebalance()
         assert connection.is_closed_by_server()
+
+
+def test_tap_client_that_was_closed_continues_where_it_was(start):
+    nodes = start(cluster.Cluster, 2)
+    nodes[0].create_bucket(BUCKET, numVBuckets=VBUCKETS)
+    request = frame(0x40, extras=struct.pack(">I", 1), value=b"\xff" * 8)
+    with nodes[0].connect(BUCKET) as connection:
+        connection.send(request)
+        assert connection.call(Op.NOOP).status == Status.SUCCESS
+        nodes.add(1)
+        nodes.rebalance()
+        assert connection.is_closed_by_server()
+    missing = set()
+    with nodes[0].connect(BUCKET) as connection:
+        for number in range(200):
+            key = f"between-{number}"
+            status = connection.set(key, b"1").status
+            assert status in (Status.SUCCESS, Status.NOT_MY_VBUCKET)
+            if status == Status.SUCCESS:
+                missing.add(key.encode())
+    assert missing
+    with nodes[0].connect(BUCKET) as connection:
+        connection.send(request)
+        while missing:
+            missing.discard(connection.receive().key)

@@ -18,6 +18,7 @@ package final class OpenBucket: Sendable {
     let handOvers: HandOverWaiters
     /// Completes its durable writes.
     let syncWrites: SyncWriteService
+    let tapPositions = TapPositions()
     private let assignmentBox = Guarded<BucketAssignment?>(nil)
     private let settingsBox: Guarded<BucketSettings>
     private let retired: SharedWord

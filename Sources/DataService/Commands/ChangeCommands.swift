@@ -94,7 +94,13 @@ extension Connection {
             let text = "The TAP flags 0x\(rest) are not supported: they are for servers."
             return answer(.notSupported, to: request.replyTo, because: text)
         }
-        pushes.sender = TapProducer(asked, selectedBucket, port: port, service)
+        pushes.sender = TapProducer(
+            asked,
+            selectedBucket,
+            port: port,
+            login: login,
+            service
+        )
     }
 
     private func control(_ request: CommandContext, _ producer: ClientProducer) {

@@ -28,6 +28,9 @@ final class ClientProducerClock: Sendable {
         turnedAt = Atomic(service.environment.time.monotonicNanoseconds())
     }
 
+    /// The monotonic time, in nanoseconds.
+    var now: UInt64 { service.environment.time.monotonicNanoseconds() }
+
     func start() { post() }
 
     func stop() { isStopped.store(true, ordering: .relaxed) }

@@ -14,15 +14,11 @@ internal import Wire
 /// repeated.
 ///
 /// - A client does not follow the map. So the connection closes within a second after another node gets
-///   copies: the client then reads the map and connects to all nodes. Changes between the two connections
-///   are lost to a client without history, as with every connection of this protocol that ends.
+///   copies, and in the turn in which a vBucket leaves for such a node: the client then reads the map
+///   and connects to all nodes. Its next connection to this node continues from the kept positions.
 /// - With acknowledgements, at most `marksMax` marked messages wait for their answer.
 final class TapProducer {
-    /// Where the connection is in one vBucket.
-    private struct Position {
-        var uuid: VBucketUUID
-        var seqno: Seqno
-    }
+    private typealias Position = TapPositions.Position
 
     /// What the messages of all streams share: their format, and the marks that await an answer.
     private final class Messages: Sendable {
@@ -71,6 +67,7 @@ final class TapProducer {
     private let request: TapRequest
     private let messages: Messages
     private let clock: ClientProducerClock
+    private let client: TapPositions.Client
     private var positions: [VBucketID: Position] = [:]
     /// The seqnos at which the backfill of each vBucket ends; nil once its end was sent.
     private var backfill: [VBucketID: Seqno]?
@@ -85,9 +82,11 @@ final class TapProducer {
         _ request: TapRequest,
         _ bucket: OpenBucket,
         port: any ConnectionPort,
+        login: Login,
         _ service: DocumentService
     ) {
         self.request = request
+        client = TapPositions.Client(login: "\(login)", host: port.peer.host)
         messages = Messages(request.flags)
         let streams = ClientStreams(name: "tap", bucket, port: port, service)
         self.streams = streams
@@ -103,6 +102,10 @@ final class TapProducer {
                 return (core.id, Position(uuid: core.uuid, seqno: core.coveredSeqno))
             }
             if let copy, request.startsAtPresent { positions[copy.0] = copy.1 }
+        }
+        if request.startsAtPresent {
+            let kept = bucket.tapPositions.positions(of: client, at: clock.now)
+            positions.merge(kept) { $1 }
         }
         clock.start()
         openStreams()
@@ -164,8 +167,35 @@ final class TapProducer {
     /// Keeps the position of a stream that ended: its vBucket may become active here again.
     private func noteEnd(_ stream: ClientStream) {
         positions[stream.vBucket]?.seqno = stream.feed.position
+        // The vBucket may have left for a node that the client does not have: the next turn compares.
+        streams.events.put(.tick)
         guard request.flags.contains(.dump), let end = backfill?[stream.vBucket] else { return }
         if stream.feed.position < end { isInterrupted = true }
+    }
+
+    /// Keeps the positions for the client's next connection, before this one is closed.
+    private func keepPositions() {
+        for (vBucket, stream) in streams.streams {
+            positions[vBucket]?.seqno = stream.feed.position
+        }
+        streams.bucket.tapPositions.keep(positions, of: client, at: clock.now)
+    }
+
+    /// Handles a tick of the clock, or the end of streams.
+    private func tick(_ output: ByteWriter) -> SenderEnd? {
+        streams.retry()
+        openStreams()
+        // A client connects to the nodes that it knows, and never to one that joins later: it reads
+        // the map again only when a connection closes.
+        guard streams.bucket.nodes.isSubset(of: nodes) else {
+            if backfill == nil { keepPositions() }
+            return .interrupted
+        }
+        ticks += 1
+        if ticks % TapProducer.noopSeconds == 0 {
+            TapEncoder.appendNoop(opaque: messages.nextOpaque(), to: output)
+        }
+        return nil
     }
 
     // MARK: Backfill
@@ -193,21 +223,14 @@ extension TapProducer: ChangeSender {
             owesBeginning = false
             TapEncoder.append(.beginBackfill, opaque: messages.nextOpaque(), to: output)
         }
+        var isTickDue = false
         for event in streams.events.drain() {
             switch event {
             case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)
-            case .tick:
-                streams.retry()
-                openStreams()
-                // A client connects to the nodes that it knows, and never to one that joins later:
-                // it reads the map again only when a connection closes.
-                if !streams.bucket.nodes.isSubset(of: nodes) { return .interrupted }
-                ticks += 1
-                if ticks % TapProducer.noopSeconds == 0 {
-                    TapEncoder.appendNoop(opaque: messages.nextOpaque(), to: output)
-                }
+            case .tick: isTickDue = true
             }
         }
+        if isTickDue, let end = tick(output) { return end }
         guard !isInterrupted else { return .interrupted }
         guard !streams.bucket.isRetired else { return .retired }
         guard backfill != nil, isBackfilled else { return nil }

@@ -1,0 +1,44 @@
+import DataService
+import Testing
+import Vocabulary
+
+@Suite("Kept positions of closed TAP connections")
+struct TapPositionsTests {
+    private let client = TapPositions.Client(login: "sync", host: "127.0.0.1")
+    private let vBucket = VBucketID(7)
+
+    private func position(_ seqno: UInt64) -> TapPositions.Position {
+        TapPositions.Position(uuid: VBucketUUID(1), seqno: Seqno(seqno))
+    }
+
+    @Test("The same client continues at its position for a minute")
+    func sameClient() {
+        let kept = TapPositions()
+        kept.keep([vBucket: position(12)], of: client, at: 5)
+        let last = 5 + TapPositions.keptNanoseconds
+        #expect(kept.positions(of: client, at: last - 1) == [vBucket: position(12)])
+        #expect(kept.positions(of: client, at: last).isEmpty)
+    }
+
+    @Test("Another login or another host has no kept positions")
+    func otherClient() {
+        let kept = TapPositions()
+        kept.keep([vBucket: position(12)], of: client, at: 0)
+        let login = TapPositions.Client(login: "other", host: "127.0.0.1")
+        let host = TapPositions.Client(login: "sync", host: "127.0.0.2")
+        #expect(kept.positions(of: login, at: 1).isEmpty)
+        #expect(kept.positions(of: host, at: 1).isEmpty)
+    }
+
+    @Test("Two closed connections of a client leave the lower positions")
+    func lowerPositions() {
+        let kept = TapPositions()
+        let other = VBucketID(8)
+        kept.keep([vBucket: position(12)], of: client, at: 0)
+        kept.keep([vBucket: position(9), other: position(3)], of: client, at: 1)
+        kept.keep([vBucket: position(20)], of: client, at: 2)
+        #expect(
+            kept.positions(of: client, at: 3) == [vBucket: position(9), other: position(3)]
+        )
+    }
+}
