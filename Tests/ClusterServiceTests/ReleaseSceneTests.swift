@@ -56,7 +56,7 @@ import Vocabulary
         #expect(await eventually { levels(scene, [1, 2, 3]) == [.current] })
         let isReported = {
             scene[1].events.all().contains {
-                $0.text.contains("feature level was raised from 1 to 4")
+                $0.text.contains("feature level was raised from 1 to 5")
             }
         }
         #expect(await eventually(isReported))
@@ -161,7 +161,7 @@ import Vocabulary
         #expect(
             sentence
                 == "Prepare join failed. The node 127.0.0.1:\(scene.members[2].ports.admin) supports "
-                + "feature level 1, and this cluster already uses level 4. Start the release of the "
+                + "feature level 1, and this cluster already uses level 5. Start the release of the "
                 + "cluster's nodes there, or a later one, and add the node again."
         )
         #expect(scene[1].state.nodes.count == 2)
@@ -181,7 +181,7 @@ import Vocabulary
         } catch let error as ClusterError {
             #expect(
                 error.description.contains(
-                    "the cluster uses feature level 4, and this node understands levels up to 1 only: "
+                    "the cluster uses feature level 5, and this node understands levels up to 1 only: "
                         + "start the release that the other nodes have, or a later one"
                 )
             )

@@ -30,7 +30,7 @@ struct PeerPair {
         }
     }
 
-    static let secret = PeerSecret([UInt8](repeating: 5, count: 32))
+    static let secret = PeerSecret([UInt8](repeating: 193, count: 32))
 
     static func identity(_ number: UInt16) -> PeerIdentityProof {
         let claim = PeerClaim(
