@@ -54,19 +54,18 @@ extension DocumentOperations {
     /// The CAS that `visit` gets is `.locked` for a locked document.
     @inline(__always)
     func get(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
-        var wakesFlusher = false
+        var expiry = ExpiryWakes()
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
             switch core.get(document.key, hash: document.hash, turn) {
             case .found(let item, let cas):
                 visit(item, cas)
                 return .found
             case let other:
-                // The read may have turned an expired document into a tombstone.
-                wakesFlusher = core.takePendingWakeup()
+                expiry.take(from: &core)
                 return AttemptOutcome(withoutItem: other)
             }
         }
-        if wakesFlusher { bucket.disk?.noteDirty(document.id) }
+        note(expiry, document.id)
         switch outcome {
         case .found: count(.getHits)
         case .refused(.notFound): count(.getMisses)
@@ -103,9 +102,9 @@ extension DocumentOperations {
         _ document: DocumentAddress,
         _ visit: (Item, CAS, borrowing VBucketCore) -> Void
     ) -> AttemptOutcome {
-        var wakesFlusher = false
+        var expiry = ExpiryWakes()
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            defer { wakesFlusher = core.takePendingWakeup() }
+            defer { expiry.take(from: &core) }
             switch core.getMeta(document.key, hash: document.hash, turn) {
             case .found(let item, let cas):
                 visit(item, cas, core)
@@ -113,7 +112,7 @@ extension DocumentOperations {
             case let other: return AttemptOutcome(withoutItem: other)
             }
         }
-        if wakesFlusher { bucket.disk?.noteDirty(document.id) }
+        note(expiry, document.id)
         return outcome
     }
 

@@ -48,9 +48,8 @@ struct Workload {
     /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
-        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable.
-        // `views` has queries of views in each seed, and more often (`ViewWatch`); `consumer` has
-        // outside consumers of each bucket in each seed (`ConsumerWatch`).
+        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable. In each
+        // seed `views` has queries, and more often (`ViewWatch`), `consumer` clients of feeds.
         case "standard", "views", "consumer":
             keysOfClient = 12
             registers = 52

@@ -1,0 +1,22 @@
+internal import Engine
+internal import Vocabulary
+
+/// What has to be woken after a read: it may have turned an expired document into a tombstone.
+struct ExpiryWakes {
+    var flusher = false
+    var streams = false
+
+    @inline(__always)
+    mutating func take(from core: inout VBucketCore) {
+        flusher = core.takePendingWakeup()
+        streams = core.takeOwedStreamWake()
+    }
+}
+
+extension DocumentOperations {
+    @inline(__always)
+    func note(_ expiry: ExpiryWakes, _ id: VBucketID) {
+        if expiry.flusher { bucket.disk?.noteDirty(id) }
+        if expiry.streams { bucket.traffic.notify(.changed, of: id) }
+    }
+}

@@ -1,0 +1,26 @@
+import DataService
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Documents that a read finds expired, on the stream of a client that waits for changes.
+@Suite struct StreamExpiryTests {
+    /// Without a disk there is no flusher whose commit would wake the stream.
+    @Test(arguments: [BucketType.persistent, .ephemeral], [0x00, 0xa0] as [UInt8])
+    func readOfExpiredDocumentSendsItsDeletion(_ type: BucketType, _ opcode: UInt8) throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("b", type))
+        let writer = world.client(of: "b", features: Features.usual)
+        let reader = world.client(of: "b", features: Features.usual)
+        #expect(reader.ask(Ask.openProducer).map(\.status) == [0])
+        #expect(reader.ask(Ask.stream(of: "k")).first?.status == 0)
+        let inASecond = big(UInt32(0)) + big(UInt32(1))
+        #expect(writer.ask(Ask.on(0x01, "k", [1], extras: inASecond)).map(\.status) == [0])
+        reader.settle()
+        #expect(reader.messages().map(\.opcode) == [0x56, 0x57])
+        world.pass(milliseconds: 2_100)
+        _ = writer.ask(Ask.on(opcode, "k"))
+        reader.settle()
+        #expect(reader.messages().map(\.opcode).suffix(1) == [0x58])
+    }
+}
