@@ -101,6 +101,11 @@ def recovery(node, second):
     return one["clusterMembership"], one["recoveryType"]
 
 
+def may_fail_over_gracefully(first, second):
+    statuses = first.admin.get("/nodeStatuses").json
+    return statuses[f"127.0.0.1:{second.admin_port}"]["gracefulFailoverPossible"]
+
+
 def test_node_is_added_failed_over_and_recovered(page, nodes):
     first, second = nodes
     log_in(page)
@@ -123,7 +128,8 @@ def test_node_is_added_failed_over_and_recovered(page, nodes):
     page.wait_for_text("every copy is in its place")
     page.wait("document.querySelector('#rebalance-start').disabled", "there is nothing to do")
 
-    # Gracefully, which is what is chosen where it can be.
+    # Gracefully, which is what is chosen where it can be: soon after the rebalance.
+    wait_until(lambda: may_fail_over_gracefully(first, second), 20, "its copies are replicated")
     act(page, second, "fail-over")
     page.wait("document.querySelector('#failover-graceful').checked", "gracefully, unless chosen")
     press(page, "#failover-submit")

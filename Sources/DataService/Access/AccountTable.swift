@@ -11,6 +11,8 @@ package import Vocabulary
 ///
 /// - A user that is deleted and created again is another user: connections of the former one have no
 ///   privileges. A changed password, name or role does not end a session.
+/// - A node that leaves its cluster removes all users. If it is added again it gets the same ones, by
+///   their keys, and connections continue.
 final class AccountTable: Sendable {
     struct Account: Sendable {
         /// Verifies the password.
@@ -23,8 +25,12 @@ final class AccountTable: Sendable {
     private struct State {
         /// By the bytes of the name: every release then finds the same user.
         var accounts: [[UInt8]: Account] = [:]
+        /// Removed users, some of the last ones.
+        var removed: [[UInt8]: Account] = [:]
         var lastIncarnation: UInt64 = 0
     }
+
+    private static let removedMax = 1_024
 
     private let state = Guarded(State())
     /// The revision, from 1: 0 in a connection means that nothing is cached.
@@ -44,11 +50,14 @@ final class AccountTable: Sendable {
     func set(_ name: String, _ stored: StoredCredentials, _ grants: Grants) {
         let name = Array(name.utf8)
         state.withLock { state in
-            if state.accounts[name] == nil { state.lastIncarnation += 1 }
+            // Keys are salted: a user that is created again has others, also with the same password.
+            let former = state.removed.removeValue(forKey: name)
+            let same = state.accounts[name] ?? (former?.stored == stored ? former : nil)
+            if same == nil { state.lastIncarnation += 1 }
             state.accounts[name] = Account(
                 stored: stored,
                 grants: grants,
-                incarnation: state.accounts[name]?.incarnation ?? state.lastIncarnation
+                incarnation: same?.incarnation ?? state.lastIncarnation
             )
             // Under the lock: a connection that has seen the new revision gets the new account.
             noteChange()
@@ -57,7 +66,9 @@ final class AccountTable: Sendable {
 
     func remove(_ name: String) {
         state.withLock { state in
-            state.accounts[Array(name.utf8)] = nil
+            let name = Array(name.utf8)
+            if state.removed.count >= Self.removedMax { state.removed = [:] }
+            state.removed[name] = state.accounts.removeValue(forKey: name)
             noteChange()
         }
     }

@@ -44,9 +44,19 @@ import Vocabulary
     @Test func recreatedUserHasToLogInAgain() {
         let client = world.client(as: "user", in: "demo")
         world.remove(user: "user")
-        world.admit("user", all)
+        world.admit("user", salt: 8, all)
         #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [0x24, 0x24])
         #expect(statuses(Ask.plain("user", "secret"), Ask.select("demo"), by: client) == [0, 0])
+        #expect(statuses(Ask.get("k"), by: client) == [1])
+    }
+
+    /// A node that was removed from its cluster and added again gets the users with their keys.
+    @Test func userThatReturnsWithItsKeysKeepsItsSession() {
+        let client = world.client(as: "user", in: "demo")
+        let keys = TestWorld.keys(of: "secret")
+        world.remove(user: "user")
+        #expect(statuses(Ask.get("k"), by: client) == [0x24])
+        world.service.setCredentials(user: "user", stored: keys, grants: Grants([all]))
         #expect(statuses(Ask.get("k"), by: client) == [1])
     }
 

@@ -6,20 +6,25 @@ import Vocabulary
 
 extension TestWorld {
     /// A user with the password "secret".
-    func admit(_ user: String, password: String = "secret", _ roles: RoleGrant...) {
+    func admit(
+        _ user: String,
+        password: String = "secret",
+        salt: UInt8 = 7,
+        _ roles: RoleGrant...
+    ) {
         service.setCredentials(
             user: user,
-            stored: TestWorld.keys(of: password),
+            stored: TestWorld.keys(of: password, salt: salt),
             grants: Grants(roles)
         )
     }
 
     func remove(user: String) { service.setCredentials(user: user, stored: nil) }
 
-    static func keys(of password: String) -> StoredCredentials {
+    static func keys(of password: String, salt: UInt8 = 7) -> StoredCredentials {
         Array(password.utf8).withUnsafeBytes { password in
             StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
-                [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
+                [UInt8](repeating: salt, count: StoredCredentials.saltByteCount)
             }
         }
     }
