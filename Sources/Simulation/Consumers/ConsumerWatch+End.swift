@@ -37,7 +37,7 @@ extension ConsumerWatch {
 
     /// What is wrong with a vBucket; nil if it is served by no node, which the check Live reports.
     private func finalFlaw(of place: ConsumerPlace, _ consumer: SimulatedConsumer) -> String? {
-        guard let node = owner(of: place.number, consumer.bucket),
+        guard let node = cluster.owner(of: place.number, consumer.bucket),
             let bucket = node.node?.data.bucket(named: consumer.bucket),
             let high = bucket.highVisible(place.id)
         else { return nil }
@@ -59,19 +59,6 @@ extension ConsumerWatch {
             isComplete: true
         )
         return comparison.finalFlaw(in: place.view)
-    }
-
-    /// The node that serves a vBucket; nil if its promotion is not confirmed, or its copy not active.
-    private func owner(of number: Int, _ bucket: String) -> SimulatedNode? {
-        guard let state = cluster.newestState,
-            let placement = state.bucket(named: bucket)?.placements[number],
-            placement.isConfirmed, let owner = placement.chain.first,
-            let host = state.node(number: owner)?.host,
-            let node = cluster.nodes.first(where: { $0.address == host }),
-            let copies = node.node?.data.bucket(named: bucket)?.engine.all,
-            copies[number].withCore({ $0.state == .active && $0.isLoaded })
-        else { return nil }
-        return node
     }
 
     /// Every value that a consumer received was sent by a client, and not refused.

@@ -31,7 +31,7 @@ extension ViewWatch {
         var snapshot = ViewObservation.Snapshot(time: cluster.world.now)
         let count = cluster.newestState?.bucket(named: bucket)?.placements.count ?? 0
         vBuckets: for number in 0..<count {
-            guard let owner = owner(of: number, bucket),
+            guard let owner = cluster.owner(of: number, bucket),
                 let copy = owner.copy(VBucketID(UInt16(number)), of: bucket),
                 !hasInherited(number, bucket, owner)
             else { continue }
@@ -61,25 +61,12 @@ extension ViewWatch {
         let bucket = asked.question.bucket
         return Set(0..<asked.vBucketCount).filter { number in
             guard let before = asked.base?.documents[number],
-                let node = owner(of: number, bucket),
+                let node = cluster.owner(of: number, bucket),
                 let now = node.node?.data.bucket(named: bucket)?.engine.all[number].withCore({
                     ($0.failoverLog, $0.coveredSeqno)
                 }), let end = now.0.end(of: before.log.current.uuid, high: now.1)
             else { return true }
             return end < before.covered
         }
-    }
-
-    /// The node that serves a vBucket; nil if its promotion is not confirmed, or its copy not active.
-    private func owner(of number: Int, _ bucket: String) -> SimulatedNode? {
-        guard let state = cluster.newestState,
-            let placement = state.bucket(named: bucket)?.placements[number],
-            placement.isConfirmed, let owner = placement.chain.first,
-            let host = state.node(number: owner)?.host,
-            let node = cluster.nodes.first(where: { $0.address == host }),
-            let copies = node.node?.data.bucket(named: bucket)?.engine.all,
-            copies[number].withCore({ $0.state == .active && $0.isLoaded })
-        else { return nil }
-        return node
     }
 }
