@@ -169,6 +169,9 @@ package struct ChangeStream: Hashable, Sendable {
     /// Records that the list was sent with the marker of a snapshot through `end`.
     package mutating func listed(through end: Seqno) { listedThrough = end }
 
+    /// Whether the next step is `Work.sleep`.
+    package var isAsleep: Bool { state == .asleep }
+
     /// Whether the stream is over.
     package var isOver: Bool { state == .over }
 

@@ -157,6 +157,19 @@ import Wire
         #expect(highs(bucket) == [5, 5])
     }
 
+    /// A consumer that keeps a set of feeds takes a wake between two steps for a part of its work: the
+    /// step behind it has to find the change.
+    @Test(arguments: 1...8, [true, false])
+    func changeBetweenTwoStepsIsFoundByTheNextOne(_ steps: Int, _ isReplication: Bool) throws {
+        let bucket = try open()
+        _ = write("a", "1", in: bucket)
+        let reader = reader(bucket, isReplication: isReplication)
+        for _ in 0..<steps { reader.read(steps: 1) }
+        _ = write("b", "2", in: bucket)
+        reader.read()
+        #expect(reader.last == 2)
+    }
+
     @Test func ejectedValuesAreReadFromDiskAndMemoryFollowsWithoutGap() throws {
         let bucket = try open()
         for number in 0..<300 { _ = write("key\(number % 200)", "value \(number)", in: bucket) }

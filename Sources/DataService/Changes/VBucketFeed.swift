@@ -24,7 +24,7 @@ package final class VBucketFeed {
     package enum Progress: Hashable, Sendable {
         /// Step again.
         case again
-        /// No work until the consumer is woken.
+        /// No work, unless the consumer was woken since this step began.
         case asleep
         /// The feed has an item, but no credit for it.
         case awaitsCredit
@@ -187,6 +187,9 @@ package final class VBucketFeed {
             close()
             return .over
         }
+        // In the step that found nothing: a change behind it wakes the consumer, which may take that
+        // for a part of this step's work, and a step that only sleeps does not find it.
+        if machine.isAsleep { return advance(credit, output) }
         return isReading ? .asleep : .again
     }
 
