@@ -75,7 +75,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private var isPaused = false
     private var receivedAt: UInt64
     private var ticks = 0
-    private var decoder = FrameDecoder(valueBytesMax: Limits.storedValueBytesMax)
+    private let decoder = NodeStreamMessage.decoder
 
     init(_ link: ReplicationLink, port: any ConnectionPort, service: DocumentService) {
         self.link = link
