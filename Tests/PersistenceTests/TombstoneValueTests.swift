@@ -3,8 +3,9 @@ import Persistence
 import Testing
 import Vocabulary
 
-/// Tombstones whose value has extended attributes, on disk. `ModelTests` and `ScanTests` write such
-/// tombstones at random.
+/// Tombstones whose value has extended attributes, on disk.
+///
+/// `ModelTests` and `ScanTests` write such tombstones at random.
 @Suite struct TombstoneValueTests {
     private static let key = Array("key".utf8)
 
