@@ -324,6 +324,21 @@ import Vocabulary
         }
     }
 
+    @Test func documentDeletedWhileItIsTransformedWithoutTheLockIsMissing() throws {
+        try open()
+        let body = String(repeating: "b", count: Limits.lockedTransformBytesMax + 1)
+        _ = world.client(of: "guests").ask(Ask.set("key", body))
+        let rivals = Guarded<[Client]>([world.client(of: "guests")])
+        _ = try version(
+            update { document, writer in
+                if document != nil { rivals.withLock { $0[0].send(Ask.on(0x04, "key")) } }
+                writer.append(text: document == nil ? "new" : "changed")
+                return .store(DocumentChange.Fields())
+            }
+        )
+        #expect(try stored() == "document[]new")
+    }
+
     @Test func tombstoneTransformedWithoutTheLockIsReplaced() throws {
         try open()
         update(Self.storing(Self.large, isDeleted: true))
