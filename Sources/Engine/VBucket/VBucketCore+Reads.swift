@@ -94,7 +94,7 @@ extension VBucketCore {
         }
         if !place.item.isDeleted, isDue(place.item, turn) {
             guard isWritable, !isPrepared(place.item) else { return .notFound }
-            expire(place, turn)
+            guard expire(place, turn) else { return .wouldBlock(.value(place.item.seqno)) }
             guard let tombstone = table.find(key, hash: hash) else { return .notFound }
             place = tombstone
         }
@@ -102,21 +102,50 @@ extension VBucketCore {
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
     }
 
+    /// The document with `key` and its value, also a tombstone.
+    package mutating func getAny(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing ExecutionContext
+    ) -> ReadOutcome {
+        let outcome = getMeta(key, hash: hash, turn)
+        guard case .found(let item, _) = outcome else { return outcome }
+        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+        if !item.isDeleted { touchFrequency(item) }
+        return outcome
+    }
+
     /// Turns an expired document into a tombstone with its own seqno.
     ///
     /// A read's outcome cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
-    mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) {
+    ///
+    /// - Returns: False, without a change, if the tombstone has to keep attributes of a value that
+    ///   is on disk only. The document does not exist for clients; `expireStub` replaces it.
+    @discardableResult
+    mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) -> Bool {
+        guard !awaitsAttributes(place.item) else { return false }
         bury(place, isExpired: true, turn)
+        return true
     }
 
     /// Replaces a document by a tombstone without a client's command, and returns the tombstone.
+    ///
+    /// The tombstone keeps the document's system attributes, which are in memory.
     @discardableResult
     mutating func bury(
         _ place: HashTable.Place,
         isExpired: Bool,
         _ turn: borrowing ExecutionContext
     ) -> Item {
-        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: isExpired)
+        let scratchCount = turn.scratch.count
+        defer { turn.scratch.truncate(to: scratchCount) }
+        let (value, datatype) = remains(of: place.item, turn)
+        let meta = DocumentMeta(
+            expiry: turn.seconds,
+            datatype: datatype,
+            isDeleted: true,
+            isExpired: isExpired
+        )
         let key = place.item.key
         // The key is copied, as the item's block may be overwritten.
         withUnsafeTemporaryAllocation(byteCount: key.count, alignment: 1) { buffer in
@@ -125,7 +154,7 @@ extension VBucketCore {
                 meta,
                 key: ByteView(UnsafeRawBufferPointer(buffer)),
                 hash: 0,
-                value: .empty,
+                value: value,
                 isFresh: true,
                 place: place,
                 turn
