@@ -154,3 +154,25 @@ import Vocabulary
         #expect(burial.find(1)?.value == Self.system)
     }
 }
+
+/// The buffer for attributes is the lane's: what each deletion adds has to be removed.
+@Suite struct AttributeScratchTests {
+    @Test func deletionLeavesNothingInScratchBuffer() throws {
+        let burial = try Burial(.valueOnly)
+        for number in 0..<10 {
+            burial.apply(number, Burial.stored([("_sync", "1")], body: "{}"), isDeleted: false)
+        }
+        burial.vBucket.withCore { $0.promote(VBucketUUID(9)) }
+        let turn = burial.stage.turn
+        let before = burial.stage.scratch.count
+        for number in 0..<10 {
+            let outcome = burial.with(number) { $0.delete($1, hash: $2, cas: .none, turn) }
+            guard case .stored = outcome else {
+                Issue.record("a deletion came to \(outcome)")
+                return
+            }
+            #expect(burial.find(number)?.value == Burial.stored([("_sync", "1")]))
+        }
+        #expect(burial.stage.scratch.count == before)
+    }
+}
