@@ -16,10 +16,10 @@ final class PathTarget {
 
     func run(_ view: ByteView) {
         var rest = view
-        let path = PathTarget.line(&rest)
+        let text = PathTarget.line(&rest)
         let value = PathTarget.line(&rest)
-        checkAttributeKey(path)
-        guard let path = try? DocumentPath(path, isAttribute: false) else { return }
+        checkAttributeKey(text)
+        guard let path = try? DocumentPath(text, isAttribute: false) else { return }
         require(path.count <= DocumentPath.depthMax, "a path of \(path.count) components")
         checkLookup(path, rest)
         for operation in EditOperation.allCases {
