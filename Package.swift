@@ -18,12 +18,13 @@ let plan = """
     machines   Orchestration      Bytes Vocabulary JSON
     machines   Replication        Bytes Vocabulary Wire
     machines   Indexing           Bytes Vocabulary JSON
+    machines   SubDocument        Bytes Vocabulary Wire JSON
     adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
     platforms  LinuxPlatform      Bytes Seams CLinux
     platforms  SimulatedPlatform  Bytes Seams CSQLite
-    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication Credentials Persistence
+    services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication SubDocument Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
     services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Credentials Persistence
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
@@ -32,7 +33,7 @@ let plan = """
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
-    measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine Persistence LinuxPlatform DataService CSQLite
+    measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite
     programs   divan-simulator    Simulation
     programs   divan-script       Bytes Wire ScriptEngine LinuxPlatform
     programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
@@ -125,6 +126,7 @@ let laneTests: Set<String> =
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
             "DataServiceTests", "LinuxPlatformTests", "ReplicationTests", "IndexingTests",
+            "SubDocumentTests",
         ]
     }
 if lane == "address" { settings.append(.define("SYSTEM_ALLOCATOR")) }
@@ -221,6 +223,7 @@ let tests: [(name: String, uses: [String])] = [
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),
     ("IndexingTests", ["Indexing", "JSON", "Bytes", "Vocabulary"]),
+    ("SubDocumentTests", ["SubDocument", "JSON", "Wire", "Bytes", "Vocabulary"]),
     (
         "ViewServiceTests",
         [
@@ -262,7 +265,7 @@ let tests: [(name: String, uses: [String])] = [
         "DataServiceTests",
         [
             "TestWorld", "DataService", "Engine", "Credentials", "Persistence", "Bytes",
-            "Vocabulary", "Seams", "LinuxPlatform", "Wire",
+            "Vocabulary", "Seams", "LinuxPlatform", "Wire", "SubDocument",
         ]
     ),
     (
@@ -319,8 +322,8 @@ if lane == "address" {
             name: "divan-fuzz",
             dependencies: [
                 "TestWorld", "DataService", "ClusterService", "ViewService", "Orchestration",
-                "Indexing", "Persistence", "Credentials", "JSON", "Wire", "Engine", "Seams",
-                "Vocabulary", "Bytes",
+                "Indexing", "SubDocument", "Persistence", "Credentials", "JSON", "Wire", "Engine",
+                "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],
