@@ -39,8 +39,12 @@ enum DivanMicro {
         "warmup-1k": { try StorageCases.warmUp($0) },
     ]
 
+    private static let paths: [String: @Sendable (Int) -> Void] = [
+        "lookup-10k": { PathCases.lookup($0) }
+    ]
+
     private static var names: String {
-        (Array(requests.keys) + Array(storage.keys)).sorted().joined(separator: ", ")
+        (Array(requests.keys) + Array(storage.keys) + Array(paths.keys)).sorted().joined(separator: ", ")
     }
 
     private static func measure(_ name: String, _ operations: Int) throws {
@@ -48,6 +52,8 @@ enum DivanMicro {
             try request.run(operations)
         } else if let run = storage[name] {
             try run(operations)
+        } else if let run = paths[name] {
+            run(operations)
         } else {
             try refuse("there is no case \(name): \(names)")
         }
