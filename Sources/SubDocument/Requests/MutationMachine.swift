@@ -38,7 +38,8 @@ package struct MutationMachine {
         /// long for a large value.
         package let isBodyJSON: Bool
 
-        package init(_ request: SubDocumentRequest, at place: DocumentImage.Place, isBodyJSON: Bool) {
+        package init(_ request: SubDocumentRequest, at place: DocumentImage.Place, isBodyJSON: Bool)
+        {
             self.request = request
             self.place = place
             self.isBodyJSON = isBodyJSON
@@ -90,7 +91,8 @@ package struct MutationMachine {
         let isTombstone = image?.meta.isDeleted ?? false
         change.isNew = image == nil
         change.isDeleted =
-            isTombstone ? !flags.contains(.revives) : image == nil && flags.contains(.createsAsDeleted)
+            isTombstone
+            ? !flags.contains(.revives) : image == nil && flags.contains(.createsAsDeleted)
         needsRoot = !change.isDeleted && (image == nil || isTombstone)
         isJSON = image?.isJSON ?? false
         body = EditedText(image?.body ?? .empty)
@@ -277,7 +279,9 @@ package struct MutationMachine {
         }
         output.append(newBody)
         if !change.isDeleted, isJSON { change.datatype.insert(.json) }
-        guard XattrBlob.isWithinLimits(output.view, change.datatype) else { return .refused(.tooBig) }
+        guard XattrBlob.isWithinLimits(output.view, change.datatype) else {
+            return .refused(.tooBig)
+        }
         return .changed(change)
     }
 }

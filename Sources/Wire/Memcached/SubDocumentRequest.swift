@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 
 /// A decoded sub-document request: one path (0xc5 to 0xcf, 0xd2, 0xd3) or up to 16 (0xd0, 0xd1).
 ///
@@ -179,7 +179,8 @@ package struct SubDocumentSpecs: Sequence {
     ///
     /// - Returns: Nil if it is truncated.
     private static func next(_ reader: inout ByteReader, isMutation: Bool) -> Raw? {
-        guard let operation = reader.bigEndian(UInt8.self), let flags = reader.bigEndian(UInt8.self),
+        guard let operation = reader.bigEndian(UInt8.self),
+            let flags = reader.bigEndian(UInt8.self),
             let pathCount = reader.bigEndian(UInt16.self)
         else { return nil }
         var valueCount: UInt32 = 0
