@@ -34,6 +34,17 @@ package struct LookupMachine {
         return request.form == .single ? machine.runSingle() : machine.runMulti()
     }
 
+    /// Whether a lookup reads much of a document, so that a large one should not be read under a lock.
+    ///
+    /// The whole body is only copied.
+    package static func scans(_ request: SubDocumentRequest, _ image: DocumentImage) -> Bool {
+        for spec in request.specs where spec.operation != .getDocument {
+            guard spec.flags.contains(.attribute) else { return true }
+            if VirtualAttribute.needsChecksum(spec.path) { return true }
+        }
+        return image.value.count - image.body.count > Limits.lockedTransformBytesMax
+    }
+
     private func runSingle() -> Status {
         var status = Status.success
         for spec in request.specs {
@@ -97,7 +108,8 @@ package struct LookupMachine {
         }
         let key = path.attributeKey
         if let virtual = VirtualAttribute(key) {
-            return virtual.value(of: image).withUnsafeBytes {
+            let needsChecksum = VirtualAttribute.needsChecksum(spec.path)
+            return virtual.value(of: image, withChecksum: needsChecksum).withUnsafeBytes {
                 withResult(spec, path.withoutFirst, in: ByteView($0), body)
             }
         }

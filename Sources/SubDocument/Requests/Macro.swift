@@ -1,4 +1,4 @@
-package import Bytes
+internal import Bytes
 internal import Vocabulary
 
 /// A text that a write replaces by a property of the version that it makes, or of the one before.

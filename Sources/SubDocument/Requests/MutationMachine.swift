@@ -90,9 +90,7 @@ package struct MutationMachine {
         let flags = input.request.documentFlags
         let isTombstone = image?.meta.isDeleted ?? false
         change.isNew = image == nil
-        change.isDeleted =
-            isTombstone
-            ? !flags.contains(.revives) : image == nil && flags.contains(.createsAsDeleted)
+        change.isDeleted = MutationMachine.concernsTombstone(flags, image)
         needsRoot = !change.isDeleted && (image == nil || isTombstone)
         isJSON = image?.isJSON ?? false
         body = EditedText(image?.body ?? .empty)
@@ -112,6 +110,12 @@ package struct MutationMachine {
         if flags.contains(.adds) { return .keyExists }
         if flags.contains(.revives), !image.meta.isDeleted { return .subdocCanOnlyReviveDeleted }
         return nil
+    }
+
+    /// Whether a mutation changes or creates a tombstone: its answer has other statuses then.
+    package static func concernsTombstone(_ flags: DocumentFlags, _ image: DocumentImage?) -> Bool {
+        guard let image else { return flags.contains(.createsAsDeleted) }
+        return image.meta.isDeleted && !flags.contains(.revives)
     }
 
     // MARK: Paths

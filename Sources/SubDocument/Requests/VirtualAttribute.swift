@@ -27,11 +27,18 @@ package enum VirtualAttribute: Sendable {
         "deleted", "last_modified", "value_crc32c",
     ]
 
-    /// The attribute's value as JSON.
-    func value(of image: DocumentImage) -> [UInt8] {
+    /// Whether the value at a virtual attribute's path needs the checksum of the whole body.
+    package static func needsChecksum(_ path: ByteView) -> Bool {
+        let text = path.text
+        return text == "$document" || text.hasPrefix("$document.") && text.hasSuffix("crc32c")
+    }
+
+    /// The attribute's value as JSON; without the checksum unless it is needed.
+    func value(of image: DocumentImage, withChecksum: Bool = true) -> [UInt8] {
         JSONWriter.text { json in
             switch self {
-            case .document: VirtualAttribute.write(image, to: &json)
+            case .document:
+                VirtualAttribute.write(image, withChecksum: withChecksum, to: &json)
             case .vBucket:
                 json.object { json in
                     json.object("HLC") { json in
@@ -48,7 +55,11 @@ package enum VirtualAttribute: Sendable {
         }
     }
 
-    private static func write(_ image: DocumentImage, to json: inout JSONWriter) {
+    private static func write(
+        _ image: DocumentImage,
+        withChecksum: Bool,
+        to json: inout JSONWriter
+    ) {
         let meta = image.meta
         let body = image.body
         json.object { json in
@@ -65,6 +76,7 @@ package enum VirtualAttribute: Sendable {
             }
             json.member("deleted", meta.isDeleted)
             json.member("last_modified", String(meta.cas.value / 1_000_000_000))
+            guard withChecksum else { return }
             let checksum = UInt64(CRC32C.checksum(body))
             json.member("value_crc32c", hexadecimal(checksum, digits: 8))
         }
