@@ -193,3 +193,15 @@ package struct SubDocumentSpecs: Sequence {
         return Raw(operation: operation, flags: flags, path: path, value: value)
     }
 }
+
+extension SubDocumentRequest {
+    /// Whether a path begins with the key of a virtual attribute.
+    package var namesVirtualAttributes: Bool {
+        specs.contains {
+            $0.flags.contains(.attribute) && !$0.path.isEmpty && $0.path[0] == UInt8(ascii: "$")
+        }
+    }
+
+    /// Whether a path's value is a macro.
+    package var expandsMacros: Bool { specs.contains { $0.flags.contains(.expandsMacros) } }
+}
