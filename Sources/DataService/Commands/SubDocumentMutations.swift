@@ -22,6 +22,8 @@ extension Connection {
             preservesExpiry: request.framing.preservesExpiry
         )
         nonisolated(unsafe) let results = ByteWriter(capacity: 64)
+        // Answers borrow its memory.
+        defer { withExtendedLifetime(results) {} }
         nonisolated(unsafe) var status = Status.success
         let isLarge = request.frame.value.count > Limits.lockedTransformBytesMax
         let operations = operations(request, on: bucket, completion)
