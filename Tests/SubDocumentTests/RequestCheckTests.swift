@@ -115,11 +115,11 @@ import Wire
     @Test(arguments: [
         ("\"${Mutation.CAS}\"", nil), ("\"${Mutation.seqno}\"", nil),
         ("\"${Mutation.value_crc32c}\"", nil), ("\"${$document.CAS}\"", nil),
-        ("\"${$document}\"", nil), ("\"${Mutation.other}\"", Status.subdocXattrUnknownMacro),
+        ("\"${$document}\"", nil), ("\"${Mutation.other}\"", .subdocXattrUnknownMacro),
         ("${Mutation.CAS}", .subdocXattrUnknownMacro), ("17", .subdocXattrUnknownMacro),
         ("\"${$document.other}\"", .subdocXattrUnknownVirtualMacro),
         ("\"${$XTOC}\"", .subdocXattrUnknownVirtualMacro),
-    ])
+    ] as [(String, Status?)])
     func valueOfAMacroIsOneOfTheKnown(_ value: String, _ status: Status?) {
         #expect(refusal([.macro("a", value)]) == status)
     }
