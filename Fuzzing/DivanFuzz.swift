@@ -19,11 +19,12 @@ enum DivanFuzz {
         case "peers": target = PeerTarget().run
         case "feed": target = FeedTarget.run
         case "access": target = AccessTarget.run
+        case "paths": target = PathTarget().run
         case "payloads": target = PayloadTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access|feed [libFuzzer's arguments]"
+                    + "access|feed|paths [libFuzzer's arguments]"
             )
             exit(64)
         }
