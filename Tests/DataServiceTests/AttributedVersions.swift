@@ -30,35 +30,8 @@ extension TestWorld {
         expiry: UInt32 = 0
     ) throws {
         let bucket = try #require(service.bucket(named: "guests"))
-        let vBucket = try vBucket(of: key)
-        let turn = turn
-        let outcome = Array(key.utf8).withUnsafeBytes { key in
-            value.withUnsafeBytes { value in
-                vBucket.withCore { core -> ApplyOutcome in
-                    core.become(.replica)
-                    let end = Seqno(core.highSeqno.value + 1)
-                    guard core.beginSnapshot(SnapshotRange(start: core.highSeqno, end: end)) else {
-                        return .refused
-                    }
-                    let meta = DocumentMeta(
-                        seqno: end,
-                        cas: CAS(turn.wallNanoseconds + end.value),
-                        expiry: isDeleted ? turn.seconds : expiry,
-                        datatype: value.isEmpty ? [] : .xattr,
-                        isDeleted: isDeleted
-                    )
-                    let (key, value) = (ByteView(key), ByteView(value))
-                    let hash = bucket.engine.hash(key)
-                    defer { core.promote(nil) }
-                    return core.apply(meta, key: key, hash: hash, value: value, turn)
-                }
-            }
-        }
-        guard case .applied = outcome else {
-            Issue.record("\(key) was not stored: \(outcome)")
-            return
-        }
-        bucket.noteChanged(vBucket.withCore { $0.id })
+        let version = AttributedVersion(key, value, isDeleted: isDeleted, expiry: expiry)
+        version.put(into: bucket, turn)
     }
 
     /// A version in the table.
@@ -90,5 +63,56 @@ extension TestWorld {
     /// Ejects whatever may leave memory, also documents that are used often.
     func ejectEverything() {
         for _ in 0..<2 { ejectAll(from: "guests") }
+    }
+}
+
+/// A version to store.
+struct AttributedVersion {
+    let key: [UInt8]
+    /// In the stored form; empty for a version without attributes.
+    let value: [UInt8]
+    let isDeleted: Bool
+    let expiry: UInt32
+
+    init(_ key: String, _ value: [UInt8], isDeleted: Bool, expiry: UInt32 = 0) {
+        self.key = Array(key.utf8)
+        self.value = value
+        self.isDeleted = isDeleted
+        self.expiry = expiry
+    }
+
+    /// Makes the version the newest one of an active copy, as if another copy had sent it.
+    func put(into bucket: OpenBucket, _ turn: ExecutionContext) {
+        let id = VBucketID(ofKey: key, count: bucket.engine.count)
+        let outcome = key.withUnsafeBytes { key in
+            value.withUnsafeBytes { value in
+                bucket.engine[id.number]?.withCore { core -> ApplyOutcome in
+                    core.become(.replica)
+                    defer { core.promote(nil) }
+                    let end = Seqno(core.highSeqno.value + 1)
+                    guard core.beginSnapshot(SnapshotRange(start: core.highSeqno, end: end)) else {
+                        return .refused
+                    }
+                    let (key, value) = (ByteView(key), ByteView(value))
+                    let (meta, hash) = (meta(end, turn), bucket.engine.hash(key))
+                    return core.apply(meta, key: key, hash: hash, value: value, turn)
+                }
+            }
+        }
+        guard case .applied? = outcome else {
+            Issue.record("the version was not stored: \(String(describing: outcome))")
+            return
+        }
+        bucket.noteChanged(id)
+    }
+
+    private func meta(_ seqno: Seqno, _ turn: ExecutionContext) -> DocumentMeta {
+        DocumentMeta(
+            seqno: seqno,
+            cas: CAS(turn.wallNanoseconds + seqno.value),
+            expiry: isDeleted ? turn.seconds : expiry,
+            datatype: value.isEmpty ? [] : .xattr,
+            isDeleted: isDeleted
+        )
     }
 }

@@ -120,6 +120,13 @@ import Wire
         #expect(receivedValue(sent(Self.tombstone(), tooLarge), Self.tombstone()) == nil)
     }
 
+    /// A frame with the largest stored value and the longest key fits into every bound.
+    @Test func largestStoredValueFitsIntoFramesBetweenNodes() {
+        let frame = Limits.storedValueBytesMax + 255 + DCPEncoder.changeBytesMax
+        #expect(frame <= Limits.frameBytesMax)
+        #expect(frame <= PeerFrame.payloadBytesMax)
+    }
+
     /// The store reads attributes without a check.
     @Test func changeWithInvalidAttributesIsRejected() {
         let valid = Self.attributes(count: 20)

@@ -67,6 +67,13 @@ import Wire
         #expect(stranger == .failure(.unreachable))
     }
 
+    /// A change between nodes is one frame, buffered as a whole.
+    @Test func largestStoredValueFitsIntoTheBoundsOfConnections() {
+        let change = Limits.storedValueBytesMax + 255 + DCPEncoder.changeBytesMax
+        #expect(PeerLimits().contentBytesMax > change)
+        #expect(PeerLimits().queueBytesMax >= 2 * PeerFrame.payloadBytesMax)
+    }
+
     /// Another process listens at the old address and does not answer.
     @Test func movedNodeIsConnectedToAtNewAddressAtOnce() async throws {
         var limits = PeerLimits()
