@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Vocabulary
-internal import Wire
 
 /// The attributes of a document while the paths of a request change them.
 ///

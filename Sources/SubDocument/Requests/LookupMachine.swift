@@ -97,7 +97,7 @@ package struct LookupMachine {
         }
         let isAttribute = spec.flags.contains(.attribute)
         let path: DocumentPath
-        do {
+        do throws(PathFailure) {
             path = try DocumentPath(spec.path, isAttribute: isAttribute)
         } catch {
             return body(Status(error), .empty)

@@ -49,7 +49,7 @@ struct MacroPlaceholders {
 
     private var entries: [Entry] = []
     private var next = 0
-    /// Bytes in which no placeholder may occur.
+    /// Bytes in which no placeholder may occur: all that may become a part of an attribute.
     private let foreign: [ByteView]
 
     init(foreign: [ByteView]) {
@@ -61,13 +61,13 @@ struct MacroPlaceholders {
     /// The JSON string to write for a macro that is expanded later.
     mutating func add(_ macro: Macro) -> [UInt8] {
         let count = macro == .checksum ? 10 : MacroPatch.placeholder.utf8CodeUnitCount
-        var text: [UInt8]
+        var text: [UInt8] = []
         repeat {
             next += 1
             let number = Array(String(next).utf8)
             // No property of a version has such a character.
             text = [UInt8](repeating: UInt8(ascii: "@"), count: count - number.count) + number
-        } while foreign.contains { MacroPlaceholders.firstOffset(of: text, in: $0, from: 0) != nil }
+        } while occurs(text)
         entries.append(Entry(macro: macro, text: text))
         return [UInt8(ascii: "\"")] + text + [UInt8(ascii: "\"")]
     }
@@ -99,6 +99,12 @@ struct MacroPlaceholders {
             }
         }
         return patches
+    }
+
+    private func occurs(_ text: [UInt8]) -> Bool {
+        foreign.contains { view in
+            MacroPlaceholders.firstOffset(of: text, in: view, from: 0) != nil
+        }
     }
 
     private static func firstOffset(

@@ -97,7 +97,9 @@ package struct MutationMachine {
         attributes = AttributeEdits(image?.attributes)
         self.image = image ?? .missing(input.place)
         let stored = image?.attributes?.pairs ?? .empty
-        let sent = input.request.specs.flatMap { [$0.path, $0.value] }
+        let sent = input.request.specs.flatMap { spec in
+            spec.flags.contains(.attribute) ? [spec.path, spec.value] : []
+        }
         placeholders = MacroPlaceholders(foreign: [stored] + sent)
     }
 
@@ -129,7 +131,7 @@ package struct MutationMachine {
         }
         guard let operation = EditOperation(spec.operation) else { return .invalid }
         let path: DocumentPath
-        do {
+        do throws(PathFailure) {
             path = try DocumentPath(spec.path, isAttribute: spec.flags.contains(.attribute))
         } catch {
             return Status(error)
@@ -248,7 +250,7 @@ package struct MutationMachine {
 
     private mutating func replaceBodyWithAttribute(_ spec: SubDocumentSpec) -> Status {
         let path: DocumentPath
-        do {
+        do throws(PathFailure) {
             path = try DocumentPath(spec.path, isAttribute: true)
         } catch {
             return Status(error)
@@ -274,7 +276,7 @@ package struct MutationMachine {
     /// Writes the stored form.
     private mutating func finish(_ output: ByteWriter) -> Outcome {
         makeRoot { "{}" }
-        let newBody = change.isDeleted ? .empty : body.view
+        let newBody: ByteView = change.isDeleted ? .empty : body.view
         if attributes.append(to: output) {
             change.datatype.insert(.xattr)
             if !placeholders.isEmpty {

@@ -30,7 +30,7 @@ package struct RequestCheck {
 
     private func refusal(hasCAS: Bool) -> Status? {
         if let status = documentRefusal(hasCAS: hasCAS) { return status }
-        var (bodyPaths, hasWholeDocument, makesTombstone) = (0, false, false)
+        var (bodyPaths, hasWholeDocument, writesBody) = (0, false, false)
         for spec in request.specs {
             if let status = refusal(of: spec) { return status }
             let isAttribute = spec.flags.contains(.attribute)
@@ -38,10 +38,12 @@ package struct RequestCheck {
             if isAttribute, bodyPaths > 0 { return .subdocXattrInvalidOrder }
             if !isAttribute { bodyPaths += 1 }
             if spec.operation.isWholeDocument { hasWholeDocument = true }
-            if !isAttribute || spec.operation == .replaceBodyWithAttribute { makesTombstone = true }
+            if !isAttribute || spec.operation == .replaceBodyWithAttribute {
+                writesBody = true
+            }
         }
         if request.isMutation, hasWholeDocument, bodyPaths > 1 { return .subdocInvalidCombination }
-        if makesTombstone, request.documentFlags.contains(.createsAsDeleted) {
+        if writesBody, request.documentFlags.contains(.createsAsDeleted) {
             return .subdocDeletedCannotHaveValue
         }
         return nil
