@@ -46,9 +46,10 @@ extension Connection {
     ) -> Execution {
         let bucket = selectedBucket
         let isReplica = lookup.documentFlags.contains(.readsReplica)
-        let address =
-            isReplica ? replicaDocument(request, bucket) : document(request, bucket)
-        guard let document = address else { return .done }
+        guard
+            let document = isReplica
+                ? replicaDocument(request, bucket) : document(request, bucket)
+        else { return .done }
         let place = place(of: document, isNeeded: lookup.namesVirtualAttributes)
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)

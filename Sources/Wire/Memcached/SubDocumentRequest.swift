@@ -19,7 +19,7 @@ package struct SubDocumentRequest {
     /// The document's flags; nil if the request has none.
     package private(set) var userFlags: UInt32?
     package private(set) var documentFlags: DocumentFlags = []
-    package private(set) var specs: SubDocumentSpecs
+    package let specs: SubDocumentSpecs
 
     package enum Outcome {
         case decoded(SubDocumentRequest)
