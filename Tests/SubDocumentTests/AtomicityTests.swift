@@ -61,6 +61,6 @@ import Wire
                 failed += 1
             }
         }
-        #expect(stored > 100 && failed > 100)
+        #expect(stored > 10 && failed > 10)
     }
 }
