@@ -316,7 +316,8 @@ import Vocabulary
     @Test func ejectedValueIsFetchedForBothKinds() throws {
         let client = try open(.persistent)
         let attribute = Self.path(0xc8, 0x04, "_sync", "1")
-        _ = try one(client, Self.mutate("k", flags: 1, attribute, Self.path(0x01, 0, "", #"{"a":1}"#)))
+        let body = Self.path(0x01, 0, "", #"{"a":1}"#)
+        _ = try one(client, Self.mutate("k", flags: 1, attribute, body))
         world.settle()
         world.ejectEverything()
         let paths = Self.path(0xc5, 0x04, "_sync") + Self.path(0xc5, 0, "a")

@@ -145,7 +145,8 @@ import Wire
 
     @Test(arguments: [
         ([.adds, .makesDocument], false, Status.invalid), ([.adds], true, .invalid),
-        ([.adds], false, nil), ([.makesDocument], true, nil), ([.createsAsDeleted], false, .invalid),
+        ([.adds], false, nil), ([.makesDocument], true, nil),
+        ([.createsAsDeleted], false, .invalid),
         ([.createsAsDeleted, .adds, .accessesDeleted], false, nil),
         ([.createsAsDeleted, .makesDocument], false, nil), ([.revives], false, .invalid),
         ([.revives, .accessesDeleted], false, nil),
