@@ -20,11 +20,12 @@ enum DivanFuzz {
         case "feed": target = FeedTarget.run
         case "access": target = AccessTarget.run
         case "paths": target = PathTarget().run
+        case "subdocument": target = SubDocumentTarget().run
         case "payloads": target = PayloadTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access|feed|paths [libFuzzer's arguments]"
+                    + "access|feed|paths|subdocument [libFuzzer's arguments]"
             )
             exit(64)
         }

@@ -46,6 +46,12 @@ struct PrivilegeRequirement: Hashable, Sendable {
             self.init(.dcpProducer)
         case .stat: self.init(.stats)
         case .flush: self.init(.flush)
+        case .subdocGet, .subdocExists, .subdocGetCount, .subdocMultiLookup: self.init(.read)
+        case .subdocDictionaryAdd, .subdocDictionaryUpsert, .subdocDelete, .subdocReplace,
+            .subdocArrayPushLast, .subdocArrayPushFirst, .subdocArrayInsert,
+            .subdocArrayAddUnique, .subdocCounter, .subdocReplaceBodyWithXattr,
+            .subdocMultiMutation:
+            self.init(.upsert)
         default: self = .none
         }
     }

@@ -70,15 +70,15 @@ struct Command {
     static let table: [Command?] = (0..<256).map { number in
         guard let opcode = Opcode(rawValue: UInt8(number)) else { return nil }
         let loud = opcode.loud
-        guard let shape = document(loud) ?? other(loud) else { return nil }
+        guard let shape = document(loud) ?? subDocument(loud) ?? other(loud) else { return nil }
         return Command(
             opcode: loud,
             isQuiet: opcode.isQuiet,
             isMutation: opcode.isMutation,
             isDurable: [
                 .set, .add, .replace, .delete, .increment, .decrement, .append, .prepend,
-            ].contains(loud),
-            isKeyed: document(loud) != nil,
+            ].contains(loud) || subDocument(loud) != nil && loud.isMutation,
+            isKeyed: document(loud) != nil || subDocument(loud) != nil,
             changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
             access: shape.access,
             requirement: PrivilegeRequirement(of: loud),
@@ -101,6 +101,23 @@ struct Command {
         case .touch, .getAndTouch, .getAndTouchKey: shape([4])
         case .getLocked: shape([0, 4])
         case .getMeta: shape([0, 1])
+        default: nil
+        }
+    }
+
+    /// Commands on parts of one document; `SubDocumentRequest` checks their values.
+    private static func subDocument(_ opcode: Opcode) -> Shape? {
+        func shape(_ extras: [Int]) -> Shape {
+            Shape(extras: extras, key: .some, value: .any, access: .bucketUser)
+        }
+        return switch opcode {
+        case .subdocGet, .subdocExists, .subdocGetCount: shape([3, 4])
+        case .subdocDictionaryAdd, .subdocDictionaryUpsert, .subdocDelete, .subdocReplace,
+            .subdocArrayPushLast, .subdocArrayPushFirst, .subdocArrayInsert,
+            .subdocArrayAddUnique, .subdocCounter, .subdocReplaceBodyWithXattr:
+            shape([3, 4, 7, 8])
+        case .subdocMultiLookup: shape([0, 1])
+        case .subdocMultiMutation: shape([0, 1, 4, 5, 8, 9])
         default: nil
         }
     }

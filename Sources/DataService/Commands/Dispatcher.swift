@@ -28,6 +28,11 @@ extension Connection {
         case .stat: stat(request)
         case .flush: flush(request, completion)
         case .saslAuth: authenticate(request, completion)
+        case .subdocGet, .subdocExists, .subdocGetCount, .subdocDictionaryAdd,
+            .subdocDictionaryUpsert, .subdocDelete, .subdocReplace, .subdocArrayPushLast,
+            .subdocArrayPushFirst, .subdocArrayInsert, .subdocArrayAddUnique, .subdocCounter,
+            .subdocReplaceBodyWithXattr, .subdocMultiLookup, .subdocMultiMutation:
+            subDocument(request, completion)
         default: session(request)
         }
     }
@@ -131,14 +136,22 @@ extension Connection {
             bucket: bucket,
             context: context,
             turn: turn,
-            durability: request.framing.durability.map {
-                DocumentOperations.RequestedDurability(
-                    level: $0.level,
-                    timeoutMilliseconds: $0.timeoutMilliseconds.map(UInt64.init)
-                )
-            },
+            durability: requestedDurability(request),
             mayWaitForRoom: completion.map { !$0.isRoomMade } ?? true
         )
+    }
+
+    /// The durability that a request states.
+    @inline(__always)
+    func requestedDurability(
+        _ request: CommandContext
+    ) -> DocumentOperations.RequestedDurability? {
+        request.framing.durability.map {
+            DocumentOperations.RequestedDurability(
+                level: $0.level,
+                timeoutMilliseconds: $0.timeoutMilliseconds.map(UInt64.init)
+            )
+        }
     }
 
     /// The document that a request names; answers and returns nil if this node has no such vBucket.

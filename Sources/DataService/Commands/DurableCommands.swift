@@ -17,6 +17,20 @@ extension Connection {
         }
     }
 
+    /// Answers a request that has been decided: the write was applied, so its outcome is reported even
+    /// if the bucket has been deleted since.
+    ///
+    /// - Returns: Whether it was answered; otherwise it has to be attempted again.
+    @inline(never)
+    func answersDecided(_ request: CommandContext, _ completion: Completion) -> Bool {
+        switch completion {
+        case .durable(let end): answerDurable(request, end)
+        case .subDocument(let end): answerSubDocument(request, end)
+        case .ready, .failed, .roomMade, .done, .loggedIn: return false
+        }
+        return true
+    }
+
     /// Answers a durable write that has been decided.
     ///
     /// Without the lease a commit is answered as ambiguous. The network may deliver the

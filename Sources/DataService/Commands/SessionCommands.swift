@@ -20,7 +20,7 @@ extension Connection {
                 because: "The value has to be a list of two-byte features."
             )
         }
-        guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
+        guard let agreed = FeatureSet.agreed(requested: requested, offered: offeredFeatures)
         else {
             return answer(
                 .invalid,
@@ -160,7 +160,7 @@ extension Connection {
         case .failed(let status, let reason):
             answer(status, to: request.replyTo, because: reason)
             return .done
-        case .done, .ready, .roomMade, .loggedIn, .durable:
+        case .done, .ready, .roomMade, .loggedIn, .durable, .subDocument:
             findBucketAgain()
             if !request.command.isQuiet { answer(.success, to: request.replyTo) }
             return .done

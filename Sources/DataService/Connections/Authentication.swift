@@ -104,7 +104,7 @@ extension Connection {
             guard logIn(as: login) else { break }
             answer(.success, to: request.replyTo)
             return .done
-        case .done, .failed, .ready, .roomMade, .durable: break
+        case .done, .failed, .ready, .roomMade, .durable, .subDocument: break
         case nil:
             if isGuest(attempt), logIn(as: .guest(bucket: attempt.user)) {
                 answer(.success, to: request.replyTo)

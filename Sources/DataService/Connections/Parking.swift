@@ -16,6 +16,10 @@ enum Completion: Sendable {
     case loggedIn(Login)
     /// The prepared write is decided: answer with this outcome.
     case durable(SyncWriteOutcome)
+    /// The sub-document command is complete: answer with this outcome.
+    ///
+    /// Indirect, so that completions stay small.
+    indirect case subDocument(SubDocumentEnd)
 
     var isRoomMade: Bool {
         if case .roomMade = self { true } else { false }

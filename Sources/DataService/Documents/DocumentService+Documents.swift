@@ -70,13 +70,25 @@ extension DocumentService {
         _ transform: @escaping DocumentTransform,
         _ done: @escaping @Sendable (DocumentOutcome) -> Void
     ) {
+        let options = AttemptOptions(includesDeleted: includesDeleted, cas: cas)
+        change(key, inBucket: name, options, transform, done)
+    }
+
+    /// `update` with the options of a client's request.
+    func change(
+        _ key: [UInt8],
+        inBucket name: String,
+        _ options: AttemptOptions,
+        _ transform: @escaping DocumentTransform,
+        _ done: @escaping @Sendable (DocumentOutcome) -> Void
+    ) {
         let attempts = Guarded(0)
-        begin(key, inBucket: name, done) { operations, document in
+        begin(key, inBucket: name, options: options, done) { operations, document in
             let attempt = operations.update(
                 document,
-                cas: cas,
-                bytesMax: Limits.lockedTransformBytesMax,
-                includesDeleted: includesDeleted,
+                cas: options.cas,
+                bytesMax: options.isLarge ? 0 : Limits.lockedTransformBytesMax,
+                includesDeleted: options.includesDeleted,
                 transform
             )
             guard case .deferred(let copy) = attempt else { return Step(attempt) }
@@ -91,7 +103,7 @@ extension DocumentService {
                 of: document,
                 replacing: copy.meta
             )
-            guard stored.isRaceLost, cas == .none else { return Step(stored) }
+            guard stored.isRaceLost, options.cas == .none else { return Step(stored) }
             let count = attempts.withLock { attempts in
                 attempts += 1
                 return attempts
@@ -100,7 +112,49 @@ extension DocumentService {
         }
     }
 
+    /// Copies a document, calls `visit` with the copy without the vBucket's lock, then `done` with the
+    /// metadata and no value.
+    ///
+    /// A replica is read only while the lease holds, unlike by a client's connection.
+    func read(
+        _ key: [UInt8],
+        inBucket name: String,
+        _ options: AttemptOptions,
+        _ visit: @escaping @Sendable (DocumentCopy) -> Void,
+        _ done: @escaping @Sendable (DocumentOutcome) -> Void
+    ) {
+        begin(key, inBucket: name, options: options, done) { operations, document in
+            var copy: DocumentCopy?
+            func copyOut(_ item: Item, _ cas: CAS) {
+                var meta = item.meta
+                meta.cas = cas
+                copy = DocumentCopy(meta: meta, value: item.value.bytes)
+            }
+            let outcome =
+                options.readsReplica
+                ? operations.getReplica(document, copyOut)
+                : operations.get(document, includesDeleted: options.includesDeleted, copyOut)
+            guard let copy else { return .attempted(outcome) }
+            visit(copy)
+            return .ended(.found(DocumentCopy(meta: copy.meta, value: [])))
+        }
+    }
+
     // MARK: Attempts
+
+    /// How an operation is attempted for a client's request.
+    struct AttemptOptions: Sendable {
+        /// Nil for the vBucket of the key.
+        var vBucket: VBucketID?
+        var readsReplica = false
+        /// Whether a tombstone counts as a document.
+        var includesDeleted = false
+        /// The version to change; `none` for the current one.
+        var cas = CAS.none
+        var durability: DocumentOperations.RequestedDurability?
+        /// Whether every existing document is transformed without the vBucket's lock.
+        var isLarge = false
+    }
 
     /// The result of one attempt of an operation.
     private enum Step {
@@ -122,6 +176,7 @@ extension DocumentService {
     private struct Task: Sendable {
         let key: [UInt8]
         let bucket: OpenBucket
+        let options: AttemptOptions
         let body: @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
         let done: @Sendable (DocumentOutcome) -> Void
         var mayWaitForRoom = true
@@ -130,6 +185,7 @@ extension DocumentService {
     private func begin(
         _ key: [UInt8],
         inBucket name: String,
+        options: AttemptOptions = AttemptOptions(),
         _ done: @escaping @Sendable (DocumentOutcome) -> Void,
         _ body: @escaping @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
     ) {
@@ -138,7 +194,7 @@ extension DocumentService {
             guard !key.isEmpty, key.count <= Limits.keyBytesMax else {
                 return done(.refused(.notFound))
             }
-            attempt(Task(key: key, bucket: bucket, body: body, done: done))
+            attempt(Task(key: key, bucket: bucket, options: options, body: body, done: done))
         }
     }
 
@@ -147,15 +203,18 @@ extension DocumentService {
         guard lease.holds(environment.time) else { return task.done(.refused(.notMyVBucket)) }
         task.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
-            let id = VBucketID(ofKey: key, count: task.bucket.engine.count)
+            let id =
+                task.options.vBucket ?? VBucketID(ofKey: key, count: task.bucket.engine.count)
+            // The vBucket that a client names may be none of a bucket that was created meanwhile.
             guard let vBucket = task.bucket.engine[id.number] else {
-                preconditionFailure("a key's vBucket is one of its bucket's")
+                return task.done(.refused(.notMyVBucket))
             }
             let context = lanes.nonIO.context
             let operations = DocumentOperations(
                 bucket: task.bucket,
                 context: context,
                 turn: context.turn(environment.time.wallNanoseconds()),
+                durability: task.options.durability,
                 mayWaitForRoom: task.mayWaitForRoom
             )
             let document = DocumentAddress(key: key, hash: hash(key), id: id, vBucket: vBucket)

@@ -143,6 +143,8 @@ package enum ErrorMap {
                 ("XATTR_UNKNOWN_VATTR_MACRO", "Unknown virtual macro")
             case .subdocCanOnlyReviveDeleted:
                 ("CAN_ONLY_REVIVE_DELETED_DOCUMENTS", "Only deleted documents can be revived")
+            case .subdocFieldNotBinaryValue:
+                ("FIELD_NOT_BINARY_VALUE", "The value is not a binary one")
             default: ("DELETED_DOCUMENT_CANT_HAVE_VALUE", "A deleted document has no value")
             }
         let isSuccess = status == .subdocSuccessDeleted

@@ -64,6 +64,7 @@ package enum Status: UInt16, CaseIterable, Sendable {
     case subdocXattrUnknownVirtualMacro = 0xd5
     case subdocCanOnlyReviveDeleted = 0xd6
     case subdocDeletedCannotHaveValue = 0xd7
+    case subdocFieldNotBinaryValue = 0xd8
 }
 
 extension Status {

@@ -67,6 +67,22 @@ import Vocabulary
         Row(opcodes: [0x53], extras: 48, roles: changes),
         Row(opcodes: [0x10], roles: statistics),
         Row(opcodes: [0x08, 0x18], roles: flushing),
+        Row(
+            opcodes: [0xc5, 0xc6, 0xd2],
+            key: key,
+            extras: 3,
+            value: [0x61],
+            roles: reading
+        ),
+        Row(opcodes: [0xd0], key: key, value: [0xc5, 0, 0, 1, 0x61], roles: reading),
+        Row(
+            opcodes: [0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xcf, 0xd3],
+            key: key,
+            extras: 3,
+            value: [0x61],
+            roles: writing
+        ),
+        Row(opcodes: [0xd1], key: key, value: [0xc9, 0, 0, 1, 0, 0, 0, 0, 0x61], roles: writing),
         // They act on a producer that this connection has not opened.
         Row(opcodes: [0x5c], roles: every),
         Row(opcodes: [0x5d], extras: 4, roles: every),

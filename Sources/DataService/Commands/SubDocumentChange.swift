@@ -1,0 +1,142 @@
+internal import Bytes
+internal import SubDocument
+internal import Vocabulary
+internal import Wire
+
+/// The answer of a sub-document command while another lane or other nodes complete it.
+struct SubDocumentAnswer: Sendable {
+    var status = Status.internalError
+    var value: [UInt8] = []
+}
+
+/// How a sub-document command that waited has ended.
+enum SubDocumentEnd: Sendable {
+    /// The answer is valid if the document was found, written or left unchanged.
+    case ended(DocumentOutcome, SubDocumentAnswer)
+    case durable(SyncWriteOutcome, SubDocumentAnswer)
+}
+
+/// The transform of one mutation: from a version to its successor, and to the answer.
+struct SubDocumentChange {
+    private let input: MutationMachine.Input
+    private let preservesExpiry: Bool
+
+    init(
+        _ request: SubDocumentRequest,
+        at place: DocumentImage.Place,
+        isBodyJSON: Bool,
+        preservesExpiry: Bool
+    ) {
+        input = MutationMachine.Input(request, at: place, isBodyJSON: isBodyJSON)
+        self.preservesExpiry = preservesExpiry
+    }
+
+    /// Writes the successor of `view` to `writer` and the answer's value to `results`.
+    ///
+    /// - Returns: The change, which is `keep` if a path failed, and the answer's status.
+    func apply(
+        to view: DocumentView?,
+        _ writer: ByteWriter,
+        _ results: ByteWriter
+    ) -> (change: DocumentChange, status: Status) {
+        results.removeAll()
+        let image = view.map {
+            DocumentImage(meta: $0.meta, value: $0.value, place: input.place)
+        }
+        let flags = input.request.documentFlags
+        let isDeleted = MutationMachine.concernsTombstone(flags, image)
+        switch MutationMachine.run(input, on: image, to: writer, results: results) {
+        case .refused(let status):
+            results.removeAll()
+            return (.keep, status)
+        case .failed(let index, let status):
+            results.removeAll()
+            guard input.request.form == .multi else { return (.keep, status) }
+            SubDocumentEncoder.appendFailure(index: index, status, to: results)
+            return (
+                .keep, isDeleted ? .subdocMultiPathFailureDeleted : .subdocMultiPathFailure
+            )
+        case .changed(let change):
+            return (
+                .store(fields(of: change, replacing: image)),
+                isDeleted ? .subdocSuccessDeleted : .success
+            )
+        }
+    }
+
+    /// What is stored with the successor's bytes.
+    private func fields(
+        of change: MutationMachine.Change,
+        replacing image: DocumentImage?
+    ) -> DocumentChange.Fields {
+        let request = input.request
+        // A revived tombstone is a new document, apart from its attributes.
+        let isNew = image == nil || image?.meta.isDeleted == true && !change.isDeleted
+        var fields = DocumentChange.Fields(
+            flags: request.userFlags ?? (isNew ? 0 : nil),
+            expiry: request.expiry ?? (isNew ? 0 : nil),
+            datatype: change.datatype,
+            isDeleted: change.isDeleted,
+            attributes: .replace,
+            macros: change.patches
+        )
+        fields.preservesExpiry = preservesExpiry
+        return fields
+    }
+}
+
+/// A sub-document request that owns its frame, for another lane.
+struct OwnedRequest: Sendable {
+    private let frame: [UInt8]
+    let key: [UInt8]
+    private let isBodyJSON: Bool
+    private let preservesExpiry: Bool
+
+    init(_ frame: Frame, isBodyJSON: Bool = false, preservesExpiry: Bool = false) {
+        self.frame = frame.whole.bytes
+        key = frame.key.bytes
+        self.isBodyJSON = isBodyJSON
+        self.preservesExpiry = preservesExpiry
+    }
+
+    /// Applies the mutation to a version.
+    func apply(
+        to view: DocumentView?,
+        _ writer: ByteWriter,
+        _ place: DocumentImage.Place
+    ) -> (DocumentChange, SubDocumentAnswer) {
+        withRequest { request in
+            let change = SubDocumentChange(
+                request,
+                at: place,
+                isBodyJSON: isBodyJSON,
+                preservesExpiry: preservesExpiry
+            )
+            let results = ByteWriter(capacity: 64)
+            let (made, status) = change.apply(to: view, writer, results)
+            return (made, SubDocumentAnswer(status: status, value: results.bytes))
+        }
+    }
+
+    /// Executes the lookup on a copy of a version.
+    func lookUp(_ copy: DocumentCopy, _ place: DocumentImage.Place) -> SubDocumentAnswer {
+        withRequest { request in
+            copy.value.withUnsafeBytes { buffer in
+                let image = DocumentImage(meta: copy.meta, value: ByteView(buffer), place: place)
+                let value = ByteWriter()
+                let status = LookupMachine.run(request, on: image, to: value)
+                return SubDocumentAnswer(status: status, value: value.bytes)
+            }
+        }
+    }
+
+    private func withRequest<Result>(_ body: (SubDocumentRequest) -> Result) -> Result {
+        frame.withUnsafeBytes { buffer in
+            let decoder = FrameDecoder(frameBytesMax: .max, valueBytesMax: .max)
+            guard case .frame(let frame) = decoder.next(in: ByteView(buffer)),
+                case .decoded(let request) = SubDocumentRequest.decode(frame)
+            else { preconditionFailure("the frame was decoded before") }
+            return body(request)
+        }
+    }
+}

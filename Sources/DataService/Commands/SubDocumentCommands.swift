@@ -1,0 +1,187 @@
+internal import Bytes
+internal import Engine
+internal import SubDocument
+internal import Vocabulary
+internal import Wire
+
+/// Commands on parts of documents and on extended attributes.
+///
+/// A document of more than `Limits.lockedTransformBytesMax` is read and changed on the lane `nonIO`,
+/// without the vBucket's lock, as the document browser does. Everything else runs to completion here.
+extension Connection {
+    func subDocument(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let datatype = request.frame.datatype
+        guard datatype.isEmpty || datatype == .json && isJSONAgreed else {
+            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
+            return .done
+        }
+        let decoded: SubDocumentRequest
+        switch SubDocumentRequest.decode(request.frame) {
+        case .decoded(let value): decoded = value
+        case .refused(let status):
+            answer(status, to: request.replyTo)
+            return .done
+        }
+        let refusal = RequestCheck.refusal(
+            of: decoded,
+            hasCAS: request.frame.cas != .none,
+            RequestCheck.Allowance(
+                attributes: features.contains(.xattr) && service.allowsAttributes
+            )
+        )
+        if let refusal {
+            answer(refusal, to: request.replyTo)
+            return .done
+        }
+        return decoded.isMutation
+            ? mutate(request, decoded, completion) : lookUp(request, decoded, completion)
+    }
+
+    // MARK: Lookups
+
+    private func lookUp(
+        _ request: CommandContext,
+        _ lookup: SubDocumentRequest,
+        _ completion: Completion?
+    ) -> Execution {
+        let bucket = selectedBucket
+        let isReplica = lookup.documentFlags.contains(.readsReplica)
+        guard
+            let document = isReplica
+                ? replicaDocument(request, bucket) : document(request, bucket)
+        else { return .done }
+        let place = place(of: document, isNeeded: lookup.namesVirtualAttributes)
+        let value = context.scratch
+        value.removeAll(keepingAtMost: 1 << 20)
+        var reading = Reading.refused
+        func visit(_ item: Item, _ cas: CAS) {
+            var meta = item.meta
+            meta.cas = cas
+            let image = DocumentImage(meta: meta, value: item.value, place: place)
+            let isLarge = item.valueCount > Limits.lockedTransformBytesMax
+            guard !isLarge || !LookupMachine.scans(lookup, image) else {
+                reading = .deferred
+                return
+            }
+            guard hasRoom(for: item) else { return }
+            reading = .answered(LookupMachine.run(lookup, on: image, to: value), cas)
+        }
+        let operations = operations(request, on: bucket, completion)
+        let outcome =
+            isReplica
+            ? operations.getReplica(document, visit)
+            : operations.get(
+                document,
+                includesDeleted: lookup.documentFlags.contains(.accessesDeleted),
+                visit
+            )
+        guard case .found = outcome else {
+            return finishRead(request, outcome, document, bucket, completion)
+        }
+        switch reading {
+        case .answered(let status, let cas):
+            answerSubDocument(request, status, cas: cas, value: value.view)
+        case .refused: answerNoReplyMemory(request)
+        case .deferred: return deferLookup(request, lookup, document, bucket, place)
+        }
+        return .done
+    }
+
+    /// What the visitor of a document has done.
+    private enum Reading {
+        case answered(Status, CAS)
+        /// There is no memory for the answer.
+        case refused
+        /// The document is too large to be read here.
+        case deferred
+    }
+
+    /// The document in a copy that may be a replica; answers and returns nil if there is no copy.
+    private func replicaDocument(
+        _ request: CommandContext,
+        _ bucket: OpenBucket
+    ) -> DocumentAddress? {
+        let number = vBucketNumber(request.frame, bucket.engine)
+        guard let vBucket = bucket.engine[number] else {
+            answerNotMyVBucket(request)
+            return nil
+        }
+        return DocumentAddress(
+            key: request.frame.key,
+            hash: request.hash,
+            id: VBucketID(number),
+            vBucket: vBucket
+        )
+    }
+
+    /// What virtual attributes and macros show besides the version; the vBucket's lock is taken only
+    /// if the request has some.
+    func place(of document: DocumentAddress, isNeeded: Bool) -> DocumentImage.Place {
+        guard isNeeded else { return DocumentImage.Place(uuid: VBucketUUID(0), seconds: 0) }
+        return DocumentImage.Place(
+            uuid: document.vBucket.withCore { $0.uuid },
+            seconds: wallNanoseconds / 1_000_000_000
+        )
+    }
+
+    /// Reads a large document on another lane.
+    private func deferLookup(
+        _ request: CommandContext,
+        _ lookup: SubDocumentRequest,
+        _ document: DocumentAddress,
+        _ bucket: OpenBucket,
+        _ place: DocumentImage.Place
+    ) -> Execution {
+        let owned = OwnedRequest(request.frame)
+        let options = DocumentService.AttemptOptions(
+            vBucket: document.id,
+            readsReplica: lookup.documentFlags.contains(.readsReplica),
+            includesDeleted: lookup.documentFlags.contains(.accessesDeleted)
+        )
+        let answer = Guarded(SubDocumentAnswer())
+        return wait(request) { done in
+            @Sendable func read(_ copy: DocumentCopy) {
+                let result = owned.lookUp(copy, place)
+                answer.withLock { $0 = result }
+            }
+            service.read(owned.key, inBucket: bucket.name, options, read) { outcome in
+                done(.subDocument(.ended(outcome, answer.withLock { $0 })))
+            }
+        }
+    }
+
+    // MARK: Answers
+
+    /// Appends the answer of a sub-document command; a CAS of none leaves it out.
+    func answerSubDocument(
+        _ request: CommandContext,
+        _ status: Status,
+        cas: CAS,
+        value: ByteView,
+        token: (uuid: VBucketUUID, seqno: Seqno)? = nil
+    ) {
+        guard isTokenAgreed, let token else {
+            ResponseEncoder.append(
+                status,
+                to: output,
+                replyTo: request.replyTo,
+                cas: cas,
+                value: value,
+                duration: duration
+            )
+            return
+        }
+        var extras = (token.uuid.value.bigEndian, token.seqno.value.bigEndian)
+        withUnsafeBytes(of: &extras) { extras in
+            ResponseEncoder.append(
+                status,
+                to: output,
+                replyTo: request.replyTo,
+                cas: cas,
+                extras: ByteView(extras),
+                value: value,
+                duration: duration
+            )
+        }
+    }
+}

@@ -1,0 +1,169 @@
+internal import Bytes
+internal import Engine
+internal import SubDocument
+internal import Vocabulary
+internal import Wire
+
+extension Connection {
+    /// Changes a document in one hold of its vBucket's lock, or on another lane if it is large.
+    func mutate(
+        _ request: CommandContext,
+        _ mutation: SubDocumentRequest,
+        _ completion: Completion?
+    ) -> Execution {
+        let bucket = selectedBucket
+        guard let document = document(request, bucket) else { return .done }
+        let place = place(of: document, isNeeded: mutation.expandsMacros)
+        // The closure is called before the frame's bytes move: it does not escape.
+        nonisolated(unsafe) let change = SubDocumentChange(
+            mutation,
+            at: place,
+            isBodyJSON: isBodyJSON(of: mutation),
+            preservesExpiry: request.framing.preservesExpiry
+        )
+        nonisolated(unsafe) let results = ByteWriter(capacity: 64)
+        // Answers borrow its memory.
+        defer { withExtendedLifetime(results) {} }
+        nonisolated(unsafe) var status = Status.success
+        let isLarge = request.frame.value.count > Limits.lockedTransformBytesMax
+        let operations = operations(request, on: bucket, completion)
+        let update = operations.update(
+            document,
+            cas: request.frame.cas,
+            // A large request takes long too, so that only a missing document is made under the lock.
+            bytesMax: isLarge ? 0 : Limits.lockedTransformBytesMax,
+            includesDeleted: mutation.documentFlags.contains(.accessesDeleted)
+        ) { view, writer in
+            let applied = change.apply(to: view, writer, results)
+            status = applied.status
+            return applied.change
+        }
+        switch update {
+        case .unchanged:
+            operations.count(.otherCommands)
+            answerUnchanged(request, status, results.view)
+            return .done
+        case .deferred: return deferMutation(request, mutation, document, bucket, place)
+        case .ended(.stored(let stored)):
+            answerSubDocument(
+                request,
+                status,
+                cas: stored.cas,
+                value: results.view,
+                token: (stored.uuid, stored.seqno)
+            )
+            return .done
+        case .ended(.prepared(let prepared)):
+            let answer = SubDocumentAnswer(status: status, value: results.bytes)
+            return wait(request) { done in
+                bucket.syncWrites.wait(for: prepared.seqno, of: document.id) {
+                    done(.subDocument(.durable($0, answer)))
+                }
+            }
+        case .ended(let outcome):
+            return finishWrite(request, outcome, document, bucket, completion)
+        }
+    }
+
+    /// Whether the value that replaces a whole body is JSON; false if the request has none.
+    private func isBodyJSON(of mutation: SubDocumentRequest) -> Bool {
+        for spec in mutation.specs where spec.operation == .setDocument {
+            return context.validator.isDocument(spec.value)
+        }
+        return false
+    }
+
+    /// Changes a large document on another lane.
+    private func deferMutation(
+        _ request: CommandContext,
+        _ mutation: SubDocumentRequest,
+        _ document: DocumentAddress,
+        _ bucket: OpenBucket,
+        _ place: DocumentImage.Place
+    ) -> Execution {
+        let owned = OwnedRequest(
+            request.frame,
+            isBodyJSON: isBodyJSON(of: mutation),
+            preservesExpiry: request.framing.preservesExpiry
+        )
+        let options = DocumentService.AttemptOptions(
+            vBucket: document.id,
+            includesDeleted: mutation.documentFlags.contains(.accessesDeleted),
+            cas: request.frame.cas,
+            durability: requestedDurability(request),
+            isLarge: request.frame.value.count > Limits.lockedTransformBytesMax
+        )
+        let answer = Guarded(SubDocumentAnswer())
+        return wait(request) { done in
+            @Sendable func change(_ view: DocumentView?, _ writer: ByteWriter) -> DocumentChange {
+                let (change, result) = owned.apply(to: view, writer, place)
+                answer.withLock { $0 = result }
+                return change
+            }
+            service.change(owned.key, inBucket: bucket.name, options, change) { outcome in
+                done(.subDocument(.ended(outcome, answer.withLock { $0 })))
+            }
+        }
+    }
+
+    // MARK: Decided requests
+
+    /// Answers a request that other lanes have completed.
+    ///
+    /// The write was applied, or the document read: the outcome is reported even if the bucket has
+    /// been deleted since. Without the lease the outcome of a write is unknown.
+    func answerSubDocument(_ request: CommandContext, _ end: SubDocumentEnd) {
+        switch end {
+        case .durable(.committed(let cas, let seqno, let uuid, _), let answer):
+            guard mayAnswerForActiveCopy else { return self.answer(.durabilityAmbiguous, request) }
+            append(answer, request, cas: cas, token: (uuid, seqno))
+        case .durable(.ambiguous, _): answer(.durabilityAmbiguous, request)
+        case .ended(.found(let copy), let answer):
+            guard mayAnswerForActiveCopy else { return answerElsewhere(request) }
+            append(answer, request, cas: copy.meta.cas)
+        case .ended(.written(let version), let answer):
+            guard mayAnswerForActiveCopy else {
+                return self.answer(
+                    request.framing.durability == nil ? .temporaryFailure : .durabilityAmbiguous,
+                    request
+                )
+            }
+            append(answer, request, cas: version.cas, token: (version.uuid, version.seqno))
+        case .ended(.unchanged, let answer):
+            answer.value.withUnsafeBytes { answerUnchanged(request, answer.status, ByteView($0)) }
+        case .ended(.refused(.notMyVBucket), _): answerElsewhere(request)
+        case .ended(.refused(let refusal), _): answer(refusal, request)
+        case .ended(.noBucket, _): answer(.noBucket, to: request.replyTo)
+        case .ended(.failed(let reason), _):
+            answer(.temporaryFailure, to: request.replyTo, because: reason)
+        }
+    }
+
+    /// Answers a mutation that failed; the value names the path, if it is one's failure.
+    private func answerUnchanged(_ request: CommandContext, _ status: Status, _ value: ByteView) {
+        guard !value.isEmpty else { return answer(status, to: request.replyTo) }
+        answerSubDocument(request, status, cas: .none, value: value)
+    }
+
+    private func append(
+        _ answer: SubDocumentAnswer,
+        _ request: CommandContext,
+        cas: CAS,
+        token: (uuid: VBucketUUID, seqno: Seqno)? = nil
+    ) {
+        answer.value.withUnsafeBytes {
+            answerSubDocument(
+                request,
+                answer.status,
+                cas: cas,
+                value: ByteView($0),
+                token: token
+            )
+        }
+    }
+
+    private func answerElsewhere(_ request: CommandContext) {
+        guard bucket != nil else { return answer(.notMyVBucket, to: request.replyTo) }
+        answerNotMyVBucket(request)
+    }
+}

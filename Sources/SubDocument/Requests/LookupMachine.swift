@@ -1,0 +1,163 @@
+package import Bytes
+internal import Vocabulary
+package import Wire
+
+/// Reads the paths of a lookup in one version of a document, and writes the answer's value.
+///
+/// A path that fails does not end the lookup: the answer has its status, and the results of all others.
+package struct LookupMachine {
+    private let request: SubDocumentRequest
+    private let image: DocumentImage
+    private let output: ByteWriter
+    private let limit: Int
+
+    /// Executes a lookup.
+    ///
+    /// - Parameters:
+    ///   - request: A request that `RequestCheck` accepts.
+    ///   - image: The version.
+    ///   - output: Gets the answer's value, behind its content.
+    ///   - valueBytesMax: The bound of the answer's value.
+    /// - Returns: The answer's status. `tooBig` appends nothing.
+    package static func run(
+        _ request: SubDocumentRequest,
+        on image: DocumentImage,
+        to output: ByteWriter,
+        valueBytesMax: Int = Limits.frameBytesMax
+    ) -> Status {
+        let machine = LookupMachine(
+            request: request,
+            image: image,
+            output: output,
+            limit: output.count + valueBytesMax
+        )
+        return request.form == .single ? machine.runSingle() : machine.runMulti()
+    }
+
+    /// Whether a lookup reads much of a document, so that a large one should not be read under a lock.
+    ///
+    /// The whole body is only copied.
+    package static func scans(_ request: SubDocumentRequest, _ image: DocumentImage) -> Bool {
+        for spec in request.specs where spec.operation != .getDocument {
+            guard spec.flags.contains(.attribute) else { return true }
+            if VirtualAttribute.needsChecksum(spec.path) { return true }
+        }
+        return image.value.count - image.body.count > Limits.lockedTransformBytesMax
+    }
+
+    private func runSingle() -> Status {
+        var status = Status.success
+        for spec in request.specs {
+            status = withResult(of: spec) { status, value in
+                guard status == .success else { return status }
+                guard fits(value.count) else { return .tooBig }
+                output.append(value)
+                return .success
+            }
+        }
+        return status == .success && image.meta.isDeleted ? .subdocSuccessDeleted : status
+    }
+
+    private func runMulti() -> Status {
+        let start = output.count
+        var hasFailed = false
+        for spec in request.specs {
+            let isWritten = withResult(of: spec) { status, value in
+                if status != .success { hasFailed = true }
+                guard fits(value.count + SubDocumentEncoder.lookupHeaderBytes) else { return false }
+                SubDocumentEncoder.appendLookup(status, value, to: output)
+                return true
+            }
+            guard isWritten else {
+                output.truncate(to: start)
+                return .tooBig
+            }
+        }
+        switch (hasFailed, image.meta.isDeleted) {
+        case (false, false): return .success
+        case (false, true): return .subdocSuccessDeleted
+        case (true, false): return .subdocMultiPathFailure
+        case (true, true): return .subdocMultiPathFailureDeleted
+        }
+    }
+
+    private func fits(_ count: Int) -> Bool { output.count + count <= limit }
+
+    // MARK: One path
+
+    /// Calls `body` with the status of a path and its value, which is empty without success.
+    private func withResult<Result>(
+        of spec: SubDocumentSpec,
+        _ body: (Status, ByteView) -> Result
+    ) -> Result {
+        guard spec.operation != .getDocument else {
+            // Couchbase Server has no body of no bytes either.
+            return image.body.isEmpty
+                ? body(.subdocPathNotFound, .empty) : body(.success, image.body)
+        }
+        let isAttribute = spec.flags.contains(.attribute)
+        let path: DocumentPath
+        do throws(PathFailure) {
+            path = try DocumentPath(spec.path, isAttribute: isAttribute)
+        } catch {
+            return body(Status(error), .empty)
+        }
+        guard isAttribute else {
+            guard image.isJSON else { return body(.subdocDocumentNotJSON, .empty) }
+            return withResult(spec, path, in: image.body, body)
+        }
+        let key = path.attributeKey
+        if let virtual = VirtualAttribute(key) {
+            let needsChecksum = VirtualAttribute.needsChecksum(spec.path)
+            return virtual.value(of: image, withChecksum: needsChecksum).withUnsafeBytes {
+                withResult(spec, path.withoutFirst, in: ByteView($0), body)
+            }
+        }
+        guard let value = image.attributes?.value(of: key) else {
+            return body(.subdocPathNotFound, .empty)
+        }
+        return withResult(spec, path.withoutFirst, in: value, body)
+    }
+
+    private func withResult<Result>(
+        _ spec: SubDocumentSpec,
+        _ path: DocumentPath,
+        in document: ByteView,
+        _ body: (Status, ByteView) -> Result
+    ) -> Result {
+        switch spec.operation {
+        case .exists:
+            switch PathLookup.exists(at: path, in: document) {
+            case .success: return body(.success, .empty)
+            case .failure(let failure): return body(Status(failure), .empty)
+            }
+        case .getCount:
+            switch PathLookup.count(at: path, in: document) {
+            case .success(let count):
+                var text = String(count)
+                return text.withUTF8 { body(.success, ByteView(UnsafeRawBufferPointer($0))) }
+            case .failure(let failure): return body(Status(failure), .empty)
+            }
+        default:
+            switch PathLookup.value(at: path, in: document) {
+            case .success(let value) where spec.flags.contains(.binary):
+                guard let bytes = BinaryValue.decode(value) else {
+                    return body(.subdocFieldNotBinaryValue, .empty)
+                }
+                return bytes.withUnsafeBytes { body(.success, ByteView($0)) }
+            case .success(let value): return body(.success, value)
+            case .failure(let failure): return body(Status(failure), .empty)
+            }
+        }
+    }
+}
+
+extension Status {
+    /// The status of a path that failed.
+    init(_ failure: PathFailure) {
+        guard let status = Status(rawValue: failure.rawValue) else {
+            preconditionFailure("each failure of a path is a status")
+        }
+        self = status
+    }
+}

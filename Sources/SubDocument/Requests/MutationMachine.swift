@@ -1,0 +1,311 @@
+package import Bytes
+internal import JSON
+package import Vocabulary
+package import Wire
+
+/// Applies the paths of a mutation, in their order, to one version of a document.
+///
+/// All or nothing: if a path fails, nothing is stored, and the answer has its index and status.
+package struct MutationMachine {
+    /// How a mutation ended.
+    package enum Outcome {
+        /// The request as a whole is refused for this version.
+        case refused(Status)
+        /// The path with this index failed.
+        case failed(index: Int, Status)
+        /// The stored form was written.
+        case changed(Change)
+    }
+
+    /// What is stored with the written bytes.
+    package struct Change: Sendable {
+        /// A tombstone; its value has attributes only.
+        package var isDeleted = false
+        package var datatype: Datatype = []
+        package var patches: [MacroPatch] = []
+        /// The version before is no document that the new one continues: its flags and its expiry
+        /// are not kept.
+        package var isNew = false
+    }
+
+    /// What a mutation consists of besides the version that it changes.
+    package struct Input {
+        /// A request that `RequestCheck` accepts.
+        package let request: SubDocumentRequest
+        /// What macros show of a document that does not exist.
+        package let place: DocumentImage.Place
+        /// Whether the value that replaces the whole body is JSON: checked by the caller, as it takes
+        /// long for a large value.
+        package let isBodyJSON: Bool
+
+        package init(_ request: SubDocumentRequest, at place: DocumentImage.Place, isBodyJSON: Bool)
+        {
+            self.request = request
+            self.place = place
+            self.isBodyJSON = isBodyJSON
+        }
+    }
+
+    private let input: Input
+    private let image: DocumentImage
+    private let results: ByteWriter
+    private var attributes: AttributeEdits
+    private var body: EditedText
+    private var isJSON: Bool
+    private var placeholders: MacroPlaceholders
+    private var change = Change()
+    /// Whether the body of a new document is still missing.
+    private var needsRoot: Bool
+
+    /// Executes a mutation.
+    ///
+    /// - Parameters:
+    ///   - input: The request.
+    ///   - image: The version before; nil if there is none. A tombstone only if the request accesses
+    ///     deleted documents.
+    ///   - output: Gets the new stored form; must be empty, as the offsets of macros begin there.
+    ///   - results: Gets the answer's value.
+    /// - Returns: The outcome. Unless it is `changed`, the content of `output` is meaningless.
+    package static func run(
+        _ input: Input,
+        on image: DocumentImage?,
+        to output: ByteWriter,
+        results: ByteWriter
+    ) -> Outcome {
+        precondition(output.count == 0, "offsets of macros begin at the first byte")
+        if let status = refusal(of: input.request.documentFlags, on: image) {
+            return .refused(status)
+        }
+        var machine = MutationMachine(input, image, results)
+        for (index, spec) in input.request.specs.enumerated() {
+            let status = machine.apply(spec, index: index)
+            guard status == .success else { return .failed(index: index, status) }
+        }
+        return machine.finish(output)
+    }
+
+    private init(_ input: Input, _ image: DocumentImage?, _ results: ByteWriter) {
+        self.input = input
+        self.results = results
+        let flags = input.request.documentFlags
+        let isTombstone = image?.meta.isDeleted ?? false
+        change.isNew = image == nil
+        change.isDeleted = MutationMachine.concernsTombstone(flags, image)
+        needsRoot = !change.isDeleted && (image == nil || isTombstone)
+        isJSON = image?.isJSON ?? false
+        body = EditedText(image?.body ?? .empty)
+        attributes = AttributeEdits(image?.attributes)
+        self.image = image ?? .missing(input.place)
+        let stored = image?.attributes?.pairs ?? .empty
+        let sent = input.request.specs.flatMap { spec in
+            spec.flags.contains(.attribute) ? [spec.path, spec.value] : []
+        }
+        placeholders = MacroPlaceholders(foreign: [stored] + sent)
+    }
+
+    /// The refusal of a request for a version; nil if its paths can be applied.
+    private static func refusal(of flags: DocumentFlags, on image: DocumentImage?) -> Status? {
+        guard let image else {
+            if flags.contains(.revives) { return .keyNotFound }
+            return flags.isDisjoint(with: [.makesDocument, .adds]) ? .keyNotFound : nil
+        }
+        if flags.contains(.adds) { return .keyExists }
+        if flags.contains(.revives), !image.meta.isDeleted { return .subdocCanOnlyReviveDeleted }
+        return nil
+    }
+
+    /// Whether a mutation changes or creates a tombstone: its answer has other statuses then.
+    package static func concernsTombstone(_ flags: DocumentFlags, _ image: DocumentImage?) -> Bool {
+        guard let image else { return flags.contains(.createsAsDeleted) }
+        return image.meta.isDeleted && !flags.contains(.revives)
+    }
+
+    // MARK: Paths
+
+    private mutating func apply(_ spec: SubDocumentSpec, index: Int) -> Status {
+        switch spec.operation {
+        case .setDocument: return replaceBody(by: EditedText(spec.value), isJSON: input.isBodyJSON)
+        case .deleteDocument: return deleteDocument()
+        case .replaceBodyWithAttribute: return replaceBodyWithAttribute(spec)
+        default: break
+        }
+        guard let operation = EditOperation(spec.operation) else { return .invalid }
+        let path: DocumentPath
+        do throws(PathFailure) {
+            path = try DocumentPath(spec.path, isAttribute: spec.flags.contains(.attribute))
+        } catch {
+            return Status(error)
+        }
+        let result: Result<EditResult, PathFailure>
+        if spec.flags.contains(.attribute) {
+            result = editAttribute(spec, operation, path)
+        } else {
+            if change.isDeleted { return .subdocDeletedCannotHaveValue }
+            makeRoot { PathEdit.newRoot(for: operation, at: path) }
+            guard isJSON else { return .subdocDocumentNotJSON }
+            result = body.apply(
+                operation,
+                at: path,
+                value: spec.value,
+                makesParents: spec.flags.contains(.makesParents)
+            )
+        }
+        switch result {
+        case .failure(let failure): return Status(failure)
+        case .success(let edit):
+            if let number = edit.number { appendResult(number, index: index) }
+            return .success
+        }
+    }
+
+    private func appendResult(_ number: Int64, index: Int) {
+        var text = String(number)
+        text.withUTF8 { buffer in
+            let view = ByteView(UnsafeRawBufferPointer(buffer))
+            if input.request.form == .single {
+                results.append(view)
+            } else {
+                SubDocumentEncoder.appendMutation(index: index, view, to: results)
+            }
+        }
+    }
+
+    private mutating func editAttribute(
+        _ spec: SubDocumentSpec,
+        _ operation: EditOperation,
+        _ path: DocumentPath
+    ) -> Result<EditResult, PathFailure> {
+        let makesParents = spec.flags.contains(.makesParents)
+        var owned: [UInt8]?
+        if spec.flags.contains(.binary) {
+            owned = BinaryValue.encode(spec.value)
+        } else if spec.flags.contains(.expandsMacros) {
+            owned = text(ofMacro: spec.value)
+        }
+        guard let owned else {
+            return attributes.apply(
+                operation,
+                at: path,
+                value: spec.value,
+                makesParents: makesParents
+            )
+        }
+        return owned.withUnsafeBytes {
+            attributes.apply(
+                operation,
+                at: path,
+                value: ByteView($0),
+                makesParents: makesParents
+            )
+        }
+    }
+
+    /// What a macro is replaced by for now.
+    private mutating func text(ofMacro value: ByteView) -> [UInt8] {
+        guard case .macro(let macro) = Macro.parse(value) else {
+            preconditionFailure("the request was checked")
+        }
+        guard case .document(let field) = macro else { return placeholders.add(macro) }
+        let document = VirtualAttribute.document.value(of: image)
+        guard let field else { return document }
+        return document.withUnsafeBytes { buffer in
+            var name = field
+            let found = name.withUTF8 { utf8 -> [UInt8]? in
+                let text = ByteView(UnsafeRawBufferPointer(utf8))
+                guard let path = try? DocumentPath(text, isAttribute: false),
+                    case .success(let value) = PathLookup.value(at: path, in: ByteView(buffer))
+                else { return nil }
+                return value.bytes
+            }
+            guard let found else { preconditionFailure("the document has each field") }
+            return found
+        }
+    }
+
+    // MARK: The body
+
+    /// Makes the body of a new document, unless it has one.
+    private mutating func makeRoot(_ root: () -> StaticString) {
+        guard needsRoot else { return }
+        needsRoot = false
+        body = EditedText(root())
+        isJSON = true
+    }
+
+    private mutating func replaceBody(by text: EditedText, isJSON: Bool) -> Status {
+        guard !change.isDeleted else { return .subdocDeletedCannotHaveValue }
+        needsRoot = false
+        body = text
+        self.isJSON = isJSON
+        return .success
+    }
+
+    private mutating func deleteDocument() -> Status {
+        if change.isNew { return .keyNotFound }
+        attributes.dropUserAttributes()
+        change.isDeleted = true
+        needsRoot = false
+        return .success
+    }
+
+    private mutating func replaceBodyWithAttribute(_ spec: SubDocumentSpec) -> Status {
+        let path: DocumentPath
+        do throws(PathFailure) {
+            path = try DocumentPath(spec.path, isAttribute: true)
+        } catch {
+            return Status(error)
+        }
+        guard let attribute = attributes.value(of: path.attributeKey) else {
+            return .subdocPathNotFound
+        }
+        switch PathLookup.value(at: path.withoutFirst, in: attribute) {
+        case .failure(let failure): return Status(failure)
+        case .success(let value):
+            guard spec.flags.contains(.binary) else {
+                // A copy: later paths may change the attribute.
+                return replaceBody(by: EditedText(copying: [value]), isJSON: true)
+            }
+            guard let bytes = BinaryValue.decode(value) else { return .subdocFieldNotBinaryValue }
+            let body = EditedText(bytes)
+            return replaceBody(by: body, isJSON: JSONGrammar.accepts(body.view))
+        }
+    }
+
+    // MARK: The end
+
+    /// Writes the stored form.
+    private mutating func finish(_ output: ByteWriter) -> Outcome {
+        makeRoot { "{}" }
+        let newBody: ByteView = change.isDeleted ? .empty : body.view
+        if attributes.append(to: output) {
+            change.datatype.insert(.xattr)
+            if !placeholders.isEmpty {
+                change.patches = placeholders.expand(in: output, end: output.count, body: newBody)
+            }
+        }
+        output.append(newBody)
+        if !change.isDeleted, isJSON { change.datatype.insert(.json) }
+        guard XattrBlob.isWithinLimits(output.view, change.datatype) else {
+            return .refused(.tooBig)
+        }
+        return .changed(change)
+    }
+}
+
+extension EditOperation {
+    /// The edit of a mutation's path; nil for lookups and whole documents.
+    init?(_ operation: SubDocumentOperation) {
+        switch operation {
+        case .dictionaryAdd: self = .dictAdd
+        case .dictionaryUpsert: self = .dictUpsert
+        case .delete: self = .delete
+        case .replace: self = .replace
+        case .arrayPushLast: self = .pushLast
+        case .arrayPushFirst: self = .pushFirst
+        case .arrayInsert: self = .insert
+        case .arrayAddUnique: self = .addUnique
+        case .counter: self = .counter
+        default: return nil
+        }
+    }
+}

@@ -1,0 +1,363 @@
+import Bytes
+import DataService
+import Engine
+import Seams
+import TestWorld
+import Testing
+import Vocabulary
+
+/// Sub-document commands over a connection: dispatch, waits, large documents, durability, answers.
+@Suite struct SubDocumentCommandTests {
+    static let features = Features.usual + [0x06, 0x11, 0x15, 0x17, 0x1c]
+    let world = TestWorld()
+
+    private func open(_ type: BucketType = .ephemeral) throws -> Client {
+        try world.service.open(TestWorld.settings("guests", type))
+        return world.client(of: "guests", features: Self.features)
+    }
+
+    // MARK: Requests
+
+    private static func path(_ opcode: UInt8, _ flags: UInt8, _ path: String) -> [UInt8] {
+        [opcode, flags] + big(UInt16(path.utf8.count)) + Array(path.utf8)
+    }
+
+    private static func path(
+        _ opcode: UInt8,
+        _ flags: UInt8,
+        _ path: String,
+        _ value: String
+    ) -> [UInt8] {
+        [opcode, flags] + big(UInt16(path.utf8.count)) + big(UInt32(value.utf8.count))
+            + Array(path.utf8) + Array(value.utf8)
+    }
+
+    private static func lookUp(_ key: String, flags: UInt8 = 0, _ paths: [UInt8]...) -> [UInt8] {
+        Ask.on(0xd0, key, paths.flatMap { $0 }, extras: flags == 0 ? [] : [flags])
+    }
+
+    private static func mutate(
+        _ key: String,
+        flags: UInt8 = 0,
+        cas: UInt64 = 0,
+        framing: [UInt8]? = nil,
+        _ paths: [UInt8]...
+    ) -> [UInt8] {
+        let extras = flags == 0 ? [] : [flags]
+        return Ask.on(0xd1, key, paths.flatMap { $0 }, extras: extras, 0, cas, framing: framing)
+    }
+
+    /// The statuses and texts in the answer of a lookup.
+    private static func results(_ reply: Reply) -> [String] {
+        var rest = reply.value[...]
+        var found: [String] = []
+        while rest.count >= 6 {
+            let status = rest.prefix(2).reduce(0) { $0 << 8 | Int($1) }
+            let count = rest.dropFirst(2).prefix(4).reduce(0) { $0 << 8 | Int($1) }
+            let text = String(decoding: rest.dropFirst(6).prefix(count), as: UTF8.self)
+            found.append(status == 0 ? text : String(status, radix: 16))
+            rest = rest.dropFirst(6 + count)
+        }
+        return found
+    }
+
+    private func one(_ client: Client, _ request: [UInt8]) throws -> Reply {
+        let replies = client.ask(request)
+        try #require(replies.count == 1, "\(replies)")
+        return replies[0]
+    }
+
+    // MARK: Answers
+
+    @Test func singleCommandsReadAndChangeADocument() throws {
+        let client = try open()
+        let set = try one(client, Ask.set("k", #"{"a":1,"l":[]}"#))
+        let get = try one(client, Ask.on(0xc5, "k", Array("a".utf8), extras: [0, 1, 0]))
+        #expect(get.status == 0 && get.text == "1" && get.cas == set.cas)
+        let count = try one(client, Ask.on(0xcf, "k", Array("a41".utf8), extras: [0, 1, 0]))
+        #expect(count.status == 0 && count.text == "42" && count.extras.count == 16)
+        #expect(count.cas > set.cas)
+        let push = Ask.on(0xcb, "k", Array("l7".utf8), extras: [0, 1, 0])
+        #expect(try one(client, push).value.isEmpty)
+        #expect(try one(client, Ask.get("k")).text == #"{"a":42,"l":[7]}"#)
+        let missing = try one(client, Ask.on(0xc5, "k", Array("x".utf8), extras: [0, 1, 0]))
+        #expect(missing.status == 0xc0 && missing.value == [])
+        let none = try one(client, Ask.on(0xc5, "none", Array("x".utf8), extras: [0, 1, 0]))
+        #expect(none.status == 1)
+    }
+
+    @Test func multiCommandsAnswerInTheFormsOfTheProtocol() throws {
+        let client = try open()
+        let made = try one(
+            client,
+            Self.mutate(
+                "k",
+                flags: 2,
+                Self.path(0xc8, 0x04, "_sync", #"{"rev":"1"}"#),
+                Self.path(0x01, 0, "", #"{"n":1}"#)
+            )
+        )
+        #expect(made.status == 0 && made.value == [] && made.extras.count == 16)
+        let read = try one(
+            client,
+            Self.lookUp(
+                "k",
+                Self.path(0xc5, 0x04, "_sync.rev"),
+                Self.path(0xc5, 0x04, "$document.CAS"),
+                Self.path(0xc5, 0, "x"),
+                Self.path(0x00, 0, "")
+            )
+        )
+        let digits = String(made.cas, radix: 16)
+        let cas = String(repeating: "0", count: 16 - digits.count) + digits
+        #expect(read.status == 0xcc && read.cas == made.cas)
+        #expect(Self.results(read) == [#""1""#, "\"0x\(cas)\"", "c0", #"{"n":1}"#])
+        let failed = try one(
+            client,
+            Self.mutate(
+                "k",
+                Self.path(0xc8, 0, "a", "1"),
+                Self.path(0xc7, 0, "n", "1")
+            )
+        )
+        #expect(failed.status == 0xcc && failed.value == [1, 0, 0xc9] && failed.cas == 0)
+        #expect(failed.extras.isEmpty)
+        #expect(try one(client, Ask.get("k")).text == #"{"n":1}"#)
+    }
+
+    /// Sync Gateway compares the text with the CAS of the change.
+    @Test func macrosHaveTheCASAndTheSeqnoOfTheAnswer() throws {
+        let client = try open()
+        let made = try one(
+            client,
+            Self.mutate(
+                "k",
+                flags: 1,
+                Self.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#),
+                Self.path(0xc8, 0x14, "seqno", #""${Mutation.seqno}""#),
+                Self.path(0xc8, 0x14, "sum", #""${Mutation.value_crc32c}""#),
+                Self.path(0x01, 0, "", "123456789")
+            )
+        )
+        func text(_ bytes: [UInt8]) -> String {
+            "\"0x" + bytes.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
+                + "\""
+        }
+        let read = try one(
+            client,
+            Self.lookUp(
+                "k",
+                Self.path(0xc5, 0x04, "cas"),
+                Self.path(0xc5, 0x04, "seqno"),
+                Self.path(0xc5, 0x04, "sum")
+            )
+        )
+        #expect(
+            Self.results(read) == [
+                text(big(made.cas).reversed()), text(Array(made.extras.suffix(8))),
+                #""0xe3069283""#,
+            ]
+        )
+    }
+
+    @Test func tombstoneIsAccessedOnlyOnRequest() throws {
+        let client = try open()
+        let attribute = Self.path(0xc8, 0x04, "_sync", "1")
+        _ = try one(client, Self.mutate("k", flags: 1, attribute))
+        let deleted = try one(client, Self.mutate("k", Self.path(0x04, 0, "", "")))
+        #expect(deleted.status == 0)
+        let path = Self.path(0xc5, 0x04, "_sync")
+        #expect(try one(client, Self.lookUp("k", path)).status == 1)
+        let read = try one(client, Self.lookUp("k", flags: 4, path, Self.path(0x00, 0, "")))
+        #expect(read.status == 0xd3 && read.cas == deleted.cas)
+        #expect(Self.results(read) == ["1", "c0"])
+        #expect(try one(client, Self.lookUp("k", flags: 4, path)).status == 0xcd)
+        let changed = try one(
+            client,
+            Self.mutate("k", flags: 4, cas: deleted.cas, Self.path(0xc8, 0x04, "_sync", "2"))
+        )
+        #expect(changed.status == 0xcd)
+        let stale = Self.mutate("k", flags: 4, cas: deleted.cas, attribute)
+        #expect(try one(client, stale).status == 2)
+        let failed = try one(
+            client,
+            Self.mutate("k", flags: 4, Self.path(0xca, 0x04, "none", "1"))
+        )
+        #expect(failed.status == 0xd3 && failed.value == [0, 0, 0xc0])
+        // A document that is added on a tombstone has none of its attributes.
+        _ = try one(client, Self.mutate("k", flags: 2, Self.path(0x01, 0, "", "{}")))
+        #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["c0"])
+    }
+
+    @Test func attributesNeedTheFeatureAndTheBodyDoesNot() throws {
+        _ = try open()
+        let old = world.client(of: "guests", features: Features.usual)
+        #expect(try one(old, Ask.set("k", #"{"a":1}"#)).status == 0)
+        let lookup = Self.lookUp("k", Self.path(0xc5, 0x04, "_sync"))
+        #expect(try one(old, lookup).status == 0x83)
+        let mutation = Self.mutate("k", Self.path(0xc8, 0x04, "_sync", "1"))
+        #expect(try one(old, mutation).status == 0x83)
+        let virtual = Self.lookUp("k", Self.path(0xc5, 0x04, "$document.CAS"))
+        #expect(try one(old, virtual).status == 0x83)
+        #expect(try Self.results(one(old, Self.lookUp("k", Self.path(0xc5, 0, "a")))) == ["1"])
+    }
+
+    // MARK: HELLO
+
+    /// sync-gateway-mount.md 1, traps 1 and 2: gateways look for 0x06 in the first two features.
+    @Test func helloAnswersInTheOrderOfTheRequestWithoutDatatype() throws {
+        _ = try open()
+        let client = Client(world)
+        #expect(client.ask(Ask.hello([0x01, 0x07, 0x06])).first?.value == [0, 7, 0, 6])
+        let asked: [UInt16] = [0x21, 0x06, 0x02, 0x20, 0x19, 0x18, 0x17, 0x15, 0x1c]
+        let agreed = asked.filter { $0 != 0x02 }.flatMap { big($0) }
+        #expect(client.ask(Ask.hello(asked)).first?.value == agreed)
+    }
+
+    @Test func helloOffersNoAttributesBelowTheirFeatureLevel() throws {
+        let client = try open()
+        world.service.use(.changeFeeds)
+        #expect(client.ask(Ask.hello([0x07, 0x06, 0x15, 0x17, 0x20])).first?.value == [0, 7])
+        world.service.use(.attributes)
+        #expect(client.ask(Ask.hello([0x07, 0x06])).first?.value == [0, 7, 0, 6])
+        world.service.use(.changeFeeds)
+        let mutation = Self.mutate("k", flags: 1, Self.path(0xc8, 0x04, "_sync", "1"))
+        #expect(try one(client, mutation).status == 0x83)
+    }
+
+    // MARK: Expiry, flags, counters
+
+    @Test func expiryAndFlagsAreKeptUnlessTheRequestHasSome() throws {
+        let client = try open()
+        _ = try one(client, Ask.set("k", #"{"a":1}"#, expiry: 1_000))
+        let fields = Self.lookUp(
+            "k",
+            Self.path(0xc5, 0x04, "$document.exptime"),
+            Self.path(0xc5, 0x04, "$document.flags")
+        )
+        let before = try Self.results(one(client, fields))
+        #expect(before.last == "7" && before.first != "0")
+        let change = Self.path(0xc8, 0, "a", "2")
+        _ = try one(client, Self.mutate("k", change))
+        #expect(try Self.results(one(client, fields)) == before)
+        let preserving = Ask.on(
+            0xd1,
+            "k",
+            change,
+            extras: big(UInt32(0)) + big(UInt32(9)),
+            framing: [0x50]
+        )
+        #expect(try one(client, preserving).status == 0)
+        #expect(try Self.results(one(client, fields)) == [before[0], "9"])
+        _ = try one(client, Ask.on(0xd1, "k", change, extras: big(UInt32(0))))
+        #expect(try Self.results(one(client, fields)) == ["0", "9"])
+    }
+
+    @Test func lookupsCountAsReadsAndMutationsAsWrites() throws {
+        let client = try open()
+        let counters = try #require(world.service.bucket(named: "guests")).counters
+        _ = try one(client, Ask.set("k", #"{"a":1}"#))
+        let (gets, sets) = (counters.total(.gets), counters.total(.sets))
+        _ = try one(client, Self.lookUp("k", Self.path(0xc5, 0, "a")))
+        _ = try one(client, Self.mutate("k", Self.path(0xc8, 0, "a", "2")))
+        #expect(counters.total(.gets) == gets + 1)
+        #expect(counters.total(.sets) == sets + 1)
+        _ = try one(client, Self.mutate("k", Self.path(0xc7, 0, "a", "2")))
+        #expect(counters.total(.sets) == sets + 1)
+    }
+
+    // MARK: Large documents, disk, durability
+
+    private static func largeDocument(_ number: Int) -> String {
+        let filler = String(repeating: "x", count: Limits.lockedTransformBytesMax)
+        return "{\"filler\":\"\(filler)\",\"n\":\(number)}"
+    }
+
+    @Test func largeDocumentIsReadAndChangedOnAnotherLane() throws {
+        let client = try open()
+        _ = try one(client, Ask.set("k", Self.largeDocument(1)))
+        let path = Self.path(0xc5, 0, "n")
+        #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["1"])
+        let changed = try one(client, Self.mutate("k", Self.path(0xcf, 0, "n", "4")))
+        #expect(changed.status == 0 && changed.extras.count == 16)
+        #expect(changed.value == [0, 0, 0, 0, 0, 0, 1] + Array("5".utf8))
+        let failed = try one(client, Self.mutate("k", Self.path(0xc7, 0, "n", "4")))
+        #expect(failed.status == 0xcc && failed.value == [0, 0, 0xc9])
+        #expect(try one(client, Ask.get("k")).text == Self.largeDocument(5))
+        let macro = Self.path(0xc8, 0x14, "cas", #""${Mutation.CAS}""#)
+        let stored = try one(client, Self.mutate("k", cas: changed.cas, macro))
+        let read = try one(client, Self.lookUp("k", Self.path(0xc5, 0x04, "cas"), path))
+        let digits = big(stored.cas).reversed().map {
+            String($0 >> 4, radix: 16) + String($0 & 15, radix: 16)
+        }
+        #expect(Self.results(read) == ["\"0x" + digits.joined() + "\"", "5"])
+        #expect(try one(client, Self.mutate("k", cas: changed.cas, macro)).status == 2)
+    }
+
+    @Test func largeDocumentOfAVBucketThatIsNotItsKeysIsFound() throws {
+        let client = try open()
+        func on(_ opcode: UInt8, _ value: [UInt8], extras: [UInt8] = []) -> [UInt8] {
+            let other = (VBucketID(ofKey: Array("k".utf8), count: 64).number + 1) % 64
+            return frame(
+                opcode,
+                key: Array("k".utf8),
+                value: value,
+                extras: extras,
+                vBucket: other
+            )
+        }
+        let document = Array(Self.largeDocument(1).utf8)
+        _ = try one(client, on(0x01, document, extras: [UInt8](repeating: 0, count: 8)))
+        #expect(try one(client, on(0xd1, Self.path(0xcf, 0, "n", "4"))).status == 0)
+        #expect(try Self.results(one(client, on(0xd0, Self.path(0xc5, 0, "n")))) == ["5"])
+        #expect(try one(client, Ask.get("k")).status == 1)
+    }
+
+    @Test func ejectedValueIsFetchedForBothKinds() throws {
+        let client = try open(.persistent)
+        let attribute = Self.path(0xc8, 0x04, "_sync", "1")
+        let body = Self.path(0x01, 0, "", #"{"a":1}"#)
+        _ = try one(client, Self.mutate("k", flags: 1, attribute, body))
+        world.settle()
+        world.ejectEverything()
+        let paths = Self.path(0xc5, 0x04, "_sync") + Self.path(0xc5, 0, "a")
+        #expect(try Self.results(one(client, Self.lookUp("k", paths))) == ["1", "1"])
+        world.ejectEverything()
+        #expect(try one(client, Self.mutate("k", Self.path(0xcf, 0, "a", "1"))).status == 0)
+        #expect(try Self.results(one(client, Self.lookUp("k", paths))) == ["1", "2"])
+    }
+
+    @Test func durableMutationOnOneNodeHasItsResults() throws {
+        let client = try open()
+        _ = try one(client, Ask.set("k", #"{"n":1}"#))
+        let counter = Self.mutate("k", framing: [0x11, 0x01], Self.path(0xcf, 0, "n", "1"))
+        let stored = try one(client, counter)
+        #expect(stored.status == 0 && stored.extras.count == 16)
+        #expect(stored.value == [0, 0, 0, 0, 0, 0, 1] + Array("2".utf8))
+        // The bucket has no disk.
+        let persistent = Self.mutate("k", framing: [0x11, 0x03], Self.path(0xcf, 0, "n", "1"))
+        #expect(try one(client, persistent).status == 0xa0)
+    }
+
+    @Test func lockedDocumentIsReadAndNotChanged() throws {
+        let client = try open()
+        _ = try one(client, Ask.set("k", #"{"a":1}"#))
+        let locked = try one(client, Ask.on(0x94, "k"))
+        let read = try one(client, Self.lookUp("k", Self.path(0xc5, 0, "a")))
+        #expect(read.status == 0 && read.cas == UInt64.max)
+        let change = Self.path(0xc8, 0, "a", "2")
+        #expect(try one(client, Self.mutate("k", change)).status == 9)
+        #expect(try one(client, Self.mutate("k", cas: locked.cas, change)).status == 0)
+    }
+
+    @Test func vBucketElsewhereIsAnsweredWithNotMyVBucket() throws {
+        let client = try open()
+        let request = frame(
+            0xd0,
+            key: Array("k".utf8),
+            value: Self.path(0xc5, 0, "a"),
+            vBucket: 64
+        )
+        #expect(try one(client, request).status == 7)
+    }
+}
