@@ -335,7 +335,8 @@ extension AdministrationService: StateFollower {
                 epoch: Int64(state.revEpoch),
                 revision: Int64(state.rev),
                 json: ConfigurationJSON.global(state, on: thisNode, host: .placeholder)
-            )
+            ),
+            level: state.featureLevel
         )
         for bucket in state.buckets { publish(bucket, of: state) }
     }

@@ -106,7 +106,8 @@ struct DataPlaneAdapter: DataPlane {
 
     // MARK: Configurations and credentials
 
-    func publish(global configuration: RenderedConfiguration) {
+    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {
+        data.use(level)
         data.publish(global: configuration)
     }
 

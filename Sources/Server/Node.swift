@@ -71,6 +71,8 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
+        // Before a client can connect; the cluster service passes each change later.
+        data.use(cluster.state.featureLevel)
         views = indexes.map { [cluster] in NodeViews($0, cluster, environment) }
     }
 

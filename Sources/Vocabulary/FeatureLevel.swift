@@ -31,8 +31,12 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// Level 5: nodes read each other's changes for HTTP feeds (peer service 6).
     package static let changeFeeds = FeatureLevel(5)
 
+    /// Level 6: documents and tombstones have extended attributes (`Datatype.xattr`), so a tombstone
+    /// may have a value: on disk, and on the streams between nodes.
+    package static let attributes = FeatureLevel(6)
+
     /// The highest level that this release understands.
-    package static let current = changeFeeds
+    package static let current = attributes
 
     package static func < (one: FeatureLevel, other: FeatureLevel) -> Bool {
         one.number < other.number

@@ -7,7 +7,7 @@ from rig.node import NotReady, wait_until
 from rig.wire import vbucket_of
 
 EARLIER = ("--test-feature-level", "1")
-BASE, CURRENT = 1, 5
+BASE, CURRENT = 1, 6
 
 
 def upgrade(member):
@@ -63,7 +63,7 @@ def test_earlier_node_joins_through_current_node_and_last_upgrade_raises_the_lev
         lambda: [level(member) for member in mixed.members] == [CURRENT] * 3, 30, "it is raised"
     )
     for member in mixed.members:
-        assert "The cluster's feature level was raised from 1 to 5" in member.log()
+        assert "The cluster's feature level was raised from 1 to 6" in member.log()
 
 
 def test_random_key_of_other_node_is_found_from_its_level_on(mixed):
@@ -106,7 +106,7 @@ def test_node_below_the_clusters_level_is_refused_with_cause_and_cure():
             400,
             [
                 f"Prepare join failed. The node {cluster[2].address} supports feature level 1, and "
-                "this cluster already uses level 5. Start the release of the cluster's nodes "
+                "this cluster already uses level 6. Start the release of the cluster's nodes "
                 "there, or a later one, and add the node again."
             ],
         )
@@ -124,7 +124,7 @@ def test_member_restarted_below_the_clusters_level_is_refused():
         cluster[1].flags += EARLIER
         with pytest.raises(NotReady):
             cluster[1].start()
-        sentence = "the cluster uses feature level 5, and this node understands levels up to 1 only"
+        sentence = "the cluster uses feature level 6, and this node understands levels up to 1 only"
         assert sentence in cluster[1].log()
         del cluster[1].flags[-2:]
         cluster[1].start()

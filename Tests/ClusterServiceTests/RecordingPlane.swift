@@ -82,7 +82,11 @@ final class RecordingPlane: DataPlane {
         record.withLock { $0.statistics[name] }
     }
 
-    func publish(global configuration: RenderedConfiguration) {
+    /// The feature level of the last global configuration.
+    let level = Guarded<FeatureLevel?>(nil)
+
+    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {
+        self.level.withLock { $0 = level }
         note("publish global \(configuration.epoch).\(configuration.revision)")
     }
 

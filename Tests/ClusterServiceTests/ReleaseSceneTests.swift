@@ -56,7 +56,7 @@ import Vocabulary
         #expect(await eventually { levels(scene, [1, 2, 3]) == [.current] })
         let isReported = {
             scene[1].events.all().contains {
-                $0.text.contains("feature level was raised from 1 to 5")
+                $0.text.contains("feature level was raised from 1 to 6")
             }
         }
         #expect(await eventually(isReported))
@@ -149,6 +149,22 @@ import Vocabulary
         #expect(await eventually { scene[1].login("ann", "secret-1") == .user("ann") })
     }
 
+    /// Extended attributes are of level 6: a node of an earlier release discards a tombstone's value.
+    @Test func dataServiceGetsTheClustersLevelAndEachRaise() async throws {
+        let scene = try await pair(.changeFeeds, .current)
+        defer { scene.stop() }
+        let levels = { scene.members[0...1].map { $0.plane?.level.withLock { $0 } } }
+        #expect(await eventually { levels() == [.changeFeeds, .changeFeeds] })
+
+        scene.members[0].stop()
+        try await scene.members[0].start()
+        #expect(await eventually { levels() == [.attributes, .attributes] })
+        // A restarted node has the level before it serves a client.
+        scene.members[1].stop()
+        try await scene.members[1].start()
+        #expect(levels()[1] == .attributes)
+    }
+
     @Test func nodeBelowTheClustersLevelIsRefusedWithCauseAndCure() async throws {
         let scene = try await pair(.current, .current)
         defer { scene.stop() }
@@ -161,7 +177,7 @@ import Vocabulary
         #expect(
             sentence
                 == "Prepare join failed. The node 127.0.0.1:\(scene.members[2].ports.admin) supports "
-                + "feature level 1, and this cluster already uses level 5. Start the release of the "
+                + "feature level 1, and this cluster already uses level 6. Start the release of the "
                 + "cluster's nodes there, or a later one, and add the node again."
         )
         #expect(scene[1].state.nodes.count == 2)
@@ -181,7 +197,7 @@ import Vocabulary
         } catch let error as ClusterError {
             #expect(
                 error.description.contains(
-                    "the cluster uses feature level 5, and this node understands levels up to 1 only: "
+                    "the cluster uses feature level 6, and this node understands levels up to 1 only: "
                         + "start the release that the other nodes have, or a later one"
                 )
             )

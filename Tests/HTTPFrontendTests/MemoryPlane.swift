@@ -66,7 +66,7 @@ final class MemoryPlane: DataPlane {
         }
     }
 
-    func publish(global configuration: RenderedConfiguration) {}
+    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {}
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {}
     func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {}
 
