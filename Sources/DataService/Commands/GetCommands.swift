@@ -8,12 +8,17 @@ extension Connection {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
         let withKey = request.command.opcode == .getKey
+        // Where the answer begins if its value is long enough to be compressed.
+        var compressible: Int?
         let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
+            if item.valueCount >= CompressedFrame.valueBytesMin { compressible = output.count }
             appendDocument(item, cas, request, withKey: withKey)
         }
         switch outcome {
-        case .found: return .done
+        case .found:
+            if let compressible { compressAnswer(at: compressible) }
+            return .done
         case .refused(.notFound):
             miss(request)
             return .done
@@ -82,11 +87,30 @@ extension Connection {
         )
     }
 
-    /// Appends a document's answer, copied from the item.
+    /// Appends a document's answer, copied from the item: its body without extended attributes.
     ///
     /// Called under the vBucket's lock.
     @inline(__always)
     func appendDocument(_ item: Item, _ cas: CAS, _ request: CommandContext, withKey: Bool) {
+        guard !item.datatype.contains(.xattr) else {
+            return appendBody(item, cas, request, withKey: withKey)
+        }
+        append(item, item.value, cas, request, withKey: withKey)
+    }
+
+    @inline(never)
+    private func appendBody(_ item: Item, _ cas: CAS, _ request: CommandContext, withKey: Bool) {
+        append(item, item.body, cas, request, withKey: withKey)
+    }
+
+    @inline(__always)
+    private func append(
+        _ item: Item,
+        _ value: ByteView,
+        _ cas: CAS,
+        _ request: CommandContext,
+        withKey: Bool
+    ) {
         let datatype = isJSONAgreed ? item.datatype.intersection(.json) : []
         if !withKey {
             ResponseEncoder.appendDocument(
@@ -95,7 +119,7 @@ extension Connection {
                 datatype: datatype,
                 cas: cas,
                 flags: item.flags,
-                value: item.value,
+                value: value,
                 duration: duration
             )
             return
@@ -109,7 +133,7 @@ extension Connection {
                 cas: cas,
                 extras: ByteView(flags),
                 key: request.frame.key,
-                value: item.value,
+                value: value,
                 duration: duration
             )
         }
