@@ -8,7 +8,19 @@ package enum Limits {
     /// collection.
     @inlinable package static var keyBytesMax: Int { 250 }
     /// Bytes of a value: what Couchbase allows; beyond it clients expect "too big".
+    ///
+    /// Extended attributes of users count as part of the value.
     @inlinable package static var valueBytesMax: Int { 20 << 20 }
+    /// Bytes of the key of an extended attribute: what Couchbase allows.
+    @inlinable package static var xattrKeyBytesMax: Int { 15 }
+    /// Bytes of a document's system attributes, beside `valueBytesMax`, as in Couchbase: a document
+    /// of the largest size can still be synchronized by a gateway.
+    @inlinable package static var systemXattrBytesMax: Int { 1 << 20 }
+    /// Bytes of a value with all its attributes, as it is in memory, on disk and on the streams
+    /// between nodes: the total length of the attributes has four bytes.
+    @inlinable package static var storedValueBytesMax: Int {
+        4 + valueBytesMax + systemXattrBytesMax
+    }
     /// Bytes of a whole frame: a longer frame counts as a protocol error and closes the connection.
     package static let frameBytesMax = 30 << 20
     /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.

@@ -66,7 +66,7 @@ private final class Shelf {
                 vBucket.withCore { core in
                     guard core.isUnderWay(scan) else { return false }
                     let (meta, count) = (version.meta, version.valueCount)
-                    return core.expireStub(meta, key: key, valueCount: count, turn)
+                    return core.expireStub(meta, key: key, valueCount: count, turn) == .expired
                 }
             }
         }

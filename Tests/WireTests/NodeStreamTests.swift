@@ -53,6 +53,91 @@ import Wire
         #expect(decoded == progress)
     }
 
+    /// A change as another node sends it.
+    private func sent(_ meta: DocumentMeta, _ value: [UInt8], isPrepare: Bool = false) -> [UInt8] {
+        let encoder = DCPEncoder(vBucket: address.vBucket, opaque: address.opaque)
+        return [107].withView { key in
+            value.withView { value in
+                let change = DCPChange(meta: meta, key: key, value: value)
+                return written { writer in
+                    if isPrepare {
+                        encoder.append(prepare: change, .majority, to: writer)
+                    } else {
+                        encoder.append(change, to: writer)
+                    }
+                }
+            }
+        }
+    }
+
+    /// The value of a change or prepare; nil if the frame is rejected.
+    private func receivedValue(_ bytes: [UInt8], _ meta: DocumentMeta) -> [UInt8]? {
+        bytes.withView { view in
+            guard case .frame(let frame) = NodeStreamMessage.decoder.next(in: view) else {
+                return nil
+            }
+            switch NodeStreamMessage(frame) {
+            case .changes(.change(let change)), .changes(.prepare(let change, _)):
+                #expect(change.meta == meta)
+                return change.value.bytes
+            default: return nil
+            }
+        }
+    }
+
+    private static func tombstone(isExpired: Bool = false) -> DocumentMeta {
+        DocumentMeta(
+            seqno: Seqno(5),
+            cas: CAS(6),
+            revision: 7,
+            expiry: 1_700_000_000,
+            datatype: .xattr,
+            isDeleted: true,
+            isExpired: isExpired
+        )
+    }
+
+    /// Pairs of one attribute that fill a stored value of `count` bytes.
+    private static func attributes(count: Int) -> [UInt8] {
+        let pair = Array("_sync".utf8) + [0] + [UInt8](repeating: 49, count: count - 15) + [0]
+        return [pair.count + 4, pair.count].flatMap { number in
+            withUnsafeBytes(of: UInt32(number).bigEndian) { Array($0) }
+        } + pair
+    }
+
+    @Test func deletionHasItsValueUpToTheLargestStoredOne() {
+        for count in [16, 1_000, Limits.storedValueBytesMax] {
+            let value = Self.attributes(count: count)
+            #expect(value.count == count)
+            for isExpired in [false, true] {
+                let meta = Self.tombstone(isExpired: isExpired)
+                #expect(receivedValue(sent(meta, value), meta) == value)
+            }
+            let meta = Self.tombstone()
+            #expect(receivedValue(sent(meta, value, isPrepare: true), meta) == value)
+        }
+        let tooLarge = Self.attributes(count: Limits.storedValueBytesMax + 1)
+        #expect(receivedValue(sent(Self.tombstone(), tooLarge), Self.tombstone()) == nil)
+    }
+
+    /// The store reads attributes without a check.
+    @Test func changeWithInvalidAttributesIsRejected() {
+        let valid = Self.attributes(count: 20)
+        var long = valid
+        long[3] += 1
+        let invalid: [[UInt8]] = [[], [0, 0], long, Array(valid.dropLast())]
+        for value in invalid {
+            var document = Self.tombstone()
+            document.isDeleted = false
+            for meta in [Self.tombstone(), Self.tombstone(isExpired: true), document] {
+                #expect(receivedValue(sent(meta, value), meta) == nil)
+                #expect(receivedValue(sent(meta, valid), meta) == valid)
+            }
+            let prepare = sent(Self.tombstone(), value, isPrepare: true)
+            #expect(receivedValue(prepare, Self.tombstone()) == nil)
+        }
+    }
+
     /// A later release adds fields at the end of the extras.
     @Test func unknownExtrasAreSkipped() {
         let progress = NodeAcknowledgement(fence: 7, covered: Seqno(9), onDisk: Seqno(8))

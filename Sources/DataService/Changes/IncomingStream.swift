@@ -98,10 +98,11 @@ final class IncomingStream {
             }
         }
 
-        /// Needs room in memory.
-        var isDocument: Bool {
+        /// Needs room in memory: a document, or a tombstone with a value.
+        var needsRoom: Bool {
             switch self {
-            case .change(let change), .prepare(let change, _): !change.meta.isDeleted
+            case .change(let change), .prepare(let change, _):
+                !change.meta.isDeleted || !change.value.isEmpty
             case .abort: false
             }
         }

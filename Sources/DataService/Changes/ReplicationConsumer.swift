@@ -75,7 +75,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private var isPaused = false
     private var receivedAt: UInt64
     private var ticks = 0
-    private var decoder = FrameDecoder()
+    private let decoder = NodeStreamMessage.decoder
 
     init(_ link: ReplicationLink, port: any ConnectionPort, service: DocumentService) {
         self.link = link
@@ -219,7 +219,7 @@ final class ReplicationConsumer: ConnectionHandler {
     ) -> Outcome {
         let hash = service.hash(entry.key)
         let result = stream.apply(entry, hash: hash, turn)
-        if !shortSince.isEmpty, case .applied = result, entry.isDocument {
+        if !shortSince.isEmpty, case .applied = result, entry.needsRoom {
             shortSince[stream.address.channel] = nil
         }
         if case .waits(let wait) = result { return fetch(wait, entry.key, hash, stream) }

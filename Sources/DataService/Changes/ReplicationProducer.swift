@@ -61,7 +61,7 @@ final class ReplicationProducer: ConnectionHandler {
     private var receivedAt: UInt64
     private var ticks: UInt64 = 0
     private var tickedAt: UInt64
-    private var decoder = FrameDecoder()
+    private let decoder = NodeStreamMessage.decoder
     /// The vBuckets of which acknowledgements are recorded, including those of ended streams;
     /// discarded when the connection closes.
     private var started: Set<NodeStreamAddress> = []

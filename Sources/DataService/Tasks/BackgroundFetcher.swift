@@ -78,7 +78,7 @@ final class BackgroundFetcher: Sendable {
         files[Int(vBucket.number) % files.count]
     }
 
-    /// Reads the document into memory; nil if it is not on disk.
+    /// Reads the value or the document into memory; nil if it is not on disk.
     private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion? {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
@@ -86,7 +86,9 @@ final class BackgroundFetcher: Sendable {
         do throws(StorageError) {
             if request.isWhole { return try readWhole(request, lane, context) }
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
-            return install(request, outcome, value.view, context)
+            guard outcome == .found else { return nil }
+            install(value.view, for: request, context)
+            return .ready
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
             // A retry finds the bucket's successor, or no bucket.
             return .failed(.temporaryFailure, error.description)
@@ -114,49 +116,39 @@ final class BackgroundFetcher: Sendable {
         return outcome == .found ? .ready : nil
     }
 
-    /// Decides about a document that is not on disk; on the lane file's writer lane.
+    /// Decides about a version that is not on disk; on the lane file's writer lane.
     ///
     /// A purge removes a tombstone from disk and then from memory in one work item of that lane. A
     /// tombstone that is in memory after such an item is therefore lost, not purged.
     private func missingDocumentCompletion(_ request: FetchRequest) -> Completion {
         // Superseded and compacted meanwhile, or purged: retry.
+        let (hash, seqno) = (request.hash, request.seqno)
         let isLost = request.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
             return engine[request.vBucket.number]?.withCore { core in
-                core.currentSeqno(of: key, hash: request.hash, asked: request.seqno)
-                    == request.seqno
+                request.isWhole
+                    ? core.currentSeqno(of: key, hash: hash, asked: seqno) == seqno
+                    : core.isEjected(key, hash: hash, at: seqno)
             }
         }
         guard isLost == true else { return .ready }
-        let what = "\(request.vBucket) seqno \(request.seqno.value)"
-        environment.trace.fault("fetcher", "the document of \(what) is missing on disk")
-        return .failed(.internalError, "The document is missing on disk.")
+        let what = request.isWhole ? "document" : "value"
+        let place = "\(request.vBucket) seqno \(seqno.value)"
+        environment.trace.fault("fetcher", "the \(what) of \(place) is missing on disk")
+        return .failed(.internalError, "The \(what) is missing on disk.")
     }
 
     private func install(
-        _ request: FetchRequest,
-        _ outcome: FetchOutcome,
         _ value: ByteView,
+        for request: FetchRequest,
         _ context: LaneContext
-    ) -> Completion {
-        guard let vBucket = engine[request.vBucket.number] else { return .ready }
+    ) {
+        guard let vBucket = engine[request.vBucket.number] else { return }
         let turn = context.turn(environment.time.wallNanoseconds())
-        return request.key.withUnsafeBytes { buffer in
-            let key = ByteView(buffer)
-            return vBucket.withCore { core in
-                switch outcome {
-                case .found:
-                    core.install(value, of: request.seqno, key: key, hash: request.hash, turn)
-                    return .ready
-                case .missing:
-                    // If it was superseded and compacted meanwhile, retry; otherwise the disk lost
-                    // it.
-                    guard core.isEjected(key, hash: request.hash, at: request.seqno)
-                    else { return .ready }
-                    let what = "\(request.vBucket) seqno \(request.seqno.value)"
-                    environment.trace.fault("fetcher", "the value of \(what) is missing on disk")
-                    return .failed(.internalError, "The value is missing on disk.")
-                }
+        request.key.withUnsafeBytes { buffer in
+            _ = vBucket.withCore { core in
+                let key = ByteView(buffer)
+                return core.install(value, of: request.seqno, key: key, hash: request.hash, turn)
             }
         }
     }

@@ -4,9 +4,11 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Deletes expired documents of which memory keeps only stubs.
+/// Deletes expired documents of which memory keeps only stubs, and those with extended attributes
+/// whose value is ejected.
 ///
-/// Only the disk has their expiry. For a vBucket whose first stub has expired, keys and metadata
+/// Only the disk has a stub's expiry, and the attributes that the tombstone keeps: such a value is
+/// read, one at a time. For a vBucket whose first stub has expired, keys and metadata
 /// are read from the beginning, about 20 bytes per document. If every vBucket has some at every
 /// walk, that is the whole bucket in ten minutes: 2 GB for a hundred million documents, or 3 MB a
 /// second. If nothing has expired, nothing is read.
@@ -41,9 +43,17 @@ final class StubPager: Sendable {
     /// The results of a slice, reported after its lock and its reader are released.
     private struct Tally {
         var expired = 0
+        /// Expired versions whose value has attributes that their tombstones keep.
+        var withAttributes: [Seqno] = []
         var wakesFlusher = false
         var wakesStreams = false
+        /// The walk of this vBucket ends, and the next one begins it again.
         var isBroken = false
+
+        mutating func noteWakeups(of core: inout VBucketCore) {
+            if core.takePendingWakeup() { wakesFlusher = true }
+            if core.takeOwedStreamWake() { wakesStreams = true }
+        }
     }
 
     private let worker: DataLanes.Worker
@@ -148,8 +158,44 @@ final class StubPager: Sendable {
         ) { cursor in
             expire(cursor, place, turn, &tally)
         }
-        if tally.isBroken { place.vBucket.withCore { $0.abandon(place.scan) } }
+        for seqno in tally.withAttributes where !tally.isBroken {
+            try expire(seqno, place, walk, turn, &tally)
+        }
+        guard !tally.isBroken else {
+            place.vBucket.withCore { $0.abandon(place.scan) }
+            return nil
+        }
         return after
+    }
+
+    /// Expires one version with its value.
+    ///
+    /// - Throws: `StorageError` if the value cannot be read.
+    private func expire(
+        _ seqno: Seqno,
+        _ place: Place,
+        _ walk: Walk,
+        _ turn: ExecutionContext,
+        _ tally: inout Tally
+    ) throws(StorageError) {
+        // A value may be large, and memory has it for a moment.
+        guard !walk.bucket.engine.account.isAboveHighWatermark else {
+            tally.isBroken = true
+            return
+        }
+        let file = walk.disk.file(of: place.id)
+        _ = try file.fetchDocument(place.id, seqno) { meta, key, value in
+            place.vBucket.withCore { core in
+                guard core.isUnderWay(place.scan) else {
+                    tally.isBroken = true
+                    return
+                }
+                let count = value.count
+                let outcome = core.expireStub(meta, key: key, valueCount: count, value: value, turn)
+                if outcome == .expired { tally.expired += 1 }
+                tally.noteWakeups(of: &core)
+            }
+        }
     }
 
     /// Expires stubs of one run in one hold of the lock, from the first document with an expiry on.
@@ -172,16 +218,19 @@ final class StubPager: Sendable {
                     return
                 }
                 repeat {
-                    let isExpired = core.expireStub(
+                    let outcome = core.expireStub(
                         cursor.meta,
                         key: cursor.key,
                         valueCount: cursor.valueLength,
                         turn
                     )
-                    if isExpired { tally.expired += 1 }
+                    switch outcome {
+                    case .expired: tally.expired += 1
+                    case .needsValue: tally.withAttributes.append(cursor.seqno)
+                    case .kept: break
+                    }
                 } while cursor.next()
-                if core.takePendingWakeup() { tally.wakesFlusher = true }
-                if core.takeOwedStreamWake() { tally.wakesStreams = true }
+                tally.noteWakeups(of: &core)
             }
             return !tally.isBroken
         }

@@ -110,10 +110,14 @@ final class ValueWarmup: Sendable {
             through: last,
             bytesMax: ValueWarmup.sliceBytes
         ) { meta, key, value in
-            if wanted?.contains(meta.seqno) == false || meta.isDeleted { return true }
+            if wanted?.contains(meta.seqno) == false || (meta.isDeleted && value.isEmpty) {
+                return true
+            }
             let hash = engine.hash(key)
             vBucket.withCore { core in
-                if !core.install(value, of: meta.seqno, key: key, hash: hash, turn) {
+                let isHere = core.install(value, of: meta.seqno, key: key, hash: hash, turn)
+                // A tombstone that is a stub stays one: it is hardly ever read.
+                if !isHere, !meta.isDeleted {
                     // The whole document had been ejected.
                     core.restore(meta, key: key, valueCount: value.count, value: value, turn)
                 }

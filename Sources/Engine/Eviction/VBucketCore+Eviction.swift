@@ -29,7 +29,8 @@ extension VBucketCore {
                 let bytes = SizeClass.footprint(of: item.blockBytes)
                 sweep.note(frequency: item.isDeleted ? 0 : item.frequency, bytes: bytes)
             } else if isPersistent, isEjectable(item, through: last) {
-                sweep.note(frequency: item.frequency, bytes: item.valueCount)
+                let frequency = item.isDeleted ? 0 : item.frequency
+                sweep.note(frequency: frequency, bytes: item.valueCount)
             } else if !isPersistent, isDeletable(item) {
                 // The whole block counts: if memory is short, the tombstone is removed as well.
                 let bytes = SizeClass.footprint(of: item.blockBytes)
@@ -117,7 +118,7 @@ extension VBucketCore {
 
     /// Turns expired documents of some groups into tombstones, and removes expired locks.
     ///
-    /// Only on the active copy: replicas receive the tombstones.
+    /// Documents whose attributes are on disk only are left to the next `StubScan`. Only on the active copy: replicas receive the tombstones.
     package mutating func expireSlice(
         from start: UInt64,
         groupsMax: Int,
@@ -142,8 +143,14 @@ extension VBucketCore {
             lockExpiries[item.key.bytes] = nil
             item.state.remove(.locked)
         }
-        for place in due { expire(place, turn) }
-        slice.count = due.count
+        for place in due {
+            if expire(place, turn) {
+                slice.count += 1
+            } else {
+                // A scan of the disk finds the attributes that the tombstone keeps.
+                stubExpiry.note(place.item.expiry)
+            }
+        }
         slice.wakesFlusher = takePendingWakeup()
         return slice
     }

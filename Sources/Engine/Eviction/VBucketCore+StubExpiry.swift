@@ -1,7 +1,8 @@
 package import Bytes
 package import Vocabulary
 
-/// The earliest expiry of all documents that are stubs in memory.
+/// The earliest expiry of all documents that are stubs in memory, and of expired documents whose
+/// attributes are on disk only.
 ///
 /// A stub has no room for an expiry, so the vBucket keeps one time for all stubs. It may be too
 /// early, as filling a stub does not recompute it; it is never too late.
@@ -37,7 +38,18 @@ package struct StubScan: Sendable {
     fileprivate let emptyings: UInt64
 }
 
-/// Expires fully ejected documents without an access.
+/// What a scan does with a version on disk.
+package enum StubExpiration: Hashable, Sendable {
+    /// The document expired; then the flusher and streams have to be woken.
+    case expired
+    /// The document expired, and its tombstone keeps attributes: `expireStub` needs the value.
+    case needsValue
+    /// The version is old, in memory, or expires later.
+    case kept
+}
+
+/// Expires documents without an access of which the disk has what memory lacks: fully ejected ones,
+/// and ones with extended attributes whose value is ejected.
 ///
 /// Only on the active copy, as `expireSlice`: replicas receive the tombstones.
 extension VBucketCore {
@@ -70,36 +82,50 @@ extension VBucketCore {
         if stubExpiry.emptyings == scan.emptyings { stubExpiry.note(scan.earliest) }
     }
 
-    /// Replaces a document by a tombstone if this version is a stub's and has expired.
+    /// Replaces a document by a tombstone if this version is a stub's and has expired, or is the
+    /// version of an expired document whose attributes memory does not have.
     ///
-    /// If the version expires later, or its key has a prepare, its expiry is recorded for the next
-    /// scan. Called only during a scan.
+    /// If a stub's version expires later, or its key has a prepare, its expiry is recorded for the
+    /// next scan. Called only during a scan.
     ///
     /// - Parameters:
     ///   - meta: A version, as it is on disk; may be an old one.
     ///   - key: Its key.
     ///   - valueCount: The length of its value.
+    ///   - value: Its value; nil if it was not read.
     ///   - turn: The time and the arena of the caller.
-    /// - Returns: Whether the document expired; then the flusher and streams have to be woken.
+    /// - Returns: What became of the document.
     package mutating func expireStub(
         _ meta: DocumentMeta,
         key: ByteView,
         valueCount: Int,
+        value: ByteView? = nil,
         _ turn: borrowing ExecutionContext
-    ) -> Bool {
-        guard !meta.isDeleted, meta.expiry != 0 else { return false }
+    ) -> StubExpiration {
+        guard !meta.isDeleted, meta.expiry != 0 else { return .kept }
         let hash = table.hash(key)
-        let stub = table.findStub(hash) { $0.seqno == meta.seqno.value && !$0.isDeleted }
-        guard stub != nil else { return false }
-        guard meta.expiry <= turn.seconds, prepares.find(key, hash) == nil else {
-            stubExpiry.note(meta.expiry)
-            return false
+        let resident = table.find(key, hash: hash)?.item
+        if let resident {
+            guard resident.seqno == meta.seqno, awaitsAttributes(resident) else { return .kept }
+        } else {
+            let stub = table.findStub(hash) { $0.seqno == meta.seqno.value && !$0.isDeleted }
+            guard stub != nil else { return .kept }
         }
-        // The value is not loaded: a tombstone has none.
-        guard restore(meta, key: key, valueCount: valueCount, value: nil, turn),
-            let place = table.find(key, hash: hash)
-        else { return false }
-        expire(place, turn)
-        return true
+        guard meta.expiry <= turn.seconds, prepares.find(key, hash) == nil else {
+            if resident == nil { stubExpiry.note(meta.expiry) }
+            return .kept
+        }
+        // Without attributes the tombstone has no value, so the document's value is not needed.
+        if meta.datatype.contains(.xattr), value == nil { return .needsValue }
+        let isHere =
+            if resident != nil, let value {
+                install(value, of: meta.seqno, key: key, hash: hash, turn)
+            } else {
+                restore(meta, key: key, valueCount: valueCount, value: value, turn)
+            }
+        guard isHere, let place = table.find(key, hash: hash), expire(place, turn) else {
+            return .kept
+        }
+        return .expired
     }
 }

@@ -3,6 +3,9 @@ package import Vocabulary
 
 /// Stubs: eight bytes in memory for a whole document under `fullEviction`, or for a tombstone.
 ///
+/// A stub has two bits of its version: whether it is deleted, and whether its value has extended
+/// attributes.
+///
 /// A command that finds a stub that may belong to its key fetches the version from disk first, so
 /// CAS, ADD, revisions and counts are as exact as without stubs; no stub is replaced before that.
 extension VBucketCore {
@@ -54,11 +57,13 @@ extension VBucketCore {
         guard goesWhole(item, through: last, isForced: isForced) else {
             return eject(place, turn)
         }
-        let (bytes, isValueHere) = (item.blockBytes, !item.isDeleted && !item.isEjected)
-        guard table.shrink(place, seqno: item.seqno.value, isDeleted: item.isDeleted) else {
-            return eject(place, turn)
+        let bytes = item.blockBytes
+        guard table.shrink(place) else { return eject(place, turn) }
+        if item.isDeleted {
+            if item.isEjected { ejected.tombstones -= 1 }
+        } else if !item.isEjected {
+            ejected.documents += 1
         }
-        if isValueHere { ejectedCount += 1 }
         // A tombstone's `expiry` is the time of its deletion.
         if !item.isDeleted, item.expiry != 0 { stubExpiry.note(item.expiry) }
         free(item, bytes)
@@ -90,22 +95,40 @@ extension VBucketCore {
             return false
         }
         precondition(stub.isDeleted == meta.isDeleted, "a stub and its version agree on deletion")
-        let whole = meta.isDeleted ? ByteView.empty : value
-        precondition(meta.isDeleted || value.map { $0.count == valueCount } ?? true)
-        let count = meta.isDeleted ? 0 : valueCount
-        let isEjected = whole == nil && count > 0
+        precondition(
+            stub.hasAttributes == meta.datatype.contains(.xattr),
+            "a stub and its version agree on attributes"
+        )
+        precondition(value.map { $0.count == valueCount } ?? true, "a version has one value")
+        let isEjected = value == nil && valueCount > 0
         let bytes = Item.bytes(
             for: meta,
             keyCount: key.count,
-            valueCount: count,
+            valueCount: valueCount,
             ejected: isEjected
         )
         let item = Item(turn.arena.allocate(bytes))
         account.add(SizeClass.footprint(of: bytes))
-        item.write(meta, key: key, value: whole ?? .empty, ejectedCount: isEjected ? count : nil)
+        item.write(
+            meta,
+            key: key,
+            value: value ?? .empty,
+            ejectedCount: isEjected ? valueCount : nil
+        )
         table.fill(stub, with: item, hash: hash)
-        if !meta.isDeleted, !isEjected { ejectedCount -= 1 }
+        if meta.isDeleted {
+            if isEjected { ejected.tombstones += 1 }
+        } else if !isEjected {
+            ejected.documents -= 1
+        }
         return true
+    }
+
+    /// Whether a stub that may belong to the key has extended attributes.
+    ///
+    /// A write that replaces the whole value needs the old value of such a stub only.
+    package func mayHaveStubWithAttributes(_ hash: UInt64) -> Bool {
+        table.findStub(hash) { $0.hasAttributes } != nil
     }
 
     /// The newest version of a key, also a tombstone, for compaction and purge.

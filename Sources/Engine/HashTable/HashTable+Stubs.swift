@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// Stubs: documents of which the table keeps eight bytes.
 ///
@@ -12,6 +13,8 @@ extension HashTable {
         fileprivate let place: Int
         let seqno: UInt64
         let isDeleted: Bool
+        /// The version's value has extended attributes.
+        let hasAttributes: Bool
     }
 
     /// The first stub that matches the hash bits of `hash` and satisfies `condition`; nil if none
@@ -28,7 +31,8 @@ extension HashTable {
                     group: index,
                     place: place,
                     seqno: coding.seqno(of: slot),
-                    isDeleted: coding.isDeleted(slot)
+                    isDeleted: coding.isDeleted(slot),
+                    hasAttributes: coding.hasAttributes(slot)
                 )
                 if condition(stub) { return stub }
             }
@@ -40,13 +44,19 @@ extension HashTable {
     /// Replaces a document by a stub; false if the seqnos leave too few hash bits for stubs.
     ///
     /// The caller frees the item's block.
-    mutating func shrink(_ place: Place, seqno: UInt64, isDeleted: Bool) -> Bool {
-        let hash = hash(place.item.key)
+    mutating func shrink(_ place: Place) -> Bool {
+        let item = place.item
+        let (hash, seqno) = (hash(item.key), item.seqno.value)
         let wider = coding.widened(for: seqno)
         let depth = directoryEntry(hash).map { $0.0.depth(at: $0.1) } ?? 0
         guard wider.isEnough(forDepth: depth) else { return false }
         if wider.seqnoBits != coding.seqnoBits { rewrite(wider) }
-        let slot = coding.slot(hash: hash, seqno: seqno, isDeleted: isDeleted)
+        let slot = coding.slot(
+            hash: hash,
+            seqno: seqno,
+            isDeleted: item.isDeleted,
+            hasAttributes: item.datatype.contains(.xattr)
+        )
         SharedWord(at: place.segment.group(place.group) + place.place).store(slot.word)
         stubCount += 1
         return true
@@ -78,7 +88,8 @@ extension HashTable {
                         let next = wider.slot(
                             hash: coding.hash(of: slot),
                             seqno: coding.seqno(of: slot),
-                            isDeleted: coding.isDeleted(slot)
+                            isDeleted: coding.isDeleted(slot),
+                            hasAttributes: coding.hasAttributes(slot)
                         )
                         SharedWord(at: group + place).store(next.word)
                     }

@@ -120,7 +120,7 @@ extension VBucketCore {
     /// The same, if versions up to `last` are persisted and read.
     @inline(__always)
     func isEjectable(_ item: Item, through last: Seqno) -> Bool {
-        item.state.isDisjoint(with: [.deleted, .valueEjected, .locked])
+        item.state.isDisjoint(with: [.valueEjected, .locked])
             && item.seqno <= last && item.valueCount > 0
     }
 
@@ -151,8 +151,13 @@ extension VBucketCore {
         item.frequency = old.frequency
         table.replace(place, with: item)
         free(old, oldBytes)
-        ejectedCount += 1
+        countEjection(of: meta, by: 1)
         return SizeClass.footprint(of: oldBytes) - SizeClass.footprint(of: bytes)
+    }
+
+    /// Counts a version in the table whose value leaves memory (1) or returns (-1).
+    private mutating func countEjection(of meta: DocumentMeta, by change: Int) {
+        if meta.isDeleted { ejected.tombstones += change } else { ejected.documents += change }
     }
 
     /// Restores the value of version `seqno` in memory, unless the document has changed since.
@@ -181,7 +186,7 @@ extension VBucketCore {
         item.state.formUnion(lock)
         table.replace(place, with: item)
         free(old, oldBytes)
-        ejectedCount -= 1
+        countEjection(of: item.meta, by: -1)
         return true
     }
 
@@ -210,11 +215,11 @@ extension VBucketCore {
         if let place, place.item.seqno >= meta.seqno {
             return place.item.seqno == meta.seqno ? nil : meta.seqno
         }
-        let isEjected = !meta.isDeleted && valueCount > 0
+        let isEjected = valueCount > 0
         let bytes = Item.bytes(
             for: meta,
             keyCount: key.count,
-            valueCount: isEjected ? valueCount : 0,
+            valueCount: valueCount,
             ejected: isEjected
         )
         let item = Item(turn.arena.allocate(bytes))
@@ -223,7 +228,7 @@ extension VBucketCore {
         clock.advance(past: meta.cas)
         count(meta)
         visibleHigh.noteLoaded(meta.seqno, snapshotStart: coveredSeqno)
-        if isEjected { ejectedCount += 1 }
+        if isEjected { countEjection(of: meta, by: 1) }
         guard let place else {
             table.insert(item, hash: hash)
             return nil

@@ -94,7 +94,7 @@ extension VBucketCore {
         }
         if !place.item.isDeleted, isDue(place.item, turn) {
             guard isWritable, !isPrepared(place.item) else { return .notFound }
-            expire(place, turn)
+            guard expire(place, turn) else { return .wouldBlock(.value(place.item.seqno)) }
             guard let tombstone = table.find(key, hash: hash) else { return .notFound }
             place = tombstone
         }
@@ -105,8 +105,20 @@ extension VBucketCore {
     /// Turns an expired document into a tombstone with its own seqno.
     ///
     /// A read's outcome cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
-    mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) {
+    ///
+    /// - Returns: False, without a change, if the tombstone has to keep attributes of a value that
+    ///   is on disk only. The document does not exist for clients; `expireStub` replaces it.
+    @discardableResult
+    mutating func expire(_ place: HashTable.Place, _ turn: borrowing ExecutionContext) -> Bool {
+        guard !awaitsAttributes(place.item) else { return false }
         bury(place, isExpired: true, turn)
+        return true
+    }
+
+    /// Whether the version has extended attributes that are on disk only.
+    @inline(__always)
+    func awaitsAttributes(_ item: Item) -> Bool {
+        item.isEjected && item.datatype.contains(.xattr)
     }
 
     /// Replaces a document by a tombstone without a client's command, and returns the tombstone.

@@ -89,7 +89,9 @@ extension VBucketCore {
         guard let snapshot = openSnapshot, meta.seqno <= snapshot.end else { return .refused }
         let found = table.find(key, hash: hash)
         if let wait = missing(found, hash, tombstones: true) { return .wouldBlock(wait) }
-        guard admits(meta, key, hash, value.count) else { return .temporaryFailure }
+        guard admits(meta, key, hash, value.count, replacing: found?.item) else {
+            return .temporaryFailure
+        }
         if let old = found?.item { forget(old) }
         count(meta)
         clock.advance(past: meta.cas)
@@ -101,15 +103,17 @@ extension VBucketCore {
 
     /// Whether there is memory for the change.
     ///
-    /// Even a full bucket accepts a deletion, which frees memory, and the commit of a prepare,
-    /// whose value this copy already has.
+    /// Even a full bucket accepts a deletion that needs no more memory than the value it replaces,
+    /// and the commit of a prepare, whose value this copy already has.
     private func admits(
         _ meta: DocumentMeta,
         _ key: ByteView,
         _ hash: UInt64,
-        _ count: Int
+        _ count: Int,
+        replacing old: Item?
     ) -> Bool {
-        if meta.isDeleted || account.admitsCopy(count) { return true }
+        if meta.isDeleted, count <= old?.value.count ?? 0 { return true }
+        if account.admitsCopy(count) { return true }
         return !allowsFastWrite && prepares.find(key, hash) != nil
     }
 

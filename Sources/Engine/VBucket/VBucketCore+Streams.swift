@@ -58,7 +58,7 @@ extension VBucketCore {
     /// lock.
     func isWalkable(residentMax: Int) -> Bool {
         guard isPersistent else { return true }
-        return ejectedCount == 0 && table.stubCount == 0
+        return ejectedCount == 0 && ejectedTombstoneCount == 0 && table.stubCount == 0
             && liveCount + tombstoneCount <= residentMax
     }
 

@@ -60,8 +60,7 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var superseded: [Seqno] = []
     package internal(set) var liveCount = 0
     package internal(set) var tombstoneCount = 0
-    /// Live documents of which the value, or the whole document, is on disk only.
-    package internal(set) var ejectedCount = 0
+    var ejected = EjectedCounts()
     var stubExpiry = StubExpiry()
     /// By key of a locked document: the end of its lock, in absolute seconds.
     var lockExpiries: [[UInt8]: UInt32] = [:]
@@ -95,6 +94,12 @@ package struct VBucketCore: ~Copyable {
     }
 
     package var highSeqno: Seqno { checkpoint.highSeqno }
+
+    /// Live documents of which the value, or the whole document, is on disk only.
+    package var ejectedCount: Int { ejected.documents }
+
+    /// Tombstones whose key is in memory and whose value is on disk only.
+    package var ejectedTombstoneCount: Int { ejected.tombstones }
 
     /// Updates `allowsFastWrite` and `isReadable` after a change of the prepares or the role.
     mutating func lookAtPrepares() {
@@ -261,7 +266,7 @@ package struct VBucketCore: ~Copyable {
     mutating func forget(_ item: Item) {
         let state = item.state
         if state.contains(.deleted) { tombstoneCount -= 1 } else { liveCount -= 1 }
-        if state.contains(.valueEjected) { ejectedCount -= 1 }
+        if state.contains(.valueEjected) { ejected.forget(state) }
         if state.contains(.locked) { lockExpiries[item.key.bytes] = nil }
     }
 
@@ -282,7 +287,7 @@ package struct VBucketCore: ~Copyable {
         }
         liveCount = 0
         tombstoneCount = 0
-        ejectedCount = 0
+        ejected = EjectedCounts()
         lockExpiries = [:]
         superseded = []
         stubExpiry.noteEmptied()

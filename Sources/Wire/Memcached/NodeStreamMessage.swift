@@ -92,10 +92,15 @@ package enum NodeStreamMessage {
             guard seqno.value < 1 << 48, revision < DCPDecoder.revisionLimit else { return nil }
             self = .purge(NodePurge(seqno: seqno, maxRevision: revision))
         default:
-            guard let message = DCPDecoder.message(in: frame) else { return nil }
+            guard let message = DCPDecoder.message(in: frame), message.hasValidAttributes else {
+                return nil
+            }
             self = .changes(message)
         }
     }
+
+    /// A decoder of the frames between nodes, whose values have system attributes beside the rest.
+    package static let decoder = FrameDecoder(valueBytesMax: Limits.storedValueBytesMax)
 
     private static func seqnos(_ value: ByteView) -> [Seqno]? {
         guard value.count.isMultiple(of: 8) else { return nil }
@@ -107,6 +112,17 @@ package enum NodeStreamMessage {
             seqnos.append(seqno)
         }
         return seqnos
+    }
+}
+
+extension DCPMessage {
+    /// Whether a value with extended attributes has their form: the store does not check it again.
+    fileprivate var hasValidAttributes: Bool {
+        switch self {
+        case .change(let change), .prepare(let change, _):
+            !change.meta.datatype.contains(.xattr) || XattrBlob(change.value) != nil
+        default: true
+        }
     }
 }
 

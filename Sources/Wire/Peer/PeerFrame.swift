@@ -8,7 +8,8 @@ package import Bytes
 /// - Created by `PeerFrameDecoder`; borrows the decoded bytes.
 package struct PeerFrame {
     package static let headerCount = 14
-    /// Bytes of a payload: the largest document (20 MiB) with its metadata.
+    /// Bytes of a payload: the largest document (20 MiB) with its system attributes (1 MiB) and
+    /// its metadata.
     package static let payloadBytesMax = 24 << 20
     /// Marks an answer.
     package static let answerBit: UInt16 = 0x8000
