@@ -34,7 +34,8 @@ struct PrivilegeRequirement: Hashable, Sendable {
     /// DCP_BUFFER_ACKNOWLEDGEMENT need an opened producer, and opening one needs DcpProducer.
     init(of opcode: Opcode) {
         switch opcode {
-        case .get, .getKey, .getReplica, .getLocked, .unlock, .getFailoverLog: self.init(.read)
+        case .get, .getKey, .getReplica, .getLocked, .unlock, .getFailoverLog, .getRandomKey:
+            self.init(.read)
         case .set, .replace, .append, .prepend, .touch: self.init(.upsert)
         case .add: self.init(.insert, or: .upsert)
         // The answer contains the document.

@@ -23,6 +23,7 @@ extension Connection {
         case .unlock: unlock(request, completion)
         case .getMeta: getMeta(request, completion)
         case .getReplica: getReplica(request, completion)
+        case .getRandomKey: getRandomKey(request, completion)
         case .observe: observe(request, completion)
         case .observeSeqno: observeSeqno(request)
         case .stat: stat(request)

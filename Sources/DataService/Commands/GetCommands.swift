@@ -105,7 +105,7 @@ extension Connection {
 
     @inline(never)
     private func appendBody(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView?) {
-        append(item, item.body, cas, request, key: key)
+        append(item, XattrBlob.body(of: item.value, item.datatype), cas, request, key: key)
     }
 
     @inline(__always)

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Engine
 internal import Seams
+internal import Vocabulary
 
 /// The key of a random document of this node, for clients that show a sample of a bucket.
 package struct RandomKey {
