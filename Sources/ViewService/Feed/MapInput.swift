@@ -56,10 +56,10 @@ package final class MapInput {
         to json: inout JSONWriter
     ) {
         guard document.datatype.contains(.xattr) else { return }
-        XattrBlob(stored: value).forEach { key, value in
+        for (key, value) in XattrBlob(stored: value) {
             guard let name = String(validating: key.buffer, as: UTF8.self),
                 validator.isDocument(value)
-            else { return }
+            else { continue }
             json.member(name, raw: value)
         }
     }
