@@ -41,6 +41,7 @@ struct PrivilegeRequirement: Hashable, Sendable {
         // The answer contains the document.
         case .increment, .decrement, .getAndTouch, .getAndTouchKey: self.init([.read, .upsert])
         case .delete: self.init(.delete)
+        case .setWithMeta, .addWithMeta, .deleteWithMeta: self.init(.metaWrite)
         case .getMeta, .observe, .observeSeqno, .getAllVBucketSeqnos: self.init(.metaRead)
         case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
             .dcpGetFailoverLog:

@@ -101,6 +101,8 @@ struct Command {
         case .touch, .getAndTouch, .getAndTouchKey: shape([4])
         case .getLocked: shape([0, 4])
         case .getMeta: shape([0, 1])
+        case .setWithMeta, .addWithMeta, .deleteWithMeta:
+            shape(WithMetaExtras.counts, value: .any)
         default: nil
         }
     }

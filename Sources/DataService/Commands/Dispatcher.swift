@@ -22,6 +22,7 @@ extension Connection {
             refusesReadingChange(request) ? .done : getAndLock(request, completion)
         case .unlock: unlock(request, completion)
         case .getMeta: getMeta(request, completion)
+        case .setWithMeta, .addWithMeta, .deleteWithMeta: storeWithMeta(request, completion)
         case .getReplica: getReplica(request, completion)
         case .getRandomKey: getRandomKey(request, completion)
         case .observe: observe(request, completion)
