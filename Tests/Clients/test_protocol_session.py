@@ -11,11 +11,10 @@ from rig.node import PASSWORD, USER, wait_until
 from rig.wire import Closed, Connection, Feature, Op, Status, USUAL_FEATURES, frame
 
 ALL_FEATURES = list(range(1, 0x22)) + [0x7F, 0xFFFE]
-# Advertised only by a server that has them: sub-document, compression.
+# Advertised only by a server that has them.
 NOT_BUILT = {
     Feature.TLS,
     Feature.XATTR,
-    Feature.SNAPPY,
     Feature.SNAPPY_EVERYWHERE,
     Feature.CREATE_AS_DELETED,
     Feature.SUBDOC_REPLICA_READ,
