@@ -34,18 +34,6 @@ struct DocumentOperations: ~Copyable {
     }
 }
 
-/// How one attempt at an operation ended.
-enum AttemptOutcome {
-    /// The visitor got the document.
-    case found
-    case stored(Stored)
-    /// The write is prepared: its outcome follows once enough copies have it, or not.
-    case prepared(Stored)
-    /// A document has to be read, a vBucket loaded, a hand over ended or memory freed first.
-    case waits(Wait)
-    case refused(DocumentRefusal)
-}
-
 // MARK: Reads
 
 extension DocumentOperations {
@@ -66,6 +54,32 @@ extension DocumentOperations {
             }
         }
         note(expiry, document.id)
+        return countedGet(outcome)
+    }
+
+    /// Reads a document, and with `includesDeleted` also a tombstone with its value.
+    func get(
+        _ document: DocumentAddress,
+        includesDeleted: Bool,
+        _ visit: (Item, CAS) -> Void
+    ) -> AttemptOutcome {
+        guard includesDeleted else { return get(document, visit) }
+        var expiry = ExpiryWakes()
+        let outcome: AttemptOutcome = document.vBucket.withCore { core in
+            defer { expiry.take(from: &core) }
+            switch core.getAny(document.key, hash: document.hash, turn) {
+            case .found(let item, let cas):
+                visit(item, cas)
+                return .found
+            case let other: return AttemptOutcome(withoutItem: other)
+            }
+        }
+        note(expiry, document.id)
+        return countedGet(outcome)
+    }
+
+    @inline(__always)
+    private func countedGet(_ outcome: AttemptOutcome) -> AttemptOutcome {
         switch outcome {
         case .found: count(.getHits)
         case .refused(.notFound): count(.getMisses)
@@ -185,8 +199,20 @@ extension DocumentOperations {
     /// The request's expiry is absolute: `expiry(ofField:)`.
     @inline(__always)
     func store(_ document: DocumentAddress, _ request: StoreRequest) -> AttemptOutcome {
-        guard request.value.count <= Limits.valueBytesMax else { return .refused(.tooLarge) }
+        guard request.isWithinLimits else { return .refused(.tooLarge) }
         return write(document, .sets, cas: request.cas) { core, turn in core.store(request, turn) }
+    }
+
+    /// SET_WITH_META, ADD_WITH_META and DEL_WITH_META.
+    ///
+    /// Not durable, also if the bucket has a minimum: the other cluster has made the write already.
+    func storeWithMeta(_ document: DocumentAddress, _ request: WithMetaRequest) -> AttemptOutcome {
+        guard XattrBlob.isWithinLimits(request.value, request.meta.datatype) else {
+            return .refused(.tooLarge)
+        }
+        let outcome = document.vBucket.withCore { $0.storeWithMeta(request, turn) }
+        let counter: BucketCounter = request.meta.isDeleted ? .deletes : .sets
+        return finish(outcome, document.id, counter, cas: request.cas)
     }
 
     func delete(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
@@ -365,42 +391,4 @@ protocol MutationCarrier {
 
 extension MutationOutcome: MutationCarrier {
     var mutation: MutationOutcome? { self }
-}
-
-extension AttemptOutcome {
-    /// A read that found no document.
-    init(withoutItem outcome: ReadOutcome) {
-        self =
-            switch outcome {
-            case .found: preconditionFailure("the caller visits a document that was found")
-            case .wouldBlock(let wait): .waits(wait)
-            case .notFound: .refused(.notFound)
-            case .locked: .refused(.locked)
-            case .temporaryFailure: .refused(.temporaryFailure)
-            case .notMyVBucket: .refused(.notMyVBucket)
-            case .inProgress: .refused(.writeInProgress)
-            case .recommitting: .refused(.writeRecommitting)
-            }
-    }
-}
-
-extension DocumentRefusal {
-    /// The reason why a write had no effect.
-    fileprivate init(_ outcome: MutationOutcome) {
-        self =
-            switch outcome {
-            case .stored, .prepared, .wouldBlock, .noRoom:
-                preconditionFailure("the caller handles what is no refusal")
-            case .inProgress: .writeInProgress
-            case .recommitting: .writeRecommitting
-            case .notFound: .notFound
-            case .exists: .exists
-            case .locked: .locked
-            case .notLocked: .notLocked
-            case .notStored: .notStored
-            case .notANumber: .notANumber
-            case .tooLarge: .tooLarge
-            case .notMyVBucket: .notMyVBucket
-            }
-    }
 }

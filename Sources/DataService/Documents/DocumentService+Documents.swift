@@ -58,6 +58,7 @@ extension DocumentService {
     ///   - key: The key; the document need not exist.
     ///   - cas: The version to change; `none` for the current one.
     ///   - name: The bucket.
+    ///   - includesDeleted: Whether the transform gets tombstones too.
     ///   - transform: The change, called once for each attempt.
     ///   - done: Gets `written`, `unchanged`, or the reason why neither; `refused(.exists)` if
     ///     other writers won every race.
@@ -65,6 +66,7 @@ extension DocumentService {
         _ key: [UInt8],
         cas: CAS = .none,
         inBucket name: String,
+        includesDeleted: Bool = false,
         _ transform: @escaping DocumentTransform,
         _ done: @escaping @Sendable (DocumentOutcome) -> Void
     ) {
@@ -74,6 +76,7 @@ extension DocumentService {
                 document,
                 cas: cas,
                 bytesMax: Limits.lockedTransformBytesMax,
+                includesDeleted: includesDeleted,
                 transform
             )
             guard case .deferred(let copy) = attempt else { return Step(attempt) }
@@ -84,7 +87,7 @@ extension DocumentService {
             }
             let stored = operations.store(
                 change,
-                writer.view,
+                writer,
                 of: document,
                 replacing: copy.meta
             )

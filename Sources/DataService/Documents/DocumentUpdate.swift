@@ -5,7 +5,16 @@ package import Vocabulary
 /// A document for the transform of an update; valid only during the call.
 package struct DocumentView {
     package let meta: DocumentMeta
+    /// The whole stored form.
     package let value: ByteView
+
+    /// The value without extended attributes.
+    package var body: ByteView { XattrBlob.body(of: value, meta.datatype) }
+
+    /// The extended attributes; nil if there are none.
+    package var attributes: XattrBlob? {
+        meta.datatype.contains(.xattr) ? XattrBlob(stored: value) : nil
+    }
 }
 
 /// The change that the transform of an update makes.
@@ -14,7 +23,7 @@ package enum DocumentChange: Sendable {
     case keep
     /// Store the bytes that the transform wrote.
     case store(Fields)
-    /// Delete the document; refused with `notFound` if there is none.
+    /// Delete the document, except its system attributes; refused with `notFound` if there is none.
     case delete
 
     /// What is stored with the bytes.
@@ -23,13 +32,30 @@ package enum DocumentChange: Sendable {
         package var flags: UInt32?
         /// In the protocol's format; nil keeps the current expiry.
         package var expiry: UInt32?
-        /// Nil derives it from the value.
+        /// Whether a document keeps its current expiry, and `expiry` is for a new one.
+        package var preservesExpiry = false
+        /// Nil derives it from the value, which then has no attributes.
         package var datatype: Datatype?
+        /// Whether the version is a tombstone with the value; nil for a document.
+        package var isDeleted: Bool?
+        package var attributes: AttributePolicy
+        /// Places of the written bytes that get the version's CAS or seqno.
+        package var macros: [MacroPatch]
 
-        package init(flags: UInt32? = nil, expiry: UInt32? = nil, datatype: Datatype? = nil) {
+        package init(
+            flags: UInt32? = nil,
+            expiry: UInt32? = nil,
+            datatype: Datatype? = nil,
+            isDeleted: Bool? = nil,
+            attributes: AttributePolicy = .keep,
+            macros: [MacroPatch] = []
+        ) {
             self.flags = flags
             self.expiry = expiry
             self.datatype = datatype
+            self.isDeleted = isDeleted
+            self.attributes = attributes
+            self.macros = macros
         }
     }
 }
@@ -55,16 +81,23 @@ extension DocumentOperations {
     ///   - document: The document, which need not exist.
     ///   - cas: The version to change, or none for the current one.
     ///   - bytesMax: The largest value that is transformed under the lock.
+    ///   - includesDeleted: Whether the transform gets a tombstone (`meta.isDeleted`), and `cas` may
+    ///     name it. Otherwise a tombstone is a missing document.
     ///   - transform: The change.
     /// - Returns: The outcome; with `deferred` nothing was stored.
     func update(
         _ document: DocumentAddress,
         cas: CAS,
         bytesMax: Int,
+        includesDeleted: Bool = false,
         _ transform: DocumentTransform
     ) -> UpdateOutcome {
         func body(_ core: inout VBucketCore, _ turn: borrowing ExecutionContext) -> Change {
-            change(document, cas: cas, bytesMax: bytesMax, transform, &core, turn)
+            let found =
+                includesDeleted
+                ? core.getAny(document.key, hash: document.hash, turn)
+                : core.get(document.key, hash: document.hash, turn)
+            return change(document, found, cas: cas, bytesMax: bytesMax, transform, &core, turn)
         }
         let result: Change
         if isDurable {
@@ -96,10 +129,15 @@ extension DocumentOperations {
 
     /// Stores a change of a version that was copied out before.
     ///
+    /// - Parameters:
+    ///   - change: What the transform returned.
+    ///   - writer: What it wrote.
+    ///   - document: The document.
+    ///   - old: The version that the transform got.
     /// - Returns: `refused(.exists)` if another version is current.
     func store(
         _ change: DocumentChange,
-        _ value: ByteView,
+        _ writer: ByteWriter,
         of document: DocumentAddress,
         replacing old: DocumentMeta
     ) -> UpdateOutcome {
@@ -107,12 +145,39 @@ extension DocumentOperations {
         case .keep: .unchanged
         case .delete: .ended(delete(document, cas: old.cas))
         case .store(let fields):
-            .ended(store(document, request(fields, value, document, old, cas: old.cas)))
+            .ended(
+                write(document, .sets, cas: old.cas) { core, turn in
+                    if old.isDeleted,
+                        let refusal = refusal(ofTombstone: old, document, &core, turn)
+                    {
+                        return refusal
+                    }
+                    return store(fields, writer, document, old, cas: old.cas, &core, turn)
+                }
+            )
+        }
+    }
+
+    /// Why a tombstone cannot be replaced; nil if it is the current version.
+    private func refusal(
+        ofTombstone old: DocumentMeta,
+        _ document: DocumentAddress,
+        _ core: inout VBucketCore,
+        _ turn: borrowing ExecutionContext
+    ) -> MutationOutcome? {
+        switch core.getMeta(document.key, hash: document.hash, turn) {
+        case .found(let item, _): item.isDeleted && item.cas == old.cas ? nil : .exists
+        case .notMyVBucket: .notMyVBucket
+        case .recommitting: .recommitting
+        case .wouldBlock(let wait): .wouldBlock(wait)
+        // It was purged.
+        default: .exists
         }
     }
 
     private func change(
         _ document: DocumentAddress,
+        _ found: ReadOutcome,
         cas: CAS,
         bytesMax: Int,
         _ transform: DocumentTransform,
@@ -123,7 +188,7 @@ extension DocumentOperations {
         let change: DocumentChange
         let writer = context.scratch
         writer.removeAll(keepingAtMost: 1 << 20)
-        switch core.get(document.key, hash: document.hash, turn) {
+        switch found {
         case .found(let item, _):
             if let refusal = core.refusal(item, cas, turn) { return .mutation(refusal) }
             if item.valueCount > bytesMax {
@@ -147,29 +212,37 @@ extension DocumentOperations {
         case .delete:
             return .mutation(core.delete(document.key, hash: document.hash, cas: cas, turn))
         case .store(let fields):
-            guard writer.count <= Limits.valueBytesMax else { return .mutation(.tooLarge) }
-            let request = request(fields, writer.view, document, old, cas: cas)
-            return .mutation(core.store(request, turn))
+            return .mutation(store(fields, writer, document, old, cas: cas, &core, turn))
         }
     }
 
-    private func request(
+    /// Stores what a transform wrote; `old` is the current version, or the caller has compared it.
+    private func store(
         _ fields: DocumentChange.Fields,
-        _ value: ByteView,
+        _ writer: ByteWriter,
         _ document: DocumentAddress,
         _ old: DocumentMeta?,
-        cas: CAS
-    ) -> StoreRequest {
-        StoreRequest(
+        cas: CAS,
+        _ core: inout VBucketCore,
+        _ turn: borrowing ExecutionContext
+    ) -> MutationOutcome {
+        let isReplacing = old?.isDeleted == false
+        let request = StoreRequest(
             key: document.key,
             hash: document.hash,
-            value: value,
+            value: writer.view,
             flags: fields.flags ?? old?.flags ?? 0,
             expiry: expiry(ofField: fields.expiry ?? 0),
-            datatype: fields.datatype ?? datatype(of: value),
-            cas: cas,
-            mode: old == nil ? .add : .set,
-            preservesExpiry: fields.expiry == nil && old != nil
+            datatype: fields.datatype ?? datatype(of: writer.view),
+            // A tombstone is no document that a request for documents could name.
+            cas: isReplacing ? cas : .none,
+            mode: isReplacing ? .set : .add,
+            preservesExpiry: fields.expiry == nil || fields.preservesExpiry,
+            attributes: fields.attributes,
+            isDeleted: fields.isDeleted ?? false
         )
+        guard request.isWithinLimits else { return .tooLarge }
+        if !fields.macros.isEmpty { writer.expand(fields.macros, core.upcoming(turn)) }
+        return core.store(request, turn)
     }
 }

@@ -52,6 +52,8 @@ package struct Item {
         /// The item is no version but an abort; the CAS field has the aborted prepare's seqno.
         static var aborted: State { State(rawValue: 1 << 5) }
         @inlinable package static var expired: State { State(rawValue: 1 << 6) }
+        /// Bit 2 of the datatype: extended attributes precede the body.
+        @inlinable static var hasAttributes: State { State(rawValue: 1 << 10) }
         @inlinable static var hasRevision16: State { State(rawValue: 1 << 11) }
         @inlinable static var hasRevision64: State { State(rawValue: 1 << 12) }
         @inlinable static var hasFlags: State { State(rawValue: 1 << 13) }

@@ -52,18 +52,28 @@ extension VBucketCore {
         guard account.admits(64) else { return .noRoom(64) }
         var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
         let number: UInt64
+        var kept = ByteView.empty
         if let old {
             if old.isEjected { return .wouldBlock(.value(old.seqno)) }
-            guard let current = Self.number(old.value) else { return .notANumber }
+            guard let current = Self.number(old.body) else { return .notANumber }
             let (delta, isIncrement) = (request.delta, request.isIncrement)
             number = isIncrement ? current &+ delta : current - min(current, delta)
             meta.flags = old.flags
             meta.expiry = old.expiry
+            if let attributes = old.attributes {
+                let needed = attributes.byteCount + old.valueCount
+                guard account.admits(attributes.byteCount, of: needed) else {
+                    return .noRoom(needed)
+                }
+                kept = old.value.slice(0, attributes.byteCount)
+                meta.datatype.insert(.xattr)
+            }
         } else {
             guard let initial = request.initial else { return .notFound }
             number = initial
         }
         turn.scratch.removeAll()
+        turn.scratch.append(kept)
         turn.scratch.append(text: String(number))
         if let level = turn.durability {
             let outcome = prepare(

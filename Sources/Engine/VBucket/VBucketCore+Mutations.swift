@@ -11,6 +11,7 @@ package struct StoreRequest {
 
     package let key: ByteView
     package let hash: UInt64
+    /// The body, or with `attributes == .replace` the whole stored form.
     package let value: ByteView
     package let flags: UInt32
     /// Absolute seconds, or 0.
@@ -19,6 +20,9 @@ package struct StoreRequest {
     package let cas: CAS
     package let mode: Mode
     package let preservesExpiry: Bool
+    package let attributes: AttributePolicy
+    /// The version is a tombstone with this value.
+    package let isDeleted: Bool
 
     package init(
         key: ByteView,
@@ -29,7 +33,9 @@ package struct StoreRequest {
         datatype: Datatype,
         cas: CAS,
         mode: Mode,
-        preservesExpiry: Bool
+        preservesExpiry: Bool,
+        attributes: AttributePolicy = .keep,
+        isDeleted: Bool = false
     ) {
         self.key = key
         self.hash = hash
@@ -40,6 +46,21 @@ package struct StoreRequest {
         self.cas = cas
         self.mode = mode
         self.preservesExpiry = preservesExpiry
+        self.attributes = attributes
+        self.isDeleted = isDeleted
+    }
+
+    /// Whether the request stores a body as a live document, as all clients' plain writes do.
+    @inline(__always)
+    var isPlain: Bool {
+        if case .keep = attributes { !isDeleted } else { false }
+    }
+
+    /// Whether the value is within its bounds; those of kept attributes are checked by `store`.
+    @inline(__always)
+    package var isWithinLimits: Bool {
+        if case .keep = attributes { return value.count <= Limits.valueBytesMax }
+        return XattrBlob.isWithinLimits(value, datatype)
     }
 }
 
@@ -60,6 +81,9 @@ extension VBucketCore {
         if request.mode == .add, old != nil { return .exists }
         if let refusal = refusal(old, request.cas, turn) { return refusal }
         if request.mode == .replace, old == nil { return .notFound }
+        guard request.isPlain, old?.hasAttributes != true else {
+            return storeWithAttributes(request, over: old, at: place, turn)
+        }
         let count = request.value.count
         guard account.admits(count, of: count) else { return .noRoom(count) }
         var meta = DocumentMeta(
@@ -108,6 +132,8 @@ extension VBucketCore {
     }
 
     /// Replaces a document by a tombstone, which replicas and views receive.
+    ///
+    /// The tombstone keeps the document's system attributes.
     package mutating func delete(
         _ key: ByteView,
         hash: UInt64,
@@ -120,15 +146,23 @@ extension VBucketCore {
         if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
         guard let old = live(place, turn) else { return .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
-        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true)
+        if awaitsAttributes(old) { return .wouldBlock(.value(old.seqno)) }
+        let scratchCount = turn.scratch.count
+        defer { turn.scratch.truncate(to: scratchCount) }
+        let (value, datatype) = remains(of: old, turn)
+        let meta = DocumentMeta(expiry: turn.seconds, datatype: datatype, isDeleted: true)
         if let level = turn.durability {
-            return prepare(meta, level, key: key, hash: hash, value: .empty, place: place, turn)
+            // The prepare is in memory beside the document.
+            guard value.isEmpty || account.admits(value.count, of: value.count) else {
+                return .noRoom(value.count)
+            }
+            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
         }
         let put = put(
             meta,
             key: key,
             hash: hash,
-            value: .empty,
+            value: value,
             isFresh: true,
             place: place,
             turn
@@ -136,15 +170,15 @@ extension VBucketCore {
         return .stored(stored(put))
     }
 
-    /// Adds bytes before or behind a document's value.
+    /// Adds bytes before or behind a document's body.
     ///
     /// - Parameters:
     ///   - key: The key.
     ///   - hash: Its hash.
     ///   - bytes: What to add.
-    ///   - atFront: Whether to add before the value instead of after it.
+    ///   - atFront: Whether to add before the body instead of after it.
     ///   - cas: The version to change, or `.none` for any.
-    ///   - isJSON: Returns whether the new value is a JSON document.
+    ///   - isJSON: Returns whether the new body is a JSON document.
     ///   - turn: The time and the arena of the caller.
     /// - Returns: The outcome of the write.
     package mutating func extend(
@@ -163,30 +197,33 @@ extension VBucketCore {
         guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
         if let refusal = refusal(old, cas, turn) { return refusal }
         if old.isEjected { return .wouldBlock(.value(old.seqno)) }
+        let (body, kept) = (old.body, old.attributes)
+        let isAllowed =
+            kept?.allowsBody(of: body.count + bytes.count)
+            ?? (body.count + bytes.count <= Limits.valueBytesMax)
+        guard isAllowed else { return .tooLarge }
         let count = old.valueCount + bytes.count
-        guard count <= Limits.valueBytesMax else { return .tooLarge }
         // The old value has to be in memory beside the new one.
         let needed = count + old.valueCount
         guard account.admits(count, of: needed) else { return .noRoom(needed) }
-        let scratch = turn.scratch
-        scratch.removeAll(keepingAtMost: 1 << 20)
-        if atFront { scratch.append(bytes) }
-        scratch.append(old.value)
-        if !atFront { scratch.append(bytes) }
-        let meta = DocumentMeta(
-            flags: old.flags,
-            expiry: old.expiry,
-            datatype: isJSON(scratch.view) ? .json : []
+        let prefix = old.value.slice(0, kept?.byteCount ?? 0)
+        let value = Self.join(
+            prefix,
+            atFront ? bytes : body,
+            atFront ? body : bytes,
+            in: turn.scratch
         )
+        var meta = DocumentMeta(flags: old.flags, expiry: old.expiry)
+        if isJSON(value.dropFirst(prefix.count)) { meta.datatype.insert(.json) }
+        if kept != nil { meta.datatype.insert(.xattr) }
         if let level = turn.durability {
-            let value = scratch.view
             return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
         }
         let put = put(
             meta,
             key: key,
             hash: hash,
-            value: scratch.view,
+            value: value,
             isFresh: true,
             place: place,
             turn

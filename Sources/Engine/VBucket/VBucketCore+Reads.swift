@@ -102,6 +102,19 @@ extension VBucketCore {
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
     }
 
+    /// The document with `key` and its value, also a tombstone.
+    package mutating func getAny(
+        _ key: ByteView,
+        hash: UInt64,
+        _ turn: borrowing ExecutionContext
+    ) -> ReadOutcome {
+        let outcome = getMeta(key, hash: hash, turn)
+        guard case .found(let item, _) = outcome else { return outcome }
+        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+        if !item.isDeleted { touchFrequency(item) }
+        return outcome
+    }
+
     /// Turns an expired document into a tombstone with its own seqno.
     ///
     /// A read's outcome cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
@@ -115,20 +128,24 @@ extension VBucketCore {
         return true
     }
 
-    /// Whether the version has extended attributes that are on disk only.
-    @inline(__always)
-    func awaitsAttributes(_ item: Item) -> Bool {
-        item.isEjected && item.datatype.contains(.xattr)
-    }
-
     /// Replaces a document by a tombstone without a client's command, and returns the tombstone.
+    ///
+    /// The tombstone keeps the document's system attributes, which are in memory.
     @discardableResult
     mutating func bury(
         _ place: HashTable.Place,
         isExpired: Bool,
         _ turn: borrowing ExecutionContext
     ) -> Item {
-        let meta = DocumentMeta(expiry: turn.seconds, isDeleted: true, isExpired: isExpired)
+        let scratchCount = turn.scratch.count
+        defer { turn.scratch.truncate(to: scratchCount) }
+        let (value, datatype) = remains(of: place.item, turn)
+        let meta = DocumentMeta(
+            expiry: turn.seconds,
+            datatype: datatype,
+            isDeleted: true,
+            isExpired: isExpired
+        )
         let key = place.item.key
         // The key is copied, as the item's block may be overwritten.
         withUnsafeTemporaryAllocation(byteCount: key.count, alignment: 1) { buffer in
@@ -137,7 +154,7 @@ extension VBucketCore {
                 meta,
                 key: ByteView(UnsafeRawBufferPointer(buffer)),
                 hash: 0,
-                value: .empty,
+                value: value,
                 isFresh: true,
                 place: place,
                 turn

@@ -1,0 +1,121 @@
+package import Bytes
+package import Vocabulary
+
+/// A version that another cluster made, with its CAS and revision.
+package struct WithMetaRequest {
+    package enum Mode {
+        case set
+        /// Refused if there is a document.
+        case add
+    }
+
+    package let key: ByteView
+    package let hash: UInt64
+    /// The whole stored form; a tombstone's too.
+    package let value: ByteView
+    /// CAS, revision, flags, expiry and datatype of the version, and whether it is a tombstone.
+    ///
+    /// The seqno is assigned here. A tombstone's expiry is the time of its deletion here, because
+    /// purges compare it with this node's clock.
+    package let meta: DocumentMeta
+    /// The version to replace; `none` for any.
+    package let cas: CAS
+    package let mode: Mode
+    /// Replace the present version, even if it would win.
+    package let skipsConflictResolution: Bool
+    /// Assign a CAS here, and ignore the version's.
+    package let regeneratesCAS: Bool
+
+    /// A request whose metadata is valid; nil for a CAS or revision that this vBucket could not
+    /// continue.
+    ///
+    /// - A CAS is nanoseconds since 1970 in 63 bits: later ones are greater, and the largest hides
+    ///   a locked document's.
+    /// - A revision has 48 bits, as in Couchbase.
+    package init?(
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
+        meta: DocumentMeta,
+        cas: CAS = .none,
+        mode: Mode = .set,
+        skipsConflictResolution: Bool = false,
+        regeneratesCAS: Bool = false
+    ) {
+        let isCASValid = regeneratesCAS || (meta.cas != .none && meta.cas.value < 1 << 63)
+        guard isCASValid, meta.revision < 1 << 48 else { return nil }
+        self.key = key
+        self.hash = hash
+        self.value = value
+        self.meta = meta
+        self.cas = cas
+        self.mode = mode
+        self.skipsConflictResolution = skipsConflictResolution
+        self.regeneratesCAS = regeneratesCAS
+    }
+}
+
+extension VBucketCore {
+    /// Stores a version of another cluster: SET_WITH_META, ADD_WITH_META and DEL_WITH_META.
+    ///
+    /// Never a prepare: the other cluster has made the write already.
+    ///
+    /// - Returns: `stored` or `exists`, if the present version wins or is not the requested one;
+    ///   otherwise as `store`.
+    package mutating func storeWithMeta(
+        _ request: borrowing WithMetaRequest,
+        _ turn: borrowing ExecutionContext
+    ) -> MutationOutcome {
+        guard case .active = state else { return .notMyVBucket }
+        let (key, hash) = (request.key, request.hash)
+        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
+        let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
+        let old = live(place, turn)
+        if request.mode == .add, old != nil { return .exists }
+        if let refusal = refusal(old, request.cas, turn) { return refusal }
+        var meta = request.meta
+        if !request.skipsConflictResolution, let present = place?.item.meta,
+            !meta.supersedes(present)
+        {
+            return .exists
+        }
+        let count = request.value.count
+        guard account.admits(count, of: count) else { return .noRoom(count) }
+        meta.seqno = Seqno(highSeqno.value + 1)
+        if request.regeneratesCAS {
+            meta.cas = clock.next(turn.wallNanoseconds)
+        } else {
+            clock.advance(past: meta.cas)
+        }
+        if meta.isDeleted { meta.expiry = turn.seconds }
+        if let item = place?.item { forget(item) }
+        self.count(meta)
+        let isFirst = settle(
+            meta,
+            key: key,
+            hash: hash,
+            request.value,
+            isFresh: true,
+            at: place,
+            turn
+        )
+        let wakes = takePendingWakeup() || isFirst
+        return .stored(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+    }
+}
+
+extension DocumentMeta {
+    /// Whether this version of another cluster wins over the present one.
+    ///
+    /// The higher revision wins; of equal ones the higher CAS, then the later expiry, then the
+    /// greater flags. The same version twice, and a deletion with the present revision and CAS, do
+    /// not win, so a repeated request changes nothing.
+    func supersedes(_ present: DocumentMeta) -> Bool {
+        if revision != present.revision { return revision > present.revision }
+        if cas != present.cas { return cas > present.cas }
+        if isDeleted { return false }
+        if expiry != present.expiry { return expiry > present.expiry }
+        return flags > present.flags
+    }
+}
