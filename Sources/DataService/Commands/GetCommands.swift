@@ -97,7 +97,7 @@ extension Connection {
         _ request: CommandContext,
         key: ByteView? = nil
     ) {
-        guard !item.datatype.contains(.xattr) else {
+        guard !item.hasAttributes else {
             return appendBody(item, cas, request, key: key)
         }
         append(item, item.value, cas, request, key: key)
@@ -105,7 +105,7 @@ extension Connection {
 
     @inline(never)
     private func appendBody(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView?) {
-        append(item, XattrBlob.body(of: item.value, item.datatype), cas, request, key: key)
+        append(item, item.body, cas, request, key: key)
     }
 
     @inline(__always)

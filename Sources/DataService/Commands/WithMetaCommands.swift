@@ -19,7 +19,9 @@ extension Connection {
         guard let document = document(request, bucket) else { return .done }
         let operations = operations(request, on: bucket, completion)
         var meta = version.meta
-        if !isDeletion { meta.expiry = operations.expiry(boundedFrom: meta.expiry) }
+        if !isDeletion {
+            meta.expiry = Expiry.bounded(meta.expiry, maxTTL: bucket.maxTTL, turn)
+        }
         let operation = WithMetaRequest(
             key: document.key,
             hash: document.hash,
@@ -31,7 +33,7 @@ extension Connection {
             regeneratesCAS: version.options.contains(.regeneratesCAS)
         )
         guard let operation else {
-            let text = "A CAS has 63 bits and a revision 48; neither CAS may be 0."
+            let text = "A version's CAS has 63 bits and is not 0, and its revision has 48 bits."
             answer(.invalid, to: request.replyTo, because: text)
             return .done
         }

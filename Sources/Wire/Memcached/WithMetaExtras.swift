@@ -65,7 +65,6 @@ extension WithMetaExtras {
         if options.contains(.regeneratesCAS), !options.contains(.skipsConflictResolution) {
             return "REGENERATE_CAS needs SKIP_CONFLICT_RESOLUTION."
         }
-        if options.contains(.isExpiration), !isDeletion { return "Only a deletion expires." }
-        return cas == .none || cas == .locked ? "A version has a CAS other than 0 and -1." : nil
+        return options.contains(.isExpiration) && !isDeletion ? "Only a deletion expires." : nil
     }
 }
