@@ -140,7 +140,8 @@ import Vocabulary
         let pairs = [("_sync", #"{"rev":1}"#), ("raw", "\u{1}binary"), ("color", #""red""#)]
         let value = Self.stored(pairs, #"{"x":1}"#)
         let meta = DocumentMeta(seqno: Seqno(1), datatype: [.json, .xattr])
-        let texts = try #require(texts(meta, key: [0x6b], value: value))
+        let found = texts(meta, key: [0x6b], value: value)
+        let texts = try #require(found)
         #expect(texts.meta.hasSuffix(#""xattrs":{"_sync":{"rev":1},"color":"red"}}"#))
         #expect(texts.meta.contains(#""type":"json""#))
         #expect(texts.body == #"{"x":1}"#)
@@ -149,7 +150,8 @@ import Vocabulary
     @Test func tombstoneWithAttributesHasEmptyBody() throws {
         let value = Self.stored([("_sync", "1")], "")
         let meta = DocumentMeta(seqno: Seqno(1), datatype: .xattr, isDeleted: true)
-        let texts = try #require(texts(meta, key: [0x6b], value: value))
+        let found = texts(meta, key: [0x6b], value: value)
+        let texts = try #require(found)
         #expect(texts.meta.hasSuffix(#""xattrs":{"_sync":1}}"#) && texts.body == "\"\"")
     }
 
@@ -157,7 +159,7 @@ import Vocabulary
         let value = Self.stored([("_sync", "1")], "{}")
         let meta = DocumentMeta(seqno: Seqno(1), datatype: [.json, .xattr])
         let input = MapInput()
-        let body = [0x6b].withUnsafeBytes { key in
+        let body = [UInt8]("k".utf8).withUnsafeBytes { key in
             value.withUnsafeBytes {
                 input.included(meta, key: ByteView(key), value: ByteView($0))?.body.text
             }

@@ -1,7 +1,4 @@
-internal import Bytes
-internal import Replication
 internal import Vocabulary
-internal import Wire
 
 /// One vBucket's feed to a client, with the connection's state of it.
 final class ClientStream {
