@@ -91,7 +91,7 @@ extension DocumentService {
                 of: document,
                 replacing: copy.meta
             )
-            guard case .ended(.refused(.exists)) = stored, cas == .none else { return Step(stored) }
+            guard stored.isRaceLost, cas == .none else { return Step(stored) }
             let count = attempts.withLock { attempts in
                 attempts += 1
                 return attempts
@@ -215,6 +215,17 @@ extension DocumentService {
         if lease.holds(environment.time) { return task.done(outcome) }
         if case .written = outcome { return task.done(.refused(.temporaryFailure)) }
         task.done(.refused(.notMyVBucket))
+    }
+}
+
+extension UpdateOutcome {
+    /// Whether the version that was transformed without the lock is no longer the current one: it
+    /// was replaced or deleted.
+    fileprivate var isRaceLost: Bool {
+        switch self {
+        case .ended(.refused(.exists)), .ended(.refused(.notFound)): true
+        default: false
+        }
     }
 }
 

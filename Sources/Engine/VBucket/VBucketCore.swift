@@ -3,7 +3,8 @@ package import Vocabulary
 
 /// One vBucket's copy on a node: documents, change order, history and role.
 ///
-/// - Seqnos are assigned without gaps, CAS strictly increasing, both under the vBucket's lock.
+/// - Seqnos are assigned without gaps, CAS strictly increasing, both under the vBucket's lock. A
+///   version of another cluster (`storeWithMeta`) keeps its CAS, which may be lower.
 /// - The table holds exactly one version of each key: the newest, a tombstone included.
 /// - A version is dirty if its seqno is above `persistedSeqno`; there is no dirty flag.
 /// - `liveCount + tombstoneCount` is the table's count.
