@@ -40,7 +40,7 @@ final class AttributedDocument {
         if [.tombstone, .tombstoneWithSystem].contains(state) {
             _ = run { $0.delete($1, hash: $2, cas: .none, $3) }
         }
-        if residency != .resident { leaveMemory(residency) }
+        if residency != .resident, state != .missing { leaveMemory(residency) }
         valueFetches = 0
     }
 
