@@ -17,8 +17,11 @@ import Vocabulary
 
     init() throws {
         try world.service.open(TestWorld.settings("guests"))
-        try world.put("doc", Self.whole, isDeleted: false, datatype: [.json, .xattr])
-        try world.put("gone", Self.whole, datatype: [.xattr])
+        let extras = [UInt8](repeating: 0, count: 8) + big(UInt64(1)) + big(UInt64(100))
+        let version = Ask.on(0xa2, "doc", Self.whole, extras: extras, datatype: 5)
+        let writer = world.client(of: "guests", features: Features.usual + [Self.xattr])
+        try #require(writer.ask(version).map(\.status) == [0])
+        try world.put("gone", Self.whole)
     }
 
     private func client(_ features: [UInt16] = Features.usual) -> Client {

@@ -27,8 +27,7 @@ extension TestWorld {
         _ key: String,
         _ value: [UInt8],
         isDeleted: Bool = true,
-        expiry: UInt32 = 0,
-        datatype: Datatype? = nil
+        expiry: UInt32 = 0
     ) throws {
         let bucket = try #require(service.bucket(named: "guests"))
         let vBucket = try vBucket(of: key)
@@ -45,7 +44,7 @@ extension TestWorld {
                         seqno: end,
                         cas: CAS(turn.wallNanoseconds + end.value),
                         expiry: isDeleted ? turn.seconds : expiry,
-                        datatype: datatype ?? (value.isEmpty ? [] : .xattr),
+                        datatype: value.isEmpty ? [] : .xattr,
                         isDeleted: isDeleted
                     )
                     let (key, value) = (ByteView(key), ByteView(value))
