@@ -8,7 +8,7 @@ import PackageDescription
 // line in the sources, in agreement. A row comes with its module.
 
 let plan = """
-    words      Bytes              CLZ4 CPrefetch
+    words      Bytes              CLZ4 CPrefetch CSnappy
     words      Vocabulary         Bytes
     words      Seams              Bytes
     codecs     Wire               Bytes Vocabulary
@@ -65,7 +65,7 @@ let homes = [
 
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = [
-    "CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev",
+    "CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev", "CSnappy": "libsnappy-dev",
     "CJavaScriptCore": "libjavascriptcoregtk-4.1-dev",
 ]
 /// The system libraries whose headers only pkg-config finds, by its names.

@@ -24,6 +24,17 @@ package struct ConsumerSettings: Hashable, Sendable {
         package static let noValue = OpenFlags(rawValue: 0x08)
         package static let deleteTimes = OpenFlags(rawValue: 0x20)
         package static let noValueWithDatatype = OpenFlags(rawValue: 0x40)
+        package static let deletedUserAttributes = OpenFlags(rawValue: 0x100)
+    }
+
+    /// Features of HELLO that settings depend on.
+    package struct Agreement: OptionSet, Hashable, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        package static let attributes = Agreement(rawValue: 1)
+        package static let snappy = Agreement(rawValue: 2)
     }
 
     /// What is sent of a document's value.
@@ -39,7 +50,14 @@ package struct ConsumerSettings: Hashable, Sendable {
     /// An hour: a longer silence cannot be told from a lost connection.
     private static let noopSecondsMax: UInt64 = 10_800
 
+    private let agreed: Agreement
     package private(set) var values = Values.whole
+    /// Values have their extended attributes in front of the body, also without the body.
+    package let includesAttributes: Bool
+    /// Deletions have the user's attributes beside the system's.
+    package let includesDeletedUserAttributes: Bool
+    /// Values are compressed with snappy if that is worth it.
+    package private(set) var compressesValues = false
     /// Deletions are sent in the longer form, with their time.
     package private(set) var includesDeleteTimes: Bool
     /// Expirations are sent as such, not as deletions.
@@ -53,9 +71,12 @@ package struct ConsumerSettings: Hashable, Sendable {
 
     /// The settings of a new connection.
     ///
-    /// - Parameter flags: The flags of its DCP_OPEN.
-    /// - Throws: `ConsumerRefusal` if the flags ask for anything but a producer of plain documents.
-    package init(flags: OpenFlags) throws(ConsumerRefusal) {
+    /// - Parameters:
+    ///   - flags: The flags of its DCP_OPEN.
+    ///   - agreed: What it agreed to in HELLO.
+    /// - Throws: `ConsumerRefusal` if the flags ask for anything but a producer, or for extended
+    ///   attributes without their agreement.
+    package init(flags: OpenFlags, agreed: Agreement = []) throws(ConsumerRefusal) {
         guard flags.contains(.producer) else {
             throw flags.contains(.notifier)
                 ? .notSupported("Notifier connections are not supported. Open a producer, flag 1.")
@@ -63,10 +84,13 @@ package struct ConsumerSettings: Hashable, Sendable {
                     "Consumer connections are for servers only. Open a producer, flag 1."
                 )
         }
-        guard !flags.contains(.extendedAttributes) else {
+        guard !flags.contains(.extendedAttributes) || agreed.contains(.attributes) else {
             throw .invalid("Extended attributes were not agreed on in HELLO.")
         }
-        let known: OpenFlags = [.producer, .noValue, .deleteTimes, .noValueWithDatatype]
+        let known: OpenFlags = [
+            .producer, .extendedAttributes, .noValue, .deleteTimes, .noValueWithDatatype,
+            .deletedUserAttributes,
+        ]
         guard flags.isSubset(of: known) else {
             let rest = String(flags.subtracting(known).rawValue, radix: 16)
             throw .notSupported("The DCP flags 0x\(rest) are not supported.")
@@ -76,6 +100,9 @@ package struct ConsumerSettings: Hashable, Sendable {
         } else if flags.contains(.noValue) {
             values = .none
         }
+        self.agreed = agreed
+        includesAttributes = flags.contains(.extendedAttributes)
+        includesDeletedUserAttributes = flags.contains(.deletedUserAttributes)
         includesDeleteTimes = flags.contains(.deleteTimes)
     }
 
@@ -108,6 +135,16 @@ package struct ConsumerSettings: Hashable, Sendable {
             if distinguishesExpirations { includesDeleteTimes = true }
         case "send_stream_end_on_client_close_stream":
             endsClosedStreams = try flag(name, value)
+        case "enable_value_compression", "force_value_compression":
+            let compresses = try flag(name, value)
+            guard !compresses || agreed.contains(.snappy) else {
+                throw .invalid("\(name) needs snappy, which was not agreed on in HELLO.")
+            }
+            compressesValues = compresses
+        case "include_deleted_user_xattrs":
+            guard try !flag(name, value) || includesDeletedUserAttributes else {
+                throw .invalid("\(name) needs the flag 0x100 of DCP_OPEN.")
+            }
         default: try acceptWithoutEffect(name, value)
         }
     }
@@ -125,8 +162,7 @@ package struct ConsumerSettings: Hashable, Sendable {
             try choice(name, value, ["true", "false", "true_with_seqno_advanced"])
         case "supports_cursor_dropping", "supports_cursor_dropping_vulcan", "enable_ext_metadata":
             _ = try flag(name, value)
-        case "enable_value_compression", "force_value_compression", "enable_stream_id",
-            "enable_sync_writes", "change_streams", "include_deleted_user_xattrs":
+        case "enable_stream_id", "enable_sync_writes", "change_streams":
             // Turning off what is off changes nothing.
             guard try !flag(name, value) else {
                 throw .notSupported("\(name) is not supported.")

@@ -66,7 +66,8 @@ package struct DataDump {
         }
     }
 
-    /// Appends a document: JSON unchanged as `value`, any other value in Base64 as `base64`.
+    /// Appends a document without its extended attributes: JSON unchanged as `value`, any other
+    /// value in Base64 as `base64`.
     private static func append(
         _ bucket: String,
         _ id: VBucketID,
@@ -89,6 +90,7 @@ package struct DataDump {
             json.member("revision", meta.revision)
             if meta.flags != 0 { json.member("flags", meta.flags) }
             if meta.expiry != 0 { json.member("expiry", meta.expiry) }
+            let value = XattrBlob.body(of: value, meta.datatype)
             // JSON may contain line ends, which would split the line; such documents are in Base64.
             let isOneLine = !value.buffer.contains { $0 == 0x0a || $0 == 0x0d }
             if meta.datatype.contains(.json), isOneLine {

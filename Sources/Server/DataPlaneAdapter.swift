@@ -136,7 +136,7 @@ struct DataPlaneAdapter: DataPlane {
     }
 
     func randomKey(inBucket name: String) -> [UInt8]? {
-        data.bucket(named: name).flatMap { RandomKey(data: data).find(in: $0) }
+        data.bucket(named: name).flatMap { RandomKey(data).find(in: $0, .anyCopy) }
     }
 
     func list(

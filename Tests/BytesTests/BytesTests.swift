@@ -75,6 +75,23 @@ import Testing
         #expect(!LZ4.decompress(cut, rawCount: text.count, to: whole))
     }
 
+    @Test func snappyRoundTripsAndRefusesDamagedInput() {
+        let text = Array(String(repeating: "divan keeps sheets. ", count: 200).utf8)
+        let packed = ByteWriter()
+        text.withUnsafeBytes { _ = Snappy.compress(ByteView($0), to: packed) }
+        #expect(packed.count < text.count / 4)
+        #expect(Snappy.rawCount(of: packed.view) == text.count)
+        #expect(Snappy.rawCount(of: .empty) == nil)
+        let whole = ByteWriter()
+        #expect(Snappy.decompress(packed.view, rawCount: text.count, to: whole))
+        #expect(whole.bytes == text)
+        let cut = packed.view.slice(0, packed.count / 2)
+        #expect(!Snappy.decompress(cut, rawCount: text.count, to: whole))
+        #expect(!Snappy.decompress(packed.view, rawCount: text.count - 1, to: whole))
+        #expect(!Snappy.decompress(packed.view, rawCount: text.count + 1, to: whole))
+        #expect(whole.count == text.count)
+    }
+
     @Test func keyHashDependsOnEveryByteAndOnTheSeed() {
         var seen: Set<UInt64> = []
         let hash = KeyHash(seed: 7)

@@ -45,7 +45,7 @@ def streamed(consumer, vbucket, position=None, end=dcp.FOREVER, **more):
 
 
 def test_open_needs_a_producer_and_refuses_what_is_not_there_by_name(node, bucket):
-    for flags, word in ((0, b"onsumer"), (2, b"otifier"), (5, b"HELLO"), (0x101, b"100")):
+    for flags, word in ((0, b"onsumer"), (2, b"otifier"), (5, b"HELLO"), (0x801, b"800")):
         with Consumer(node.connect(bucket), flags=flags) as refused:
             assert refused.opened.status in (Status.INVALID, Status.NOT_SUPPORTED)
             assert word in refused.opened.value

@@ -30,7 +30,7 @@ OPEN = LOGIN + " none"
 TABLE = [
     ("00 09 0c 0d", b"k", 0, b"", READ),  # GET, GETK
     ("83 94 95", b"k", 0, b"", READ),  # GET_REPLICA, GET_LOCKED, UNLOCK
-    ("96", b"", 0, b"", READ),  # GET_FAILOVER_LOG
+    ("96 b6", b"", 0, b"", READ),  # GET_FAILOVER_LOG, GET_RANDOM_KEY
     ("01 03 11 13", b"k", 8, b"v", WRITE),  # SET, REPLACE
     ("02 12", b"k", 8, b"v", WRITE),  # ADD
     ("0e 0f 19 1a", b"k", 0, b"v", WRITE),  # APPEND, PREPEND
@@ -39,6 +39,8 @@ TABLE = [
     ("05 06 15 16", b"k", 20, b"", READ_AND_WRITE),  # INCREMENT, DECREMENT
     ("1d 1e 23 24", b"k", 4, b"", READ_AND_WRITE),  # GAT, GATK
     ("a0 a1", b"k", 0, b"", METADATA),  # GET_META
+    ("a2 a3 a4 a5", b"k", 24, b"v", READ_AND_WRITE),  # SET_WITH_META, ADD_WITH_META
+    ("a8 a9", b"k", 24, b"", READ_AND_WRITE),  # DELETE_WITH_META
     ("91", b"", 0, bytes(8), METADATA),  # OBSERVE_SEQNO
     ("92", b"", 0, b"\0\0\0\1k", METADATA),  # OBSERVE
     ("48", b"", 0, b"", METADATA),  # GET_ALL_VB_SEQNOS

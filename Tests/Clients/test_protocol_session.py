@@ -14,7 +14,6 @@ ALL_FEATURES = list(range(1, 0x22)) + [0x7F, 0xFFFE]
 # Advertised only by a server that has them.
 NOT_BUILT = {
     Feature.TLS,
-    Feature.SNAPPY,
     Feature.SNAPPY_EVERYWHERE,
 }
 MECHANISMS = ["SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"]

@@ -121,9 +121,22 @@ import Vocabulary
 
     @Test func repeatedHelloReplacesFeatures() {
         let client = Client(world)
-        #expect(client.ask(Ask.hello([0x0b, 0x0a, 0x7777, 0x04])).first?.value == [0, 0x0b, 0, 4])
+        let asked = Ask.hello([0x0b, 0x13, 0x7777, 0x04])
+        #expect(client.ask(asked).first?.value == [0, 0x0b, 0, 4])
         #expect(client.ask(Ask.hello([])).first?.value == [])
         #expect(client.ask(frame(0x1f, value: [0, 1, 2])).map(\.status) == [4])
+    }
+
+    /// Gateways look for attributes (0x06) in the first two features of the answer only, and ask for
+    /// them after 0x0001, which servers do not echo (sync-gateway-mount.md, trap 1).
+    @Test func helloNeverEchoesDatatype() {
+        let client = Client(world)
+        #expect(client.ask(Ask.hello([1, 7, 6])).first?.value == [0, 7, 0, 6])
+        let all = (UInt16(0)...0x40).map { $0 }
+        let granted = client.ask(Ask.hello(all)).first?.value ?? []
+        let codes = stride(from: 0, to: granted.count, by: 2).map { granted[$0 + 1] }
+        #expect(!codes.contains(1) && codes.contains(6) && codes.contains(0x0a))
+        #expect(codes == codes.sorted(), "the order is that of the request")
     }
 
     /// HELLO's own answer still has the earlier format, and later frames of the same read begin

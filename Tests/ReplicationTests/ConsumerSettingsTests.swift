@@ -2,8 +2,11 @@ import Replication
 import Testing
 
 @Suite struct ConsumerSettingsTests {
-    private func settings(_ flags: UInt32 = 1) throws(ConsumerRefusal) -> ConsumerSettings {
-        try ConsumerSettings(flags: ConsumerSettings.OpenFlags(rawValue: flags))
+    private func settings(
+        _ flags: UInt32 = 1,
+        _ agreed: ConsumerSettings.Agreement = []
+    ) throws(ConsumerRefusal) -> ConsumerSettings {
+        try ConsumerSettings(flags: ConsumerSettings.OpenFlags(rawValue: flags), agreed: agreed)
     }
 
     // MARK: Flags
@@ -17,7 +20,39 @@ import Testing
         #expect(try settings(0x21).includesDeleteTimes)
     }
 
-    @Test(arguments: [UInt32(0x00), 0x02, 0x05, 0x11, 0x81, 0x101, 0x8000_0001])
+    @Test func attributesNeedTheirAgreement() throws {
+        #expect(throws: ConsumerRefusal.self) { try settings(0x05) }
+        #expect(throws: ConsumerRefusal.self) { try settings(0x05, .snappy) }
+        #expect(try settings(0x05, .attributes).includesAttributes)
+        #expect(try !settings(0x05, .attributes).includesDeletedUserAttributes)
+        #expect(try settings(0x105, .attributes).includesDeletedUserAttributes)
+        #expect(try !settings(0x01, .attributes).includesAttributes)
+    }
+
+    @Test func compressionNeedsSnappy() throws {
+        for name in ["enable_value_compression", "force_value_compression"] {
+            var plain = try settings(0x01, .attributes)
+            #expect(throws: ConsumerRefusal.self) { try plain.apply(name, "true") }
+            #expect(!plain.compressesValues)
+            var compressing = try settings(0x01, .snappy)
+            #expect(!compressing.compressesValues)
+            try compressing.apply(name, "true")
+            #expect(compressing.compressesValues)
+            try compressing.apply(name, "false")
+            #expect(!compressing.compressesValues)
+        }
+    }
+
+    @Test func deletedUserAttributesNeedTheirFlag() throws {
+        var without = try settings(0x05, .attributes)
+        #expect(throws: ConsumerRefusal.self) {
+            try without.apply("include_deleted_user_xattrs", "true")
+        }
+        var with = try settings(0x105, .attributes)
+        try with.apply("include_deleted_user_xattrs", "true")
+    }
+
+    @Test(arguments: [UInt32(0x00), 0x02, 0x05, 0x11, 0x81, 0x8000_0001])
     func otherFlagsAreRefused(_ flags: UInt32) {
         #expect(throws: ConsumerRefusal.self) { try settings(flags) }
     }

@@ -119,6 +119,54 @@ import Vocabulary
         #expect(texts.body == "\"/wBB\"" && texts.meta.contains(#""type":"base64""#))
     }
 
+    /// The stored form of attributes and a body.
+    private static func stored(_ pairs: [(String, String)], _ body: String) -> [UInt8] {
+        let writer = ByteWriter()
+        let attributes = XattrWriter.begin(writer)
+        for (key, value) in pairs {
+            Array(key.utf8).withUnsafeBytes { key in
+                Array(value.utf8).withUnsafeBytes { value in
+                    attributes.append(key: ByteView(key), value: ByteView(value))
+                }
+            }
+        }
+        #expect(attributes.end())
+        writer.append(text: body)
+        return writer.bytes
+    }
+
+    @Test func metaHasAttributesAndBodyNone() throws {
+        // Binary attributes have no place in JSON.
+        let pairs = [("_sync", #"{"rev":1}"#), ("raw", "\u{1}binary"), ("color", #""red""#)]
+        let value = Self.stored(pairs, #"{"x":1}"#)
+        let meta = DocumentMeta(seqno: Seqno(1), datatype: [.json, .xattr])
+        let found = texts(meta, key: [0x6b], value: value)
+        let texts = try #require(found)
+        #expect(texts.meta.hasSuffix(#""xattrs":{"_sync":{"rev":1},"color":"red"}}"#))
+        #expect(texts.meta.contains(#""type":"json""#))
+        #expect(texts.body == #"{"x":1}"#)
+    }
+
+    @Test func tombstoneWithAttributesHasEmptyBody() throws {
+        let value = Self.stored([("_sync", "1")], "")
+        let meta = DocumentMeta(seqno: Seqno(1), datatype: .xattr, isDeleted: true)
+        let found = texts(meta, key: [0x6b], value: value)
+        let texts = try #require(found)
+        #expect(texts.meta.hasSuffix(#""xattrs":{"_sync":1}}"#) && texts.body == "\"\"")
+    }
+
+    @Test func includedDocumentHasBodyAlone() throws {
+        let value = Self.stored([("_sync", "1")], "{}")
+        let meta = DocumentMeta(seqno: Seqno(1), datatype: [.json, .xattr])
+        let input = MapInput()
+        let body = [UInt8]("k".utf8).withUnsafeBytes { key in
+            value.withUnsafeBytes {
+                input.included(meta, key: ByteView(key), value: ByteView($0))?.body.text
+            }
+        }
+        #expect(body == "{}")
+    }
+
     @Test func keyThatIsNotUTF8HasNoArguments() {
         #expect(texts(DocumentMeta(), key: [0xff], value: []) == nil)
     }

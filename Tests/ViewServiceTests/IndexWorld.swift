@@ -47,7 +47,8 @@ final class IndexWorld: Sendable {
     /// An index of all vBuckets; its file is kept between two indexes of one source.
     func index(
         _ source: String,
-        _ limits: BulkLoad.Limits = BulkLoad.Limits()
+        _ limits: BulkLoad.Limits = BulkLoad.Limits(),
+        mapsTombstones: Bool = false
     ) throws -> ViewIndex {
         let signature = "\(CRC32C.checksum(of: source))"
         let files = try IndexDirectory(path: directory, disk: linux.environment.disk)
@@ -69,6 +70,7 @@ final class IndexWorld: Sendable {
             lane: lane
         )
         surroundings.loadLimits = limits
+        surroundings.mapsTombstones = mapsTombstones
         let index = try ViewIndex("d/v", ofBucket: "bucket", file, function, surroundings)
         serve(index, Set(MemoryChanges.vBuckets))
         return index

@@ -254,7 +254,12 @@ final class MemoryChanges: DocumentChanges {
         state.withLock { $0.versions[vBucket]?.count { !$0.meta.isDeleted } ?? 0 }
     }
 
-    private func change(_ key: String, _ value: [UInt8], isDeleted: Bool) {
+    func change(
+        _ key: String,
+        _ value: [UInt8],
+        isDeleted: Bool,
+        datatype: Datatype = .json
+    ) {
         let bytes = Array(key.utf8)
         let vBucket = VBucketID(ofKey: bytes, count: MemoryChanges.vBuckets.count)
         let wakes = state.withLock { state in
@@ -262,7 +267,7 @@ final class MemoryChanges: DocumentChanges {
             let meta = DocumentMeta(
                 seqno: seqno,
                 cas: CAS(seqno.value),
-                datatype: .json,
+                datatype: datatype,
                 isDeleted: isDeleted
             )
             state.highs[vBucket] = seqno

@@ -34,12 +34,14 @@ struct PrivilegeRequirement: Hashable, Sendable {
     /// DCP_BUFFER_ACKNOWLEDGEMENT need an opened producer, and opening one needs DcpProducer.
     init(of opcode: Opcode) {
         switch opcode {
-        case .get, .getKey, .getReplica, .getLocked, .unlock, .getFailoverLog: self.init(.read)
+        case .get, .getKey, .getReplica, .getLocked, .unlock, .getFailoverLog, .getRandomKey:
+            self.init(.read)
         case .set, .replace, .append, .prepend, .touch: self.init(.upsert)
         case .add: self.init(.insert, or: .upsert)
         // The answer contains the document.
         case .increment, .decrement, .getAndTouch, .getAndTouchKey: self.init([.read, .upsert])
         case .delete: self.init(.delete)
+        case .setWithMeta, .addWithMeta, .deleteWithMeta: self.init(.metaWrite)
         case .getMeta, .observe, .observeSeqno, .getAllVBucketSeqnos: self.init(.metaRead)
         case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
             .dcpGetFailoverLog:

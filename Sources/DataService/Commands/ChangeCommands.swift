@@ -63,7 +63,7 @@ extension Connection {
             pushes.sender = ClientProducer(
                 name: name.text,
                 selectedBucket,
-                try ConsumerSettings(flags: flags),
+                try ConsumerSettings(flags: flags, agreed: agreement),
                 port: port,
                 service
             )
@@ -71,6 +71,14 @@ extension Connection {
         } catch {
             refuse(request, error)
         }
+    }
+
+    /// What the client agreed to in HELLO that concerns changes.
+    private var agreement: ConsumerSettings.Agreement {
+        var agreed: ConsumerSettings.Agreement = []
+        if features.contains(.xattr) { agreed.insert(.attributes) }
+        if features.contains(.snappy) { agreed.insert(.snappy) }
+        return agreed
     }
 
     /// TAP_CONNECT has a response only if it is refused: a client reads the messages at once.

@@ -101,6 +101,8 @@ struct Command {
         case .touch, .getAndTouch, .getAndTouchKey: shape([4])
         case .getLocked: shape([0, 4])
         case .getMeta: shape([0, 1])
+        case .setWithMeta, .addWithMeta, .deleteWithMeta:
+            shape(WithMetaExtras.counts, value: .any)
         default: nil
         }
     }
@@ -159,6 +161,7 @@ struct Command {
         case .selectBucket: shape(.user, key: .some)
         case .getClusterConfig: shape(.user, extras: [0, 16])
         case .stat: shape(.bucketUser, key: .any)
+        case .getRandomKey: shape(.bucketUser)
         case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4, 8])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)
         case .flush: shape(.bucketUser, extras: [0, 4])

@@ -17,6 +17,13 @@ enum Expiry {
     {
         let isRelative = field > 0 && field <= Limits.relativeExpiryMax
         let wanted = isRelative ? turn.end(after: field) : field
+        return bounded(wanted, maxTTL: maxTTL, turn)
+    }
+
+    /// An expiry in seconds since 1970, or 0 for never, within the bucket's longest lifetime.
+    static func bounded(_ wanted: UInt32, maxTTL: UInt32, _ turn: borrowing ExecutionContext)
+        -> UInt32
+    {
         guard maxTTL > 0 else { return wanted }
         let latest = turn.end(after: maxTTL)
         return wanted == 0 ? latest : min(wanted, latest)

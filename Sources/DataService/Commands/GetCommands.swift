@@ -7,13 +7,18 @@ extension Connection {
     func get(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
-        let withKey = request.command.opcode == .getKey
+        let key = request.command.opcode == .getKey ? request.frame.key : nil
+        // Where the answer begins if its value is long enough to be compressed.
+        var compressible: Int?
         let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-            appendDocument(item, cas, request, withKey: withKey)
+            if item.valueCount >= CompressedFrame.valueBytesMin { compressible = output.count }
+            appendDocument(item, cas, request, key: key)
         }
         switch outcome {
-        case .found: return .done
+        case .found:
+            if let compressible { compressAnswer(at: compressible) }
+            return .done
         case .refused(.notFound):
             miss(request)
             return .done
@@ -39,7 +44,7 @@ extension Connection {
             item,
             cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-            appendDocument(item, cas, request, withKey: false)
+            appendDocument(item, cas, request)
         }
         return finishRead(request, outcome, document, bucket, completion)
     }
@@ -82,20 +87,44 @@ extension Connection {
         )
     }
 
-    /// Appends a document's answer, copied from the item.
+    /// Appends a document's answer, copied from the item: its body without extended attributes.
     ///
-    /// Called under the vBucket's lock.
+    /// Called under the vBucket's lock. `key` is set if the answer has it.
     @inline(__always)
-    func appendDocument(_ item: Item, _ cas: CAS, _ request: CommandContext, withKey: Bool) {
+    func appendDocument(
+        _ item: Item,
+        _ cas: CAS,
+        _ request: CommandContext,
+        key: ByteView? = nil
+    ) {
+        guard !item.hasAttributes else {
+            return appendBody(item, cas, request, key: key)
+        }
+        append(item, item.value, cas, request, key: key)
+    }
+
+    @inline(never)
+    private func appendBody(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView?) {
+        append(item, item.body, cas, request, key: key)
+    }
+
+    @inline(__always)
+    private func append(
+        _ item: Item,
+        _ value: ByteView,
+        _ cas: CAS,
+        _ request: CommandContext,
+        key: ByteView?
+    ) {
         let datatype = isJSONAgreed ? item.datatype.intersection(.json) : []
-        if !withKey {
+        guard let key else {
             ResponseEncoder.appendDocument(
                 to: output,
                 replyTo: request.replyTo,
                 datatype: datatype,
                 cas: cas,
                 flags: item.flags,
-                value: item.value,
+                value: value,
                 duration: duration
             )
             return
@@ -108,10 +137,38 @@ extension Connection {
                 datatype: datatype,
                 cas: cas,
                 extras: ByteView(flags),
-                key: request.frame.key,
-                value: item.value,
+                key: key,
+                value: value,
                 duration: duration
             )
+        }
+    }
+
+    /// GET_RANDOM_KEY: a document of an active copy on this node, with its key.
+    func getRandomKey(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let bucket = selectedBucket
+        guard mayAnswerForActiveCopy, let key = RandomKey(service).find(in: bucket, .activeCopy)
+        else {
+            answer(.notFound, request)
+            return .done
+        }
+        return key.withUnsafeBytes { bytes in
+            let key = ByteView(bytes)
+            let id = VBucketID(ofKey: key, count: bucket.engine.count)
+            guard let vBucket = bucket.engine[id.number] else {
+                preconditionFailure("a key's vBucket is one of its bucket's")
+            }
+            let document = DocumentAddress(
+                key: key,
+                hash: service.hash(key),
+                id: id,
+                vBucket: vBucket
+            )
+            let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
+                guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
+                appendDocument(item, cas, request, key: key)
+            }
+            return finishRead(request, outcome, document, bucket, completion)
         }
     }
 

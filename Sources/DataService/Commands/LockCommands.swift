@@ -17,7 +17,12 @@ extension Connection {
             if opcode == .touch {
                 answerTouched(request, cas)
             } else {
-                appendDocument(item, cas, request, withKey: opcode == .getAndTouchKey)
+                appendDocument(
+                    item,
+                    cas,
+                    request,
+                    key: opcode == .getAndTouchKey ? request.frame.key : nil
+                )
             }
         }
         return finishRead(request, outcome, document, bucket, completion)
@@ -43,7 +48,7 @@ extension Connection {
             document,
             seconds: isFitting ? asked : Limits.lockSecondsDefault
         ) { item, cas in
-            appendDocument(item, cas, request, withKey: false)
+            appendDocument(item, cas, request)
         }
         return finishRead(request, outcome, document, bucket, completion)
     }

@@ -9,7 +9,7 @@ extension Connection {
         .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .unorderedExecution,
         .tracing, .alternativeRequest, .syncReplication, .preserveTTL,
         .clusterConfigWithKnownVersion, .duplex, .clusterMapNotification,
-        .clusterMapNotificationBrief,
+        .clusterMapNotificationBrief, .snappy,
     ])
 
     func hello(_ request: CommandContext) {

@@ -375,6 +375,7 @@ package final class Connection: ConnectionHandler {
         guard command.access == .anyConnection || isPermitted(command) else {
             return refuseAccess(request)
         }
+        if header.datatype.contains(.snappy) { return inflate(request, completion) }
         return dispatch(request, completion)
     }
 

@@ -3,7 +3,7 @@ internal import Engine
 internal import JSON
 internal import Wire
 
-/// The resources of one lane, not shared with other lanes: an arena, a scratch buffer, a JSON
+/// The resources of one lane, not shared with other lanes: an arena, scratch buffers, a JSON
 /// validator, and room for a batch of requests.
 package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane uses it
     /// The number of requests processed together: enough for their cache misses to overlap.
@@ -15,6 +15,9 @@ package final class LaneContext: @unchecked Sendable {  // tidy:allow one lane u
     let sharesRow: Bool
     let arena: Arena
     let scratch = ByteWriter(capacity: 4_096)
+    /// A request whose value was decompressed, while it is executed; `scratch` serves the engine
+    /// and the answer meanwhile.
+    let inflated = ByteWriter(capacity: 16)
     let validator = JSONValidator()
     let frames: UnsafeMutablePointer<Frame>
     let hashes: UnsafeMutablePointer<UInt64>

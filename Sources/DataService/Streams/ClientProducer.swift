@@ -54,6 +54,7 @@ final class ClientProducer {
     func apply(_ name: String, _ value: String) throws(ConsumerRefusal) {
         try settings.apply(name, value)
         streams.setBuffer(settings.bufferBytes)
+        streams.compressesValues = settings.compressesValues
         guard settings.isNoopEnabled else {
             noop = nil
             return

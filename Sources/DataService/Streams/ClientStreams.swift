@@ -34,6 +34,10 @@ final class ClientStreams {
     /// Streams that wait for the client to acknowledge bytes.
     private var starved: [ClientStream] = []
     private var window = FlowWindow()
+    /// Whether the values of sent changes are compressed.
+    var compressesValues = false
+    /// For compressed values; a buffer of the connection's reactor.
+    private let scratch: ByteWriter
 
     init(
         name: String,
@@ -43,6 +47,7 @@ final class ClientStreams {
     ) {
         self.bucket = bucket
         self.service = service
+        scratch = service.contexts[port.reactor].scratch
         events = EventQueue(port: port)
         entry = ClientProducers.Entry(name: name, port: port)
     }
@@ -204,6 +209,11 @@ final class ClientStreams {
         let before = output.count
         let room = min(window.room, ClientStreams.turnBytes)
         defer { window.sent(output.count - before) }
-        return stream.feed.step(credit: room, into: output)
+        let progress = stream.feed.step(credit: room, into: output)
+        // Only now, as changes from memory are copied under their vBucket's lock.
+        if compressesValues {
+            CompressedFrame.compress(framesOf: output, from: before, by: scratch)
+        }
+        return progress
     }
 }

@@ -36,9 +36,13 @@ final class TapProducer {
         func nextOpaque() -> UInt32 { opaque.add(1, ordering: .relaxed).newValue }
 
         func append(_ change: DCPChange, _ vBucket: VBucketID, to output: ByteWriter) {
-            let change =
-                hasKeysOnly
-                ? DCPChange(meta: change.meta, key: change.key, value: .empty) : change
+            // TAP has no extended attributes.
+            let body = XattrBlob.body(of: change.value, change.meta.datatype)
+            let change = DCPChange(
+                meta: change.meta,
+                key: change.key,
+                value: hasKeysOnly ? .empty : body
+            )
             let isMarked = asksForAnswers && isMarkDue(change.key.count + change.value.count)
             if isMarked { openMarks.add(1, ordering: .relaxed) }
             TapEncoder.append(

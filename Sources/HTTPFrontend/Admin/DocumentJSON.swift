@@ -21,6 +21,41 @@ enum DocumentJSON {
         return [(member, .null), (encoded, .string(URLCoding.encode(key)))]
     }
 
+    /// The body of a document, and its extended attributes beside it as Couchbase Server's `xattrs`.
+    struct Parts {
+        /// The value without attributes.
+        let body: [UInt8]
+        /// Whether the body can be embedded in a JSON reply.
+        let isJSON: Bool
+        /// The member `xattrs`; empty if the document has no attributes.
+        ///
+        /// A value that is not JSON is a string with its Base64 form.
+        let attributes: [(String, JSONText)]
+
+        init(_ document: DocumentCopy) {
+            guard document.meta.datatype.contains(.xattr) else {
+                (body, attributes) = (document.value, [])
+                isJSON = DocumentJSON.isJSON(body)
+                return
+            }
+            var (body, members) = ([UInt8](), [(String, JSONText)]())
+            document.value.withUnsafeBytes { bytes in
+                let blob = XattrBlob(stored: ByteView(bytes))
+                body = blob.body.bytes
+                for (key, value) in blob {
+                    let value = value.bytes
+                    let text =
+                        DocumentJSON.isJSON(value)
+                        ? JSONText.rendered(value) : DocumentJSON.base64(value)
+                    members.append((key.text, text))
+                }
+            }
+            self.body = body
+            isJSON = DocumentJSON.isJSON(body)
+            attributes = [("xattrs", .object(members))]
+        }
+    }
+
     static func meta(_ key: [UInt8], _ meta: DocumentMeta, isJSON: Bool) -> JSONText {
         let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
         let revision = "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"

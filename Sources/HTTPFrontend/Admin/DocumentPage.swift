@@ -47,7 +47,7 @@ struct DocumentPage: Sendable {
                 switch await service.perform(.read, on: key, inBucket: bucket) {
                 case .found(let copy):
                     bytes += UInt64(copy.value.count)
-                    output += Self.row(key, copy.meta, copy.value).bytes
+                    output += Self.row(key, copy).bytes
                 case .refused(.notFound), .noBucket:
                     output += Self.row(key).bytes
                 case .refused:
@@ -86,13 +86,13 @@ struct DocumentPage: Sendable {
         )
     }
 
-    private static func row(_ key: [UInt8], _ meta: DocumentMeta, _ value: [UInt8]) -> JSONText {
-        let isJSON = DocumentJSON.isJSON(value)
+    private static func row(_ key: [UInt8], _ document: DocumentCopy) -> JSONText {
+        let parts = DocumentJSON.Parts(document)
         let content: (String, JSONText) =
-            isJSON ? ("json", .rendered(value)) : ("base64", DocumentJSON.base64(value))
-        let described = DocumentJSON.meta(key, meta, isJSON: isJSON)
-        return .object(
-            DocumentJSON.name("id", of: key) + [("doc", .object([("meta", described), content]))]
-        )
+            parts.isJSON
+            ? ("json", .rendered(parts.body)) : ("base64", DocumentJSON.base64(parts.body))
+        let described = DocumentJSON.meta(key, document.meta, isJSON: parts.isJSON)
+        let members = [("meta", described), content] + parts.attributes
+        return .object(DocumentJSON.name("id", of: key) + [("doc", .object(members))])
     }
 }

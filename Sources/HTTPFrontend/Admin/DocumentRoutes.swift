@@ -142,13 +142,13 @@ extension Routes {
         }
         // The document is sent as a JSON string: that preserves white space and numbers that a
         // browser's parser would round.
-        let isJSON = DocumentJSON.isJSON(copy.value)
+        let parts = DocumentJSON.Parts(copy)
         let content: (String, JSONText) =
-            isJSON
-            ? ("json", .string(String(decoding: copy.value, as: UTF8.self)))
-            : ("base64", DocumentJSON.base64(copy.value))
-        let described = DocumentJSON.meta(key, copy.meta, isJSON: isJSON)
-        return .json(.object([("meta", described), content]))
+            parts.isJSON
+            ? ("json", .string(String(decoding: parts.body, as: UTF8.self)))
+            : ("base64", DocumentJSON.base64(parts.body))
+        let described = DocumentJSON.meta(key, copy.meta, isJSON: parts.isJSON)
+        return .json(.object([("meta", described), content] + parts.attributes))
     }
 
     @Sendable private static func writeDocument(_ call: Call) async -> Reply {

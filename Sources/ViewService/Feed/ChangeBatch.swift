@@ -13,8 +13,8 @@ package final class ChangeBatch {
         package let seqno: Seqno
         /// The place of its id in `ids`.
         let id: Range<Int>
-        /// Its number in the mapping request; nil if it emits nothing: a tombstone, or a document
-        /// that views omit.
+        /// Its number in the mapping request; nil if it emits nothing: a tombstone that
+        /// is not mapped, or a document that views omit.
         package let item: UInt32?
     }
 

@@ -6,13 +6,15 @@ package import Vocabulary
 ///
 /// `meta` has the members that Couchbase Server's views have: `id`, `rev` (revision, then CAS, expiry
 /// and flags as hexadecimal digits), `flags`, `expiration`, `type` (`json` or `base64`), `vb`, `seq`
-/// and `cas` as strings, since a JavaScript number cannot hold every one of them, and `xattrs`.
-/// A document that is not JSON is a string with its base64 form.
+/// and `cas` as strings, since a JavaScript number cannot hold every one of them, and `xattrs`, an
+/// object of the extended attributes. `doc` is the body alone; one that is not JSON is a string with
+/// its base64 form, so that of a tombstone is empty.
 ///
 /// - Its buffers are reused: the views of one document are valid until the next call.
 package final class MapInput {
     private let metaText = ByteWriter()
     private let bodyText = ByteWriter()
+    private let validator = JSONValidator()
 
     package init() {}
 
@@ -22,7 +24,7 @@ package final class MapInput {
         package let body: ByteView
     }
 
-    /// The arguments for a document.
+    /// The arguments for a stored value, of a document or of a tombstone with attributes.
     ///
     /// - Returns: Nil if the key is not UTF-8: JavaScript has no string for it, so views omit the
     ///   document.
@@ -41,9 +43,25 @@ package final class MapInput {
             json.member("vb", "\(vBucket.number)")
             json.member("seq", "\(document.seqno.value)")
             json.member("cas", "\(document.cas.value)")
-            json.object("xattrs") { _ in }
+            json.object("xattrs") { json in write(attributesOf: value, document, to: &json) }
         }
-        return Arguments(meta: metaText.view, body: body(value, isJSON: isJSON))
+        let body = XattrBlob.body(of: value, document.datatype)
+        return Arguments(meta: metaText.view, body: text(of: body, isJSON: isJSON))
+    }
+
+    /// Writes the attributes whose values are JSON: others would make the whole text invalid.
+    private func write(
+        attributesOf value: ByteView,
+        _ document: DocumentMeta,
+        to json: inout JSONWriter
+    ) {
+        guard document.datatype.contains(.xattr) else { return }
+        for (key, value) in XattrBlob(stored: value) {
+            guard let name = String(validating: key.buffer, as: UTF8.self),
+                validator.isDocument(value)
+            else { continue }
+            json.member(name, raw: value)
+        }
     }
 
     /// A document as a query's answer includes it (`include_docs`): `meta` without the members that
@@ -60,7 +78,8 @@ package final class MapInput {
         var json = JSONWriter(metaText)
         json.object { json in MapInput.write(id, document, to: &json) }
         let isJSON = document.datatype.contains(.json)
-        return Arguments(meta: metaText.view, body: body(value, isJSON: isJSON))
+        let body = XattrBlob.body(of: value, document.datatype)
+        return Arguments(meta: metaText.view, body: text(of: body, isJSON: isJSON))
     }
 
     private static func write(_ id: String, _ document: DocumentMeta, to json: inout JSONWriter) {
@@ -71,8 +90,8 @@ package final class MapInput {
         json.member("type", document.datatype.contains(.json) ? "json" : "base64")
     }
 
-    /// The value, or a string with its base64 form.
-    private func body(_ value: ByteView, isJSON: Bool) -> ByteView {
+    /// The body, or a string with its base64 form.
+    private func text(of value: ByteView, isJSON: Bool) -> ByteView {
         guard !isJSON else { return value }
         bodyText.removeAll()
         bodyText.append(UInt8(ascii: "\""))

@@ -113,7 +113,10 @@ extension ViewIndex {
         _ value: ByteView,
         _ request: inout Request
     ) -> UInt32? {
-        guard !meta.isDeleted,
+        let isMapped =
+            !meta.isDeleted
+            || surroundings.mapsTombstones && meta.datatype.contains(.xattr)
+        guard isMapped,
             let arguments = request.input.arguments(meta, vBucket: vBucket, key: key, value: value)
         else { return nil }
         // A frame has room for the largest document, and a batch ends far below it.

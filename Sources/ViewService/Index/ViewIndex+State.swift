@@ -18,6 +18,8 @@ extension ViewIndex {
         var collations = Collations()
         /// Sizes and times of a first build.
         package var loadLimits = BulkLoad.Limits()
+        /// Whether tombstones with extended attributes are mapped.
+        package var mapsTombstones = false
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
 

@@ -161,6 +161,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         files.unnamed[name] = nil
         let view =
             (plan.views + plan.changedViews).first.map { "\($0.designDocument)/\($0.view)" } ?? ""
+        var own = surroundings
+        own.mapsTombstones = plan.mapsTombstones
         let index = RunningIndex(
             name,
             "\(bucket.name)/\(view)",
@@ -170,7 +172,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
                 .map,
                 timeoutMilliseconds: settings.mapTimeoutMilliseconds
             ),
-            surroundings
+            own
         )
         shared.withLock { $0.running[name] = index }
         return index

@@ -11,7 +11,7 @@ internal import Vocabulary
 /// - Other errors pass: the file is opened again after a pause.
 /// - All work with the file is on the index's lane.
 final class RunningIndex: Sendable {
-    /// What is the same for all indexes of a service.
+    /// What is the same for all indexes of a service, but for the last option.
     struct Surroundings: Sendable {
         let environment: Environment
         let changes: any DocumentChanges
@@ -23,6 +23,8 @@ final class RunningIndex: Sendable {
         let files: IndexSettings
         /// Called on the index's lane when it has been opened.
         let opened: @Sendable () -> Void
+        /// Whether this index maps tombstones with extended attributes.
+        var mapsTombstones = false
     }
 
     private struct State {
@@ -238,6 +240,7 @@ final class RunningIndex: Sendable {
         own.checkpoints = surroundings.checkpoints
         own.collations = surroundings.collations
         own.builds = surroundings.builds
+        own.mapsTombstones = surroundings.mapsTombstones
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
             return try ViewIndex(title, ofBucket: name.bucket, file, function, own)

@@ -69,6 +69,8 @@ struct FollowedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
+        /// Whether tombstones with extended attributes are mapped.
+        let mapsTombstones: Bool
         /// The option of each view's design document; nil: that of the cluster.
         var changesMin: [Int?] = []
         /// The views whose current definitions have this index.
@@ -146,8 +148,9 @@ struct FollowedBucket: Sendable {
         to views: WritableKeyPath<Plan, [IndexReport.View]>
     ) -> IndexSignature {
         let signature = IndexSigning.signature(of: definition)
-        indexes[signature, default: Plan(map: definition.map)][keyPath: views]
-            .append(definition.name)
+        // The signature depends on both.
+        let plan = Plan(map: definition.map, mapsTombstones: definition.indexesTombstones)
+        indexes[signature, default: plan][keyPath: views].append(definition.name)
         guard let slot = IndexSigning.slotSignature(of: definition) else { return signature }
         switch definition.reduce {
         // Inner nodes have row counts.

@@ -184,7 +184,7 @@ package struct ChangesRow {
     /// The document expired; it is also deleted.
     package let isExpired: Bool
     package let key: ByteView
-    /// The document's value; nil if the feed has no values, or the document is deleted.
+    /// The document's value without extended attributes; nil if the feed has no values, or the document is deleted.
     package let value: ByteView?
 
     /// - Parameters:
@@ -196,15 +196,8 @@ package struct ChangesRow {
         isDeleted = change.meta.isDeleted
         isExpired = change.meta.isExpired
         key = change.key
-        value = hasValue && !change.meta.isDeleted ? ChangesRow.body(of: change) : nil
-    }
-
-    /// The value without its extended attributes, which precede it with their length.
-    private static func body(of change: DCPChange) -> ByteView {
-        let value = change.value
-        guard change.meta.datatype.contains(.xattr), value.count >= 4 else { return value }
-        let length = Int(value.bigEndian(at: 0, as: UInt32.self))
-        return length <= value.count - 4 ? value.dropFirst(4 + length) : value
+        let isSent = hasValue && !change.meta.isDeleted
+        value = isSent ? XattrBlob.body(of: change.value, change.meta.datatype) : nil
     }
 
     fileprivate func append(to output: ByteWriter) {

@@ -12,6 +12,8 @@ public import Vocabulary
 @usableFromInline
 package struct FrameHeader: Equatable, Sendable {
     package static let byteCount = 24
+    static let datatypeOffset = 5
+    static let bodyCountOffset = 8
 
     /// Magic, opcode, key length, extras length, datatype, vBucket or status.
     @usableFromInline let shape: UInt64

@@ -49,7 +49,7 @@ import Vocabulary
     static let bucketRows = [
         Row(opcodes: [0x00, 0x09, 0x0c, 0x0d], key: key, roles: reading),
         Row(opcodes: [0x83, 0x94, 0x95], key: key, roles: reading),
-        Row(opcodes: [0x96], roles: reading),
+        Row(opcodes: [0x96, 0xb6], roles: reading),
         Row(opcodes: [0x01, 0x03, 0x11, 0x13], key: key, extras: 8, roles: writing),
         Row(opcodes: [0x02, 0x12], key: key, extras: 8, roles: writing),
         Row(opcodes: [0x0e, 0x0f, 0x19, 0x1a], key: key, value: [1], roles: writing),
@@ -58,6 +58,7 @@ import Vocabulary
         Row(opcodes: [0x05, 0x06, 0x15, 0x16], key: key, extras: 20, roles: both),
         Row(opcodes: [0x1d, 0x1e, 0x23, 0x24], key: key, extras: 4, roles: both),
         Row(opcodes: [0xa0, 0xa1], key: key, roles: metadata),
+        Row(opcodes: [0xa2, 0xa3, 0xa4, 0xa5, 0xa8, 0xa9], key: key, extras: 24, roles: both),
         Row(opcodes: [0x91, 0x92], value: [0, 0, 0, 1, 0x6b], roles: metadata),
         Row(opcodes: [0x48], roles: metadata),
         Row(opcodes: [0x40], roles: changes),

@@ -252,6 +252,7 @@ export function documents([bucket]) {
       field({ id: "document-id", name: "id", label: "Document ID", control: key }),
       field({ id: "document-content", name: "value", control: content, hint: about,
         label: isBinary ? "Content (binary, in base 64; read-only)" : "JSON content" }),
+      found && found.xattrs && attributesField(found.xattrs),
       formError("document-error"),
       h("div", { class: "buttons" },
         !isNew && h("button", { class: "danger", type: "button", id: "document-delete",
@@ -284,6 +285,14 @@ export function documents([bucket]) {
       notice(`${title(target)} was saved`);
       await load();
     });
+  }
+
+  // Extended attributes are shown beside the document; saving keeps them.
+  function attributesField(attributes) {
+    const control = h("textarea", { class: "short", spellcheck: "false", readonly: true });
+    control.value = JSON.stringify(attributes, null, 2);
+    return field({ id: "document-attributes", name: "xattrs", control,
+      label: "Extended attributes (read-only)" });
   }
 
   // A key that is not UTF-8 has no id and was not typed here, so only the content is checked.
