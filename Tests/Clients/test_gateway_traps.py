@@ -140,8 +140,11 @@ def test_trap_15_collections_are_not_granted_and_keys_have_no_prefix(gateway):
         assert kv.set("doc", b"1").status == Status.SUCCESS
         assert kv.get(b"\0doc").status == Status.NOT_FOUND
         assert kv.get("doc").value == b"1"
-        manifest = kv.call(0xBA, vbucket=0)
-        assert manifest.status in (Status.UNKNOWN_COMMAND, Status.NOT_SUPPORTED)
+        # Releases from 3.1 on read it of every cluster from 7.0 on.
+        manifest = json.loads(kv.call(0xBA, vbucket=0).value)
+        (scope,) = manifest["scopes"]
+        assert (manifest["uid"], scope["name"], scope["uid"]) == ("0", "_default", "0")
+        assert scope["collections"] == [{"name": "_default", "uid": "0"}]
         features = (Feature.XATTR, Feature.COLLECTIONS, Feature.SELECT_BUCKET, Feature.JSON)
         feed = gateway.log_in_agent(features)
         with Consumer(feed, "trap-15", 1) as consumer:

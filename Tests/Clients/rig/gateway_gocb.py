@@ -25,6 +25,7 @@ CONTROLS = (
     ("connection_buffer_size", 20_971_520),
     ("send_stream_end_on_client_close_stream", "true"),
 )
+DEFAULT_COLLECTION = b'{"collections":["0"]}'
 SYNC = """function (doc, meta) {
   var sync;
   if (meta.xattrs === undefined || meta.xattrs._sync === undefined) sync = doc._sync;
@@ -210,13 +211,17 @@ class AttributeGateway(Gateway):
         positions = kv.stat("vbucket-seqno")
         if self.release.feed == "cbdatasource":
             return self._open_cbdatasource(positions, kv.vbuckets)
+        # From the cluster's version these releases conclude that there are collections.
+        manifest = kv.call(0xBA)
+        assert manifest.status == Status.SUCCESS, manifest
+        assert json.loads(manifest.value)["scopes"][0]["name"] == "_default"
         with self.rest.stream(f"/pools/default/bs/{self.bucket}") as stream:
             assert json.loads(stream.next())["name"] == self.bucket
         consumer = Consumer(self.log_in_agent(), f"SG-v-{self.release.number}-{self.bucket}", 5)
         assert consumer.opened.status == Status.SUCCESS, consumer.opened
         for name, value in CONTROLS:
             assert consumer.control(name, value) == Status.SUCCESS, name
-        self._open_streams(consumer, positions, 0x10)
+        self._open_streams(consumer, positions, 0x10, DEFAULT_COLLECTION)
         return consumer
 
     def _open_cbdatasource(self, positions, vbuckets):
@@ -239,11 +244,12 @@ class AttributeGateway(Gateway):
         return consumer
 
     @staticmethod
-    def _open_streams(consumer, positions, flags):
+    def _open_streams(consumer, positions, flags, chosen=b""):
         for number in range(consumer.connection.vbuckets):
             seqno = int(positions[f"vb_{number}:high_seqno"])
             uuid = int(positions[f"vb_{number}:uuid"]) if seqno else 0
-            reply = consumer.request(number, Position(uuid, seqno), FOREVER, flags)
+            at = Position(uuid, seqno)
+            reply = consumer.request(number, at, FOREVER, flags, value=chosen)
             assert reply.status == Status.SUCCESS, reply
             assert reply.value and len(reply.value) % 16 == 0
 
@@ -318,7 +324,8 @@ class AttributeGateway(Gateway):
             for each, value in CONTROLS:
                 assert consumer.control(each, value) == Status.SUCCESS, each
             for number, end in ends.items():
-                assert consumer.request(number, None, end, 0x10).status == Status.SUCCESS
+                reply = consumer.request(number, None, end, 0x10, value=DEFAULT_COLLECTION)
+                assert reply.status == Status.SUCCESS, reply
             state = consumer.read(
                 {number: Position() for number in ends}, lambda state: len(state.ends) == len(ends)
             )
