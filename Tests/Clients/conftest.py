@@ -1,6 +1,7 @@
 """Nodes for the tests: one shared by a file, or one of a test's own."""
 
 import os
+import zlib
 
 import pytest
 
@@ -84,6 +85,15 @@ def small_disk():
         pytest.skip(f"NOT TESTED: {reason}")
     yield disk
     disk.close()
+
+
+@pytest.fixture
+def gate(node, request):
+    """The name of a bucket without a password, of the test's own."""
+    name = "gate-" + str(zlib.crc32(request.node.name.encode()))
+    node.create_bucket(name, passwordless=1)
+    yield name
+    node.admin.delete(f"/pools/default/buckets/{name}")
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from rig import dcp
 from rig.dcp import Consumer, Position
 from rig.node import wait_until
-from rig.wire import Connection, Feature, Op, Status, USUAL_FEATURES
+from rig.wire import Connection, Feature, Op, Status, USUAL_FEATURES, vbucket_of
 
 ROLLBACK, RANGE = 0x23, 0x22
 
@@ -266,7 +266,20 @@ def test_contradictory_seqnos_and_unknown_flags_are_refused(node, bucket, consum
     filtered = consumer.request(vbucket, value=b'{"collections":["8"]}')
     assert filtered.status == Status.INVALID and b"collections" in filtered.value
     assert consumer.request(vbucket, value=b"{").status == Status.INVALID
+    for scope in (b'{"scope":"8"}', b'{"collections":["0","8"]}', b'{"collections":[]}'):
+        assert consumer.request(vbucket, value=scope).status == Status.INVALID
     assert consumer.request(5_000).status == Status.NOT_MY_VBUCKET
+
+
+@pytest.mark.parametrize("chosen", [b'{"collections":["0"]}', b'{"scope":"0","uid":"0"}'])
+def test_filter_for_the_default_collection_selects_every_change(node, bucket, consumer, chosen):
+    key = b"filtered"
+    vbucket = vbucket_of(key)
+    with node.connect(bucket) as kv:
+        cas = kv.set(key, b"1").cas
+    positions = streamed(consumer, vbucket, value=chosen)
+    state = consumer.read(positions, lambda state: key in state.documents)
+    assert [each.cas for each in state.changes if each.key == key] == [cas]
 
 
 def test_second_stream_of_a_vbucket_is_refused_until_the_first_is_closed(consumer):

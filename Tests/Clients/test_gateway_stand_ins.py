@@ -1,9 +1,10 @@
-"""Stand-ins of Sync Gateway releases (sync-gateway-mount.md): mount, write, feed, restart."""
+"""Stand-ins of Sync Gateway releases that keep their state in documents (sync-gateway-mount.md).
 
-import http.client
+Each mounts, writes, follows the feed and restarts.
+"""
+
 import json
 import struct
-import zlib
 
 import pytest
 
@@ -15,14 +16,6 @@ TAP_CONNECT, TAP_MUTATION = 0x40, 0x41
 FEEDS_1X = {"1.0.3": "tap", "1.4.1-tap": "tap", "1.4.1-dcp": "dcp"}
 GOCB_150 = (0x02, 0x06, 0x07)
 GOCB_283 = (0x02, 0x06, 0x08, 0x07, 0x0A, 0x0F)
-
-
-@pytest.fixture
-def gate(node, request):
-    name = "gate-" + str(zlib.crc32(request.node.name.encode()))
-    node.create_bucket(name, passwordless=1)
-    yield name
-    node.admin.delete(f"/pools/default/buckets/{name}")
 
 
 def check_back_fill(gateway, key):
@@ -115,88 +108,3 @@ def test_gocb_release_mounts_writes_and_follows(node, gate, release):
     restarted = Gateway(node, gate, suffix=suffix, newline=newline)
     restarted.log_in_gocb(GOCB_283 if is_newer else GOCB_150)[0].close()
     check_back_fill(restarted, "doc")
-
-
-# The traps of section 1.
-
-
-def test_trap_1_and_2_hello_leaves_out_datatype_and_keeps_the_order(node, gate):
-    with Gateway(node, gate).log_in() as kv:
-        granted = kv.hello((1, 7, 0x0B, 3))
-        assert granted == (7, 0x0B, 3)
-
-
-def test_trap_4_add_of_an_existing_key_answers_exists(node, gate):
-    with Gateway(node, gate).log_in() as kv:
-        assert kv.set("_sync:att:sha1-x", b"1", op=Op.ADD).status == Status.SUCCESS
-        assert kv.set("_sync:att:sha1-x", b"1", op=Op.ADD).status == Status.EXISTS
-
-
-def test_trap_5_words_of_errors(node, gate):
-    gateway = Gateway(node, gate)
-    with gateway.log_in() as kv:
-        assert kv.get("none").value == b"Not found"
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.views.port, timeout=30)
-    headers = gateway.views._headers(None)
-    connection.request("GET", f"/{gate}/_design/none/_view/none", headers=headers)
-    answer = connection.getresponse()
-    connection.close()
-    assert (answer.status, answer.reason) == (404, "Object Not Found")
-
-
-def test_trap_6_counter_with_delta_0_stores_plain_digits(node, gate):
-    with Gateway(node, gate).log_in() as kv:
-        assert kv.counter(Op.INCR, "seq", 0, 0, 0).number == 0
-        assert kv.get("seq").value == b"0"
-        assert kv.counter(Op.INCR, "new", 5, 9, 0).number == 9
-        assert kv.counter(Op.INCR, "new", 5, 9, 0).number == 14
-        assert kv.get("new").value == b"14"
-
-
-@pytest.mark.parametrize("sends_login", [False, True])
-def test_trap_7_8_and_9_json_types_and_anonymous_rest(node, gate, sends_login):
-    Gateway(node, gate, sends_login=sends_login).discover()
-
-
-def test_trap_10_login_as_the_bucket_selects_it(node, gate):
-    with Gateway(node, gate).log_in() as kv:
-        assert kv.set("key", b"1").status == Status.SUCCESS
-
-
-def test_trap_13_root_answers_200_or_leads_there(node):
-    reply = node.anonymous.get("/")
-    if reply.status in (301, 302):
-        reply = node.anonymous.get(reply.headers["Location"])
-    assert reply.status == 200
-
-
-def test_trap_14_mechanisms_are_listed(node):
-    with node.connect() as kv:
-        listed = kv.call(Op.SASL_LIST).value.split()
-        assert {b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN"} <= set(listed)
-
-
-def test_trap_11_key_of_a_view_query_may_end_with_a_line_feed(node, gate):
-    gateway = Gateway(node, gate, suffix="_2.1", newline="\n")
-    gateway.install()
-    with gateway.log_in() as kv:
-        gateway.write(kv, "doc", 1)
-    assert [row["id"] for row in gateway.channel("news")] == ["doc"]
-
-
-def test_trap_12_channel_query_has_rows_of_everything_written_before(node, gate):
-    gateway = Gateway(node, gate)
-    gateway.install()
-    with gateway.log_in() as kv:
-        for number in range(1, 6):
-            gateway.write(kv, f"doc-{number}", number)
-            assert len(gateway.channel("news")) == number
-
-
-def test_trap_17_streaming_route_stays_open_beside_other_requests(node, gate):
-    gateway = Gateway(node, gate)
-    with gateway.rest.stream(f"/pools/default/bucketsStreaming/{gate}") as stream:
-        assert stream.status == 200
-        assert json.loads(stream.next())["name"] == gate
-        gateway.discover()
-        assert not stream.answer.isclosed()

@@ -57,6 +57,7 @@ TABLE = [
     ("1b", b"", 4, b"", LOGIN),  # VERBOSITY
     ("89", b"demo", 0, b"", LOGIN),  # SELECT_BUCKET
     ("b5", b"", 0, b"", LOGIN),  # GET_CLUSTER_CONFIG
+    ("ba", b"", 0, b"", LOGIN),  # COLLECTIONS_GET_MANIFEST
     ("07 0a 0b 17 20", b"", 0, b"", OPEN),  # QUIT, NOOP, VERSION, SASL_LIST_MECHS
     ("1f", b"", 0, b"", OPEN),  # HELLO
     ("21 22", b"PLAIN", 0, b"", OPEN),  # SASL_AUTH, SASL_STEP

@@ -152,9 +152,10 @@ def test_a_bucket_has_the_fields_clients_cannot_do_without(node):
     base = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/(.*)", this["couchApiBase"])
     assert base[1] == node.flag("--views-port") and base[2] == f"{found['name']}%2B{found['uuid']}"
     # An unsupported feature is not advertised.
-    for capability in ("collections", "dcp", "xattr", "rangeScan"):
+    for capability in ("collections", "rangeScan", "querySystemCollection"):
         assert capability not in found["bucketCapabilities"]
-    assert {"durableWrite", "couchapi"} <= set(found["bucketCapabilities"])
+    implemented = {"dcp", "durableWrite", "couchapi", "xattr", "subdoc.ReplicaRead"}
+    assert implemented <= set(found["bucketCapabilities"])
 
 
 def test_bucket_types_and_policies_are_reported(node):

@@ -304,7 +304,7 @@ import Vocabulary
 
     @Test func unimplementedCommandsAreUnknown() throws {
         for opcode in [
-            UInt8(0x3d), 0x57, 0x41, 0xf0, 0xf1, 0x49, 0xba, 0xbb, 0xda,
+            UInt8(0x3d), 0x57, 0x41, 0xf0, 0xf1, 0xbb, 0xda,
         ] {
             #expect(try status(frame(opcode)) == 0x81, "\(opcode)")
         }

@@ -227,6 +227,23 @@ import Vocabulary
         #expect(client.ask(frame(0x10, key: Array("x".utf8))).map(\.status) == [1])
     }
 
+    @Test func statsOfOneVBucketHaveItsLinesOnly() {
+        let client = world.client(of: "guests")
+        func ask(_ group: String) -> [Reply] {
+            client.ask(frame(0x10, key: Array(group.utf8)))
+        }
+        for group in ["vbucket-seqno", "vbucket-details"] {
+            let names = ask("\(group) 1").dropLast().map { String(decoding: $0.key, as: UTF8.self) }
+            #expect(names.count > 4)
+            #expect(names.allSatisfy { $0 == "vb_1" || $0.hasPrefix("vb_1:") })
+        }
+        // Not a vBucket of this node; not a number; not a group.
+        #expect(ask("vbucket-seqno 65535").map(\.status) == [7])
+        #expect(ask("vbucket-seqno x").map(\.status) == [4])
+        #expect(ask("vbucket-details 1 2").map(\.status) == [1])
+        #expect(ask("vbucket-other").map(\.status) == [1])
+    }
+
     /// As in a cluster of several nodes: documents of other nodes would be missed.
     @Test func refusingPlainListenerAnswersWithReason() throws {
         let world = TestWorld(plainBucket: "plain")

@@ -35,8 +35,8 @@ import Vocabulary
         #expect(
             json["bucketCapabilities"] as? [String]
                 == [
-                    "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry", "preserve_expiry",
-                    "durableWrite",
+                    "dcp", "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
+                    "preserve_expiry", "durableWrite",
                 ]
         )
         let node = try #require((json["nodesExt"] as? [[String: Any]])?.first)

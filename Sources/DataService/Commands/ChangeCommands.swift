@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Engine
-internal import JSON
 internal import Replication
 internal import Vocabulary
 internal import Wire
@@ -135,7 +134,7 @@ extension Connection {
             // A seqno of more than 48 bits never existed, so the client starts again.
             return answer(.outOfRange, to: request.replyTo)
         }
-        if let text = Connection.refusal(of: asked.flags) ?? Connection.refusal(ofFilter: filter) {
+        if let text = Connection.refusal(of: asked.flags) ?? StreamFilter.refusal(of: filter) {
             return answer(.invalid, to: request.replyTo, because: text)
         }
         guard vBucket(frame.vBucket.number, request, producer.bucket.engine) != nil else { return }
@@ -180,18 +179,6 @@ extension Connection {
         guard !flags.isSubset(of: known) else { return nil }
         let rest = String(flags.subtracting(known).rawValue, radix: 16)
         return "The stream flags 0x\(rest) are not supported."
-    }
-
-    /// Why the filter of a stream request is refused; nil if it selects all changes.
-    private static func refusal(ofFilter filter: ByteView) -> String? {
-        guard !filter.isEmpty else { return nil }
-        guard case .object(let members) = JSONValue.parse(filter) else {
-            return "The filter of a stream has to be a JSON object."
-        }
-        // Without an effect: a consumer that lacks purged deletions rolls back to zero.
-        let other = members.map(\.name).filter { $0 != "purge_seqno" }
-        guard let first = other.first else { return nil }
-        return "Filters of streams need collections, which are not supported: \(first)."
     }
 
     private func closeStream(_ request: CommandContext, _ producer: ClientProducer) {

@@ -165,6 +165,7 @@ struct Command {
         case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4, 8])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)
         case .flush: shape(.bucketUser, extras: [0, 4])
+        case .collectionsGetManifest: shape(.bucketUser)
         default: changes(opcode)
         }
     }

@@ -53,6 +53,7 @@ extension Connection {
         case .saslStep: continueAuthentication(request)
         case .selectBucket: selectBucket(request)
         case .getClusterConfig: clusterConfig(request)
+        case .collectionsGetManifest: answerJSON(CollectionsManifest.json, request)
         case .getAllVBucketSeqnos: allSeqnos(request)
         case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
             .dcpGetFailoverLog,

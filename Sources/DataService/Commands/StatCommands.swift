@@ -12,9 +12,7 @@ extension Connection {
             for (name, value) in service.generalStats(of: bucket) { line(name, value, request) }
         case "memory":
             for (name, value) in service.memoryStats(of: bucket) { line(name, value, request) }
-        case "vbucket": vBucketStates(bucket, request)
-        case "vbucket-seqno": vBucketSeqnos(bucket, request)
-        case "vbucket-details": vBucketDetails(bucket, request)
+        case "vbucket": vBucketStates(copies(of: bucket), request)
         case "dcp":
             for (name, value) in service.changeStats(of: bucket) { line(name, value, request) }
         case let name where name == "dcpagg" || name.hasPrefix("dcpagg "):
@@ -22,12 +20,52 @@ extension Connection {
             for (name, value) in service.changeTotals(of: bucket, separator: separator) {
                 line(name, value, request)
             }
+        case let name where name.hasPrefix("vbucket-"):
+            guard vBucketLines(of: name, in: bucket, request) else { return .done }
         default:
-            answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
+            unknownGroup(request)
             return .done
         }
         ResponseEncoder.append(.success, to: output, replyTo: request.replyTo, value: .empty)
         return .done
+    }
+
+    private func unknownGroup(_ request: CommandContext) {
+        answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
+    }
+
+    /// The lines of `vbucket-seqno` and `vbucket-details`, of all copies or of the one whose number
+    /// follows the name.
+    ///
+    /// - Returns: Whether the group exists; if not, the refusal is sent.
+    private func vBucketLines(
+        of name: String,
+        in bucket: OpenBucket,
+        _ request: CommandContext
+    ) -> Bool {
+        let words = name.split(separator: " ", omittingEmptySubsequences: false)
+        guard words.count <= 2, words[0] == "vbucket-seqno" || words[0] == "vbucket-details" else {
+            unknownGroup(request)
+            return false
+        }
+        var listed = copies(of: bucket)
+        if words.count == 2 {
+            guard let number = UInt16(words[1]) else {
+                answer(.invalid, to: request.replyTo, because: "A vBucket's number is needed.")
+                return false
+            }
+            listed = listed.filter { $0.withCore { $0.id.number == number } }
+            guard !listed.isEmpty else {
+                answerNotMyVBucket(request)
+                return false
+            }
+        }
+        if words[0] == "vbucket-seqno" {
+            vBucketSeqnos(listed, request)
+        } else {
+            vBucketDetails(listed, request)
+        }
+        return true
     }
 
     private func line(_ name: String, _ value: String, _ request: CommandContext) {
@@ -50,15 +88,15 @@ extension Connection {
         bucket.engine.all.filter { $0.withCore { $0.ownership.exists } }
     }
 
-    private func vBucketStates(_ bucket: OpenBucket, _ request: CommandContext) {
-        for vBucket in copies(of: bucket) {
+    private func vBucketStates(_ listed: [VBucket], _ request: CommandContext) {
+        for vBucket in listed {
             let (id, state) = vBucket.withCore { ($0.id, $0.state) }
             line("vb_\(id.number)", state.name, request)
         }
     }
 
-    private func vBucketSeqnos(_ bucket: OpenBucket, _ request: CommandContext) {
-        for vBucket in copies(of: bucket) {
+    private func vBucketSeqnos(_ listed: [VBucket], _ request: CommandContext) {
+        for vBucket in listed {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
                 return [
@@ -107,8 +145,8 @@ extension Connection {
         )
     }
 
-    private func vBucketDetails(_ bucket: OpenBucket, _ request: CommandContext) {
-        for vBucket in copies(of: bucket) {
+    private func vBucketDetails(_ listed: [VBucket], _ request: CommandContext) {
+        for vBucket in listed {
             let lines = vBucket.withCore { core in
                 let name = "vb_\(core.id.number)"
                 return [

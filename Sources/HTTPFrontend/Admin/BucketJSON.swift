@@ -35,7 +35,11 @@ struct BucketJSON {
             ("bucketCapabilitiesVer", ""),
             (
                 "bucketCapabilities",
-                ConfigurationJSON.capabilities(of: bucket, servers: servers)
+                ConfigurationJSON.capabilities(
+                    of: bucket,
+                    servers: servers,
+                    level: call.state.featureLevel
+                )
             ),
             ("authType", "sasl"),
             ("passwordless", .bool(settings.passwordless)),

@@ -9,20 +9,6 @@ package import Vocabulary
 /// - the views of a bucket, if every node with its data has a view port. A client chooses any of
 ///   them. Ephemeral buckets have no views.
 extension ConfigurationJSON {
-    /// The capability by which clients recognise a bucket with views.
-    private static let viewsCapability = "couchapi"
-
-    /// The capabilities of a bucket.
-    ///
-    /// - Parameters:
-    ///   - bucket: The bucket.
-    ///   - servers: The listed nodes, from `servers(of:)`.
-    /// - Returns: A list of words.
-    package static func capabilities(of bucket: BucketRecord, servers: [NodeRecord]) -> JSONText {
-        let views = hasViews(bucket, servers) ? [viewsCapability] : []
-        return .array((bucketCapabilities + views).map(JSONText.string))
-    }
-
     /// The member `ddocs` with the REST path of a bucket's design documents; empty if the bucket has
     /// no views.
     package static func designDocuments(
@@ -52,7 +38,7 @@ extension ConfigurationJSON {
         return [("couchApiBase", .string("http://\(name)/\(place)"))]
     }
 
-    private static func hasViews(_ bucket: BucketRecord, _ servers: [NodeRecord]) -> Bool {
+    static func hasViews(_ bucket: BucketRecord, _ servers: [NodeRecord]) -> Bool {
         bucket.settings.type == .persistent && !servers.isEmpty
             && servers.allSatisfy { $0.ports.views != 0 }
     }

@@ -23,14 +23,6 @@ package enum HostNaming: Hashable, Sendable {
 ///   index.
 /// - Every row of the map has 1 + `numReplicas` columns, -1 if there is no copy.
 package enum ConfigurationJSON {
-    /// Only implemented capabilities: clients enable features by these.
-    ///
-    /// Buckets with views have one more.
-    package static let bucketCapabilities = [
-        "cbhello", "touch", "cccp", "nodesExt", "preserveExpiry",
-        "preserve_expiry", "durableWrite",
-    ]
-
     /// The cluster-wide configuration; also the response of `/pools/default/nodeServices`.
     package static func global(
         _ state: ClusterState,
@@ -68,7 +60,10 @@ package enum ConfigurationJSON {
                 ("streamingUri", .string(streamingURI(settings))),
                 ("numVBuckets", .number(settings.vBuckets)),
                 ("bucketCapabilitiesVer", ""),
-                ("bucketCapabilities", capabilities(of: bucket, servers: servers)),
+                (
+                    "bucketCapabilities",
+                    capabilities(of: bucket, servers: servers, level: state.featureLevel)
+                ),
             ] + designDocuments(of: bucket, servers: servers)
             + [
                 ("nodes", .array(legacy)),

@@ -2,7 +2,7 @@
 
 import struct
 
-from rig.wire import REQUEST, RESPONSE, Reply, Status, frame
+from rig.wire import FLEX_RESPONSE, REQUEST, RESPONSE, Reply, Status, frame
 
 OPEN, ADD_STREAM, CLOSE_STREAM, STREAM_REQUEST, FAILOVER_LOG = range(0x50, 0x55)
 STREAM_END, SNAPSHOT, MUTATION, DELETION, EXPIRATION = range(0x55, 0x5A)
@@ -77,7 +77,8 @@ class Consumer:
         )
         while True:
             message = self._receive()
-            if message.magic == RESPONSE and message.op == op and message.opaque == opaque:
+            is_response = message.magic in (RESPONSE, FLEX_RESPONSE)
+            if is_response and message.op == op and message.opaque == opaque:
                 return message
             self.kept = (*self.kept, message)
 
