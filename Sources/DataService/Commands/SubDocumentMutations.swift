@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Engine
+internal import JSON
 internal import SubDocument
 internal import Vocabulary
 internal import Wire
