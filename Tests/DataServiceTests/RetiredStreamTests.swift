@@ -62,4 +62,18 @@ import Vocabulary
         #expect(responses == [])
         #expect(!client.isClosed)
     }
+
+    /// The client is to connect again, and not to conclude that its request is wrong.
+    @Test(arguments: [(true, UInt16(0x86)), (false, 0x08)])
+    func streamRequestForRetiredBucketIsRefusedForNow(isFlushed: Bool, status: UInt16) throws {
+        let world = try Self.world()
+        let client = Self.crammed(world)
+        _ = client.messages()
+        if isFlushed { try world.service.flush("b") } else { try world.service.delete("b") }
+        let extras = [UInt8](repeating: 0, count: 48)
+        client.send(frame(0x53, extras: extras, vBucket: (Self.vBucket + 1) % 64, opaque: 8))
+        client.pump()
+        let responses = client.messages().filter { !$0.isRequest }
+        #expect(responses.map(\.status) == [status])
+    }
 }

@@ -27,12 +27,14 @@ extension Connection {
     private func openedChanges(_ request: CommandContext) {
         // After a flush or a deletion, a client acknowledges messages of the bucket before it.
         let isAcknowledgement = request.command.opcode == .dcpBufferAcknowledgement
-        guard let producer, producer.bucket === bucket || isAcknowledgement else {
-            return answer(
-                .invalid,
-                to: request.replyTo,
-                because: "Send DCP_OPEN first: this connection streams no changes."
-            )
+        guard let producer else {
+            let text = "Send DCP_OPEN first: this connection streams no changes."
+            return answer(.invalid, to: request.replyTo, because: text)
+        }
+        // The connection closes when its streams have ended. The request is right, on a new connection.
+        guard producer.bucket === bucket || isAcknowledgement else {
+            let text = "The bucket was flushed or deleted. Connect again."
+            return answer(.temporaryFailure, to: request.replyTo, because: text)
         }
         switch request.command.opcode {
         case .dcpControl: control(request, producer)

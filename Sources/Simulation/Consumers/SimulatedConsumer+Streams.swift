@@ -37,7 +37,7 @@ extension SimulatedConsumer {
         case .notMyVBucket:
             sees(frame.value, from: link)
             place.rest(until: now + pause)
-        case .temporaryFailure, .notInitialized, .busy: place.rest(until: now + pause)
+        case .temporaryFailure, .notInitialized, .busy, .noBucket: place.rest(until: now + pause)
         default:
             accuse(
                 "\(link.address) answers \(request) of \(place.id) with status "
