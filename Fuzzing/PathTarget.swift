@@ -105,7 +105,9 @@ final class PathTarget {
     }
 
     /// In front of the written value, the document is unchanged up to a comma, keys and brackets that
-    /// were added. What is behind the value ends as the document does.
+    /// were added.
+    ///
+    /// What is behind the value ends as the document does.
     private func checkCopies(_ document: ByteView, _ written: Range<Int>) {
         let new = output.view
         var head = 0

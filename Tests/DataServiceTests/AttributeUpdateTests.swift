@@ -48,14 +48,13 @@ import Vocabulary
     ) -> DocumentTransform {
         { _, writer in
             writer.append(value)
-            return .store(
-                DocumentChange.Fields(
-                    datatype: .xattr,
-                    isDeleted: isDeleted,
-                    attributes: .replace,
-                    macros: macros
-                )
+            var fields = DocumentChange.Fields(
+                datatype: .xattr,
+                isDeleted: isDeleted,
+                attributes: .replace
             )
+            fields.macros = macros
+            return .store(fields)
         }
     }
 
@@ -144,7 +143,9 @@ import Vocabulary
             update { _, writer in
                 writer.append(text: #""\#(MacroPatch.placeholder)""#)
                 let macro = MacroPatch(offset: 1, kind: .seqno)
-                return .store(DocumentChange.Fields(macros: [macro]))
+                var fields = DocumentChange.Fields()
+                fields.macros = [macro]
+                return .store(fields)
             }
         )
         let digits = String(version.seqno.value, radix: 16)
@@ -183,8 +184,7 @@ import Vocabulary
                 world.pass(milliseconds: 500)
                 world.ejectEverything()
             }
-            client.send(frame)
-            world.settle()
+            _ = client.ask(frame)
             #expect(try stored() == outcome)
             #expect(try world.find("key")?.datatype == datatype)
         }

@@ -110,7 +110,7 @@ final class AttributedDocument {
     ) -> String {
         viewing(value) { value in
             run { core, key, hash, turn in
-                let request = StoreRequest(
+                var request = StoreRequest(
                     key: key,
                     hash: hash,
                     value: value,
@@ -119,10 +119,10 @@ final class AttributedDocument {
                     datatype: datatype,
                     cas: cas,
                     mode: mode,
-                    preservesExpiry: false,
-                    attributes: attributes,
-                    isDeleted: isDeleted
+                    preservesExpiry: false
                 )
+                request.attributes = attributes
+                request.isDeleted = isDeleted
                 return core.store(request, turn)
             }
         }

@@ -9,17 +9,11 @@ import Vocabulary
     /// The version that is present before each request.
     private static let present = DocumentMeta(cas: CAS(100), revision: 5, flags: 1, expiry: end)
 
-    private struct Options {
-        var cas = CAS.none
-        var mode = WithMetaRequest.Mode.set
-        var skips = false
-        var regenerates = false
-    }
-
     private func store(
         _ document: AttributedDocument,
         _ meta: DocumentMeta,
-        _ options: Options = Options()
+        cas: CAS = .none,
+        _ options: WithMetaRequest.Options = []
     ) -> String {
         viewing(Array("v".utf8)) { value in
             document.run { core, key, hash, turn in
@@ -28,12 +22,10 @@ import Vocabulary
                     hash: hash,
                     value: meta.isDeleted ? .empty : value,
                     meta: meta,
-                    cas: options.cas,
-                    mode: options.mode,
-                    skipsConflictResolution: options.skips,
-                    regeneratesCAS: options.regenerates
+                    options: options
                 )
-                guard let request else { return .notStored }
+                guard var request else { return .notStored }
+                request.cas = cas
                 return core.storeWithMeta(request, turn)
             }
         }
@@ -98,23 +90,23 @@ import Vocabulary
         var old = Self.present
         old.revision = 1
         #expect(store(document, old) == "exists")
-        #expect(store(document, old, Options(skips: true)) == "document[]v")
+        #expect(store(document, old, [.skipsConflictResolution]) == "document[]v")
         #expect(document.meta?.revision == 1 && document.meta?.cas == CAS(100))
         let before = document.stage.turn.wallNanoseconds & ~0xffff
-        let options = Options(skips: true, regenerates: true)
+        let options: WithMetaRequest.Options = [.skipsConflictResolution, .regeneratesCAS]
         #expect(store(document, old, options) == "document[]v")
         #expect(document.meta.map { $0.cas.value >= before } == true)
     }
 
     @Test func conditionsOfTheRequestAreChecked() throws {
         let document = try AttributedDocument()
-        #expect(store(document, Self.present, Options(cas: CAS(7))) == "notFound")
-        #expect(store(document, Self.present, Options(mode: .add)) == "document[]v")
+        #expect(store(document, Self.present, cas: CAS(7)) == "notFound")
+        #expect(store(document, Self.present, [.adds]) == "document[]v")
         var next = Self.present
         next.revision = 6
-        #expect(store(document, next, Options(mode: .add)) == "exists")
-        #expect(store(document, next, Options(cas: CAS(7))) == "exists")
-        #expect(store(document, next, Options(cas: CAS(100))) == "document[]v")
+        #expect(store(document, next, [.adds]) == "exists")
+        #expect(store(document, next, cas: CAS(7)) == "exists")
+        #expect(store(document, next, cas: CAS(100)) == "document[]v")
     }
 
     @Test func laterWritesContinueCASAndRevision() throws {

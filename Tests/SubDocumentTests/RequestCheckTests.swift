@@ -112,14 +112,16 @@ import Wire
         #expect(refusal([.attribute(.get, "$other")]) == .subdocXattrUnknownVirtual)
     }
 
-    @Test(arguments: [
-        ("\"${Mutation.CAS}\"", nil), ("\"${Mutation.seqno}\"", nil),
-        ("\"${Mutation.value_crc32c}\"", nil), ("\"${$document.CAS}\"", nil),
-        ("\"${$document}\"", nil), ("\"${Mutation.other}\"", .subdocXattrUnknownMacro),
-        ("${Mutation.CAS}", .subdocXattrUnknownMacro), ("17", .subdocXattrUnknownMacro),
-        ("\"${$document.other}\"", .subdocXattrUnknownVirtualMacro),
-        ("\"${$XTOC}\"", .subdocXattrUnknownVirtualMacro),
-    ] as [(String, Status?)])
+    @Test(
+        arguments: [
+            ("\"${Mutation.CAS}\"", nil), ("\"${Mutation.seqno}\"", nil),
+            ("\"${Mutation.value_crc32c}\"", nil), ("\"${$document.CAS}\"", nil),
+            ("\"${$document}\"", nil), ("\"${Mutation.other}\"", .subdocXattrUnknownMacro),
+            ("${Mutation.CAS}", .subdocXattrUnknownMacro), ("17", .subdocXattrUnknownMacro),
+            ("\"${$document.other}\"", .subdocXattrUnknownVirtualMacro),
+            ("\"${$XTOC}\"", .subdocXattrUnknownVirtualMacro),
+        ] as [(String, Status?)]
+    )
     func valueOfAMacroIsOneOfTheKnown(_ value: String, _ status: Status?) {
         #expect(refusal([.macro("a", value)]) == status)
     }
@@ -143,16 +145,18 @@ import Wire
         }
     }
 
-    @Test(arguments: [
-        ([.adds, .makesDocument], false, Status.invalid), ([.adds], true, .invalid),
-        ([.adds], false, nil), ([.makesDocument], true, nil),
-        ([.createsAsDeleted], false, .invalid),
-        ([.createsAsDeleted, .adds, .accessesDeleted], false, nil),
-        ([.createsAsDeleted, .makesDocument], false, nil), ([.revives], false, .invalid),
-        ([.revives, .accessesDeleted], false, nil),
-        ([.revives, .accessesDeleted, .createsAsDeleted, .adds], false, .invalid),
-        ([.readsReplica], false, .invalid),
-    ] as [(DocumentFlags, Bool, Status?)])
+    @Test(
+        arguments: [
+            ([.adds, .makesDocument], false, Status.invalid), ([.adds], true, .invalid),
+            ([.adds], false, nil), ([.makesDocument], true, nil),
+            ([.createsAsDeleted], false, .invalid),
+            ([.createsAsDeleted, .adds, .accessesDeleted], false, nil),
+            ([.createsAsDeleted, .makesDocument], false, nil), ([.revives], false, .invalid),
+            ([.revives, .accessesDeleted], false, nil),
+            ([.revives, .accessesDeleted, .createsAsDeleted, .adds], false, .invalid),
+            ([.readsReplica], false, .invalid),
+        ] as [(DocumentFlags, Bool, Status?)]
+    )
     func documentFlagsOfMutation(_ flags: DocumentFlags, _ hasCAS: Bool, _ status: Status?) {
         let specs = [Spec.attribute(.dictionaryUpsert, "a", "1")]
         #expect(refusal(specs, flags, hasCAS: hasCAS) == status)

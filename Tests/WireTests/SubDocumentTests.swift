@@ -64,13 +64,19 @@ import Wire
     @Test func extrasOfASingleRequestHaveFourLengths() {
         let path = Array("a.b5".utf8)
         #expect(Self.decode(0xc5, "0003 00", Array("a.b".utf8)) == "single lookup, get a.b")
-        #expect(Self.decode(0xc5, "0003 04 04", Array("a.b".utf8))
-            == "single lookup, document 4, get/4 a.b")
+        #expect(
+            Self.decode(0xc5, "0003 04 04", Array("a.b".utf8))
+                == "single lookup, document 4, get/4 a.b"
+        )
         #expect(Self.decode(0xc8, "0003 01", path) == "single mutation, dictionaryUpsert/1 a.b=5")
-        #expect(Self.decode(0xcf, "0003 00 00000e10", path)
-            == "single mutation, expiry 3600, counter a.b=5")
-        #expect(Self.decode(0xca, "0003 00 00000000 02", path)
-            == "single mutation, expiry 0, document 2, replace a.b=5")
+        #expect(
+            Self.decode(0xcf, "0003 00 00000e10", path)
+                == "single mutation, expiry 3600, counter a.b=5"
+        )
+        #expect(
+            Self.decode(0xca, "0003 00 00000000 02", path)
+                == "single mutation, expiry 0, document 2, replace a.b=5"
+        )
     }
 
     @Test func eachSingleOpcodeIsAnOperation() {
@@ -116,8 +122,10 @@ import Wire
 
     @Test func wholeDocumentOperationsAreDecoded() {
         let specs = Self.mutation(0x01, 0, "", "{}") + Self.mutation(0x04, 0, "")
-        #expect(Self.decode(0xd1, "", specs)
-            == "multi mutation, setDocument ={}, deleteDocument =")
+        #expect(
+            Self.decode(0xd1, "", specs)
+                == "multi mutation, setDocument ={}, deleteDocument ="
+        )
     }
 
     @Test func seventeenPathsOrNoneAreAnInvalidCombination() {

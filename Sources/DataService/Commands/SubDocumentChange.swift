@@ -77,9 +77,9 @@ struct SubDocumentChange {
             expiry: request.expiry ?? (isNew ? 0 : nil),
             datatype: change.datatype,
             isDeleted: change.isDeleted,
-            attributes: .replace,
-            macros: change.patches
+            attributes: .replace
         )
+        fields.macros = change.patches
         fields.preservesExpiry = preservesExpiry
         return fields
     }

@@ -15,17 +15,16 @@ extension Connection {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
         let place = place(of: document, isNeeded: mutation.expandsMacros)
-        // The closure is called before the frame's bytes move: it does not escape.
-        nonisolated(unsafe) let change = SubDocumentChange(
+        let change = SubDocumentChange(
             mutation,
             at: place,
             isBodyJSON: isBodyJSON(of: mutation),
             preservesExpiry: request.framing.preservesExpiry
         )
-        nonisolated(unsafe) let results = ByteWriter(capacity: 64)
+        let results = ByteWriter(capacity: 64)
         // Answers borrow its memory.
         defer { withExtendedLifetime(results) {} }
-        nonisolated(unsafe) var status = Status.success
+        var status = Status.success
         let isLarge = request.frame.value.count > Limits.lockedTransformBytesMax
         let operations = operations(request, on: bucket, completion)
         let update = operations.update(

@@ -22,21 +22,25 @@ extension Connection {
         if !isDeletion {
             meta.expiry = Expiry.bounded(meta.expiry, maxTTL: bucket.maxTTL, turn)
         }
+        var options = WithMetaRequest.Options()
+        if request.command.opcode == .addWithMeta { options.insert(.adds) }
+        if version.options.contains(.skipsConflictResolution) {
+            options.insert(.skipsConflictResolution)
+        }
+        if version.options.contains(.regeneratesCAS) { options.insert(.regeneratesCAS) }
         let operation = WithMetaRequest(
             key: document.key,
             hash: document.hash,
             value: version.value,
             meta: meta,
-            cas: request.frame.cas,
-            mode: request.command.opcode == .addWithMeta ? .add : .set,
-            skipsConflictResolution: version.options.contains(.skipsConflictResolution),
-            regeneratesCAS: version.options.contains(.regeneratesCAS)
+            options: options
         )
-        guard let operation else {
+        guard var operation else {
             let text = "A version's CAS has 63 bits and is not 0, and its revision has 48 bits."
             answer(.invalid, to: request.replyTo, because: text)
             return .done
         }
+        operation.cas = request.frame.cas
         let outcome = operations.storeWithMeta(document, operation)
         return finishWrite(request, outcome, document, bucket, completion)
     }

@@ -36,26 +36,24 @@ package enum DocumentChange: Sendable {
         package var preservesExpiry = false
         /// Nil derives it from the value, which then has no attributes.
         package var datatype: Datatype?
-        /// Whether the version is a tombstone with the value; nil for a document.
-        package var isDeleted: Bool?
+        /// Whether the version is a tombstone with the value.
+        package var isDeleted: Bool
         package var attributes: AttributePolicy
         /// Places of the written bytes that get the version's CAS or seqno.
-        package var macros: [MacroPatch]
+        package var macros: [MacroPatch] = []
 
         package init(
             flags: UInt32? = nil,
             expiry: UInt32? = nil,
             datatype: Datatype? = nil,
-            isDeleted: Bool? = nil,
-            attributes: AttributePolicy = .keep,
-            macros: [MacroPatch] = []
+            isDeleted: Bool = false,
+            attributes: AttributePolicy = .keep
         ) {
             self.flags = flags
             self.expiry = expiry
             self.datatype = datatype
             self.isDeleted = isDeleted
             self.attributes = attributes
-            self.macros = macros
         }
     }
 }
@@ -90,7 +88,7 @@ extension DocumentOperations {
         cas: CAS,
         bytesMax: Int,
         includesDeleted: Bool = false,
-        _ transform: DocumentTransform
+        _ transform: (DocumentView?, ByteWriter) -> DocumentChange
     ) -> UpdateOutcome {
         func body(_ core: inout VBucketCore, _ turn: borrowing ExecutionContext) -> Change {
             let found =
@@ -180,7 +178,7 @@ extension DocumentOperations {
         _ found: ReadOutcome,
         cas: CAS,
         bytesMax: Int,
-        _ transform: DocumentTransform,
+        _ transform: (DocumentView?, ByteWriter) -> DocumentChange,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
     ) -> Change {
@@ -227,7 +225,7 @@ extension DocumentOperations {
         _ turn: borrowing ExecutionContext
     ) -> MutationOutcome {
         let isReplacing = old?.isDeleted == false
-        let request = StoreRequest(
+        var request = StoreRequest(
             key: document.key,
             hash: document.hash,
             value: writer.view,
@@ -237,10 +235,10 @@ extension DocumentOperations {
             // A tombstone is no document that a request for documents could name.
             cas: isReplacing ? cas : .none,
             mode: isReplacing ? .set : .add,
-            preservesExpiry: fields.expiry == nil || fields.preservesExpiry,
-            attributes: fields.attributes,
-            isDeleted: fields.isDeleted ?? false
+            preservesExpiry: fields.expiry == nil || fields.preservesExpiry
         )
+        request.attributes = fields.attributes
+        request.isDeleted = fields.isDeleted
         guard request.isWithinLimits else { return .tooLarge }
         if !fields.macros.isEmpty { writer.expand(fields.macros, core.upcoming(turn)) }
         return core.store(request, turn)

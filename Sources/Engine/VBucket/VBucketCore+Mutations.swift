@@ -20,9 +20,9 @@ package struct StoreRequest {
     package let cas: CAS
     package let mode: Mode
     package let preservesExpiry: Bool
-    package let attributes: AttributePolicy
+    package var attributes = AttributePolicy.keep
     /// The version is a tombstone with this value.
-    package let isDeleted: Bool
+    package var isDeleted = false
 
     package init(
         key: ByteView,
@@ -33,9 +33,7 @@ package struct StoreRequest {
         datatype: Datatype,
         cas: CAS,
         mode: Mode,
-        preservesExpiry: Bool,
-        attributes: AttributePolicy = .keep,
-        isDeleted: Bool = false
+        preservesExpiry: Bool
     ) {
         self.key = key
         self.hash = hash
@@ -46,8 +44,6 @@ package struct StoreRequest {
         self.cas = cas
         self.mode = mode
         self.preservesExpiry = preservesExpiry
-        self.attributes = attributes
-        self.isDeleted = isDeleted
     }
 
     /// Whether the request stores a body as a live document, as all clients' plain writes do.

@@ -3,10 +3,17 @@ package import Vocabulary
 
 /// A version that another cluster made, with its CAS and revision.
 package struct WithMetaRequest {
-    package enum Mode {
-        case set
+    package struct Options: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
         /// Refused if there is a document.
-        case add
+        package static let adds = Self(rawValue: 1)
+        /// Replaces the present version, even if it would win.
+        package static let skipsConflictResolution = Self(rawValue: 2)
+        /// Assigns a CAS here, and ignores the version's.
+        package static let regeneratesCAS = Self(rawValue: 4)
     }
 
     package let key: ByteView
@@ -19,12 +26,8 @@ package struct WithMetaRequest {
     /// purges compare it with this node's clock.
     package let meta: DocumentMeta
     /// The version to replace; `none` for any.
-    package let cas: CAS
-    package let mode: Mode
-    /// Replace the present version, even if it would win.
-    package let skipsConflictResolution: Bool
-    /// Assign a CAS here, and ignore the version's.
-    package let regeneratesCAS: Bool
+    package var cas = CAS.none
+    package let options: Options
 
     /// A request whose metadata is valid; nil for a CAS or revision that this vBucket could not
     /// continue.
@@ -37,21 +40,16 @@ package struct WithMetaRequest {
         hash: UInt64,
         value: ByteView,
         meta: DocumentMeta,
-        cas: CAS = .none,
-        mode: Mode = .set,
-        skipsConflictResolution: Bool = false,
-        regeneratesCAS: Bool = false
+        options: Options = []
     ) {
-        let isCASValid = regeneratesCAS || (meta.cas != .none && meta.cas.value < 1 << 63)
+        let isCASValid =
+            options.contains(.regeneratesCAS) || (meta.cas != .none && meta.cas.value < 1 << 63)
         guard isCASValid, meta.revision < 1 << 48 else { return nil }
         self.key = key
         self.hash = hash
         self.value = value
         self.meta = meta
-        self.cas = cas
-        self.mode = mode
-        self.skipsConflictResolution = skipsConflictResolution
-        self.regeneratesCAS = regeneratesCAS
+        self.options = options
     }
 }
 
@@ -72,10 +70,10 @@ extension VBucketCore {
         let place = table.find(key, hash: hash)
         if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
         let old = live(place, turn)
-        if request.mode == .add, old != nil { return .exists }
+        if request.options.contains(.adds), old != nil { return .exists }
         if let refusal = refusal(old, request.cas, turn) { return refusal }
         var meta = request.meta
-        if !request.skipsConflictResolution, let present = place?.item.meta,
+        if !request.options.contains(.skipsConflictResolution), let present = place?.item.meta,
             !meta.supersedes(present)
         {
             return .exists
@@ -83,7 +81,7 @@ extension VBucketCore {
         let count = request.value.count
         guard account.admits(count, of: count) else { return .noRoom(count) }
         meta.seqno = Seqno(highSeqno.value + 1)
-        if request.regeneratesCAS {
+        if request.options.contains(.regeneratesCAS) {
             meta.cas = clock.next(turn.wallNanoseconds)
         } else {
             clock.advance(past: meta.cas)

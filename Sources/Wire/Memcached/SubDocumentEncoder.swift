@@ -23,7 +23,9 @@ package enum SubDocumentEncoder {
         writer.append(value)
     }
 
-    /// Appends the path that failed: index 1, status 2. It is the only entry of a failed mutation.
+    /// Appends the path that failed: index 1, status 2.
+    ///
+    /// It is the only entry of a failed mutation.
     package static func appendFailure(index: Int, _ status: Status, to writer: ByteWriter) {
         writer.append(UInt8(index))
         writer.append(bigEndian: status.rawValue)

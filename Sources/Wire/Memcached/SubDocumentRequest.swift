@@ -42,7 +42,9 @@ package struct SubDocumentRequest {
     }
 
     /// Extras: path length 2, path flags 1, expiry 4 (mutations only), document flags 1 (both
-    /// optional). The value is the path, then the operation's value.
+    /// optional).
+    ///
+    /// The value is the path, then the operation's value.
     private static func decodeSingle(_ frame: Frame) -> Outcome {
         let extras = frame.extras
         guard let operation = SubDocumentOperation(rawValue: frame.header.opcodeByte),

@@ -94,7 +94,7 @@ import Vocabulary
     static let loginRows = [
         Row(opcodes: [0x1b], extras: 4, roles: every),
         Row(opcodes: [0x89], key: Array("demo".utf8), roles: every),
-        Row(opcodes: [0xb5], roles: every),
+        Row(opcodes: [0xb5, 0xba], roles: every),
     ]
 
     /// Commands of every connection.
