@@ -24,7 +24,7 @@ final class ViewFollower: ServingMaps {
 
     private struct Core {
         /// The buckets and the node that the index service follows; nil before the first update.
-        var followed: (marks: [Mark], node: NodeNumber, settings: IndexingSettings)?
+        var followed: Followed?
         /// Whether the index service may have indexes.
         var hasIndexes = false
         var observers: [UInt64: Observer] = [:]
@@ -38,6 +38,21 @@ final class ViewFollower: ServingMaps {
         var isStopped = false
         /// Called after the index service got other buckets.
         var followedHook: (@Sendable () -> Void)?
+    }
+
+    /// What of the state determines the indexes of a node.
+    private struct Followed: Equatable {
+        let marks: [Mark]
+        let node: NodeNumber
+        let settings: IndexingSettings
+        let level: FeatureLevel
+
+        init(_ state: ClusterState, on node: NodeNumber) {
+            marks = state.buckets.map(Mark.init)
+            self.node = node
+            settings = state.indexing
+            level = state.featureLevel
+        }
     }
 
     /// What of a bucket determines its indexes.
@@ -116,20 +131,17 @@ final class ViewFollower: ServingMaps {
         guard cluster.isFollowingState else { return }
         let (state, node) = (cluster.state, cluster.thisNode)
         let isNews = core.withLock { core in
-            let buckets = state.buckets
-            if let followed = core.followed, followed.node == node,
-                followed.settings == state.indexing,
-                followed.marks.elementsEqual(buckets.lazy.map(Mark.init))
-            {
-                return false
-            }
-            core.followed = (buckets.map(Mark.init), node, state.indexing)
+            let followed = Followed(state, on: node)
+            guard core.followed != followed else { return false }
+            core.followed = followed
             // Made again when they are asked for; so none of a deleted bucket stays.
             core.maps = [:]
             return true
         }
         guard isNews else { return }
-        let followed = state.buckets.compactMap { ViewBucket($0, on: node) }
+        let followed = state.buckets.compactMap {
+            ViewBucket($0, on: node, level: state.featureLevel)
+        }
         let isNeeded = core.withLock { core in
             defer { core.hasIndexes = !followed.isEmpty }
             return core.hasIndexes || !followed.isEmpty
@@ -213,9 +225,9 @@ final class ViewFollower: ServingMaps {
 
 extension ViewBucket {
     /// What the state wants of a bucket on a node; nil if the bucket has no views.
-    fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber) {
+    fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber, level: FeatureLevel) {
         let views = bucket.designDocuments.flatMap { document in
-            document.definition.views.map { ViewDefinition($0, of: document) }
+            document.definition.views.map { ViewDefinition($0, of: document, level: level) }
         }
         guard !views.isEmpty else { return nil }
         var served: Set<VBucketID> = []
@@ -245,7 +257,12 @@ extension IndexTerms {
 }
 
 extension ViewDefinition {
-    fileprivate init(_ view: DesignDefinition.View, of document: DesignDocument) {
+    fileprivate init(
+        _ view: DesignDefinition.View,
+        of document: DesignDocument,
+        level: FeatureLevel
+    ) {
+        let options = document.definition.options
         let reduce: Reduce? =
             switch view.reduce {
             case nil: nil
@@ -259,8 +276,9 @@ extension ViewDefinition {
             view: view.name,
             map: view.map,
             reduce: reduce,
-            indexesTombstones: document.definition.options.indexesTombstones
+            indexesTombstones: options.indexesTombstonesAsOption
+                || options.indexesTombstones && level >= .attributes
         )
-        changesMin = document.definition.options.updateMinChanges
+        changesMin = options.updateMinChanges
     }
 }

@@ -70,6 +70,10 @@ import Vocabulary
         ),
         Refusal(#"{"options":true}"#, #"The member "options" is not a JSON object."#),
         Refusal(
+            #"{"index_xattr_on_deleted_docs":"true"}"#,
+            #"The option "index_xattr_on_deleted_docs" is neither true nor false."#
+        ),
+        Refusal(
             #"{"options":{"index_xattr_on_deleted_docs":1}}"#,
             #"The option "index_xattr_on_deleted_docs" is neither true nor false."#
         ),
@@ -103,9 +107,17 @@ import Vocabulary
         #expect(definition.views.map(\.hasCustomReduce) == [false, false, true])
         #expect(definition.view(named: "a")?.reduce == "_count")
         #expect(definition.view(named: "A") == nil)
-        #expect(definition.options.indexesTombstones)
+        #expect(definition.options.indexesTombstonesAsOption)
+        #expect(!definition.options.indexesTombstones)
         #expect(definition.options.updateMinChanges == 0)
         #expect(definition.options.replicaUpdateMinChanges == 7)
+    }
+
+    @Test func optionOfTombstonesIsReadBesideTheViews() throws {
+        let text = #"{"views":{"v":{"map":"m"}},"index_xattr_on_deleted_docs":true}"#
+        let definition = try DesignDefinition(of: Array(text.utf8))
+        #expect(definition.options.indexesTombstones)
+        #expect(!definition.options.indexesTombstonesAsOption)
     }
 
     @Test(arguments: ["{}", #"{"views":{}}"#, #"{"options":{}}"#])

@@ -25,6 +25,7 @@ extension DesignDefinition {
         self.init()
         if let views = root["views"] { self.views = try Self.views(in: views) }
         if let options = root["options"] { self.options = try Self.options(in: options) }
+        options.indexesTombstones = try Self.indexesTombstones(root)
     }
 
     /// - Throws: `DesignFlaw` if the name of a design document is empty or too long.
@@ -118,17 +119,20 @@ extension DesignDefinition {
             throw DesignFlaw("The member \"options\" is not a JSON object.")
         }
         var options = Options()
-        if let flag = value["index_xattr_on_deleted_docs"] {
-            guard let claim = flag.bool else {
-                throw DesignFlaw(
-                    "The option \"index_xattr_on_deleted_docs\" is neither true nor false."
-                )
-            }
-            options.indexesTombstones = claim
-        }
+        options.indexesTombstonesAsOption = try indexesTombstones(value)
         options.updateMinChanges = try changes(value, "updateMinChanges")
         options.replicaUpdateMinChanges = try changes(value, "replicaUpdateMinChanges")
         return options
+    }
+
+    private static func indexesTombstones(_ object: JSONValue) throws(DesignFlaw) -> Bool {
+        guard let flag = object["index_xattr_on_deleted_docs"] else { return false }
+        guard let claim = flag.bool else {
+            throw DesignFlaw(
+                "The option \"index_xattr_on_deleted_docs\" is neither true nor false."
+            )
+        }
+        return claim
     }
 
     private static func changes(_ options: JSONValue, _ name: String) throws(DesignFlaw) -> Int? {
