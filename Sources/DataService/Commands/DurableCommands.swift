@@ -22,11 +22,11 @@ extension Connection {
     ///
     /// - Returns: Whether it was answered; otherwise it has to be attempted again.
     @inline(never)
-    func answersDecided(_ request: CommandContext, _ completion: Completion) -> Bool {
+    func answersDecided(_ request: CommandContext, _ completion: Completion?) -> Bool {
         switch completion {
         case .durable(let end): answerDurable(request, end)
         case .subDocument(let end): answerSubDocument(request, end)
-        case .ready, .failed, .roomMade, .done, .loggedIn: return false
+        case .ready, .failed, .roomMade, .done, .loggedIn, nil: return false
         }
         return true
     }

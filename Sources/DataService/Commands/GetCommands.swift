@@ -4,21 +4,32 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
+    @inline(__always)
     func get(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        features.contains(.snappy)
+            ? getCompressed(request, completion) : getPlain(request, completion)
+    }
+
+    /// GET and GETK with an answer that is compressed if that makes it smaller.
+    @inline(never)
+    private func getCompressed(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let start = output.count
+        let execution = getPlain(request, completion)
+        // An answer without a document is shorter.
+        if output.count - start > CompressedFrame.valueBytesMin { compressAnswer(at: start) }
+        return execution
+    }
+
+    private func getPlain(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
-        let key = request.command.opcode == .getKey ? request.frame.key : nil
-        // Where the answer begins if its value is long enough to be compressed.
-        var compressible: Int?
+        let withKey = request.command.opcode == .getKey
         let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-            if item.valueCount >= CompressedFrame.valueBytesMin { compressible = output.count }
-            appendDocument(item, cas, request, key: key)
+            appendDocument(item, cas, request, withKey: withKey)
         }
         switch outcome {
-        case .found:
-            if let compressible { compressAnswer(at: compressible) }
-            return .done
+        case .found: return .done
         case .refused(.notFound):
             miss(request)
             return .done
@@ -89,59 +100,64 @@ extension Connection {
 
     /// Appends a document's answer, copied from the item: its body without extended attributes.
     ///
-    /// Called under the vBucket's lock. `key` is set if the answer has it.
+    /// Called under the vBucket's lock.
     @inline(__always)
     func appendDocument(
         _ item: Item,
         _ cas: CAS,
         _ request: CommandContext,
-        key: ByteView? = nil
+        withKey: Bool = false
     ) {
-        guard !item.hasAttributes else {
-            return appendBody(item, cas, request, key: key)
+        guard !withKey, !item.hasAttributes else {
+            return appendRarely(item, cas, request, withKey: withKey)
         }
-        append(item, item.value, cas, request, key: key)
+        append(item, item.value, cas, request)
     }
 
+    /// Appends the answer of a document that has attributes, or with its key.
     @inline(never)
-    private func appendBody(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView?) {
-        append(item, item.body, cas, request, key: key)
+    private func appendRarely(
+        _ item: Item,
+        _ cas: CAS,
+        _ request: CommandContext,
+        withKey: Bool
+    ) {
+        guard withKey else { return append(item, item.body, cas, request) }
+        append(item, cas, request, key: request.frame.key)
     }
 
     @inline(__always)
-    private func append(
-        _ item: Item,
-        _ value: ByteView,
-        _ cas: CAS,
-        _ request: CommandContext,
-        key: ByteView?
-    ) {
-        let datatype = isJSONAgreed ? item.datatype.intersection(.json) : []
-        guard let key else {
-            ResponseEncoder.appendDocument(
-                to: output,
-                replyTo: request.replyTo,
-                datatype: datatype,
-                cas: cas,
-                flags: item.flags,
-                value: value,
-                duration: duration
-            )
-            return
-        }
+    private func append(_ item: Item, _ value: ByteView, _ cas: CAS, _ request: CommandContext) {
+        ResponseEncoder.appendDocument(
+            to: output,
+            replyTo: request.replyTo,
+            datatype: agreedDatatype(of: item),
+            cas: cas,
+            flags: item.flags,
+            value: value,
+            duration: duration
+        )
+    }
+
+    private func append(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView) {
         withUnsafeBytes(of: item.flags.bigEndian) { flags in
             ResponseEncoder.append(
                 .success,
                 to: output,
                 replyTo: request.replyTo,
-                datatype: datatype,
+                datatype: agreedDatatype(of: item),
                 cas: cas,
                 extras: ByteView(flags),
                 key: key,
-                value: value,
+                value: item.body,
                 duration: duration
             )
         }
+    }
+
+    @inline(__always)
+    private func agreedDatatype(of item: Item) -> Datatype {
+        isJSONAgreed ? item.datatype.intersection(.json) : []
     }
 
     /// GET_RANDOM_KEY: a document of an active copy on this node, with its key.
@@ -166,7 +182,7 @@ extension Connection {
             )
             let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
                 guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
-                appendDocument(item, cas, request, key: key)
+                append(item, cas, request, key: key)
             }
             return finishRead(request, outcome, document, bucket, completion)
         }

@@ -21,7 +21,7 @@ extension Connection {
                     item,
                     cas,
                     request,
-                    key: opcode == .getAndTouchKey ? request.frame.key : nil
+                    withKey: opcode == .getAndTouchKey
                 )
             }
         }

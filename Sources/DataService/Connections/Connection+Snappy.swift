@@ -60,14 +60,12 @@ extension Connection {
         frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
     }
 
-    /// Compresses the value of the last answer, if the client agreed and that is worth it.
+    /// Compresses the value of the last answer, if that is worth it.
     ///
     /// Called after the vBucket's lock was released.
     ///
     /// - Parameter start: Where the answer begins in the output.
-    @inline(never)
     func compressAnswer(at start: Int) {
-        guard features.contains(.snappy) else { return }
         CompressedFrame.compress(lastFrameOf: output, at: start, by: context.scratch)
     }
 }

@@ -355,7 +355,7 @@ package final class Connection: ConnectionHandler {
             if let refusal = refusal(of: framing, command) { return refuse(frame, refusal) }
         }
         let request = CommandContext(frame: frame, hash: hash, command: command, framing: framing)
-        if let completion, answersDecided(request, completion) { return .done }
+        if completion != nil, answersDecided(request, completion) { return .done }
         // Parked requests are executed under the login and the bucket with which they were sent, so
         // a session change waits for them. The rare conditions precede `parked`, because Swift
         // checks each read of that property for exclusive access at run time.

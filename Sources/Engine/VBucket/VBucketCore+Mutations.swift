@@ -24,6 +24,7 @@ package struct StoreRequest {
     /// The version is a tombstone with this value.
     package var isDeleted = false
 
+    @inline(__always)
     package init(
         key: ByteView,
         hash: UInt64,
