@@ -6,7 +6,7 @@ internal import Wire
 extension Connection {
     @inline(__always)
     func get(_ request: CommandContext, _ completion: Completion?) -> Execution {
-        features.contains(.snappy)
+        features.hasSnappy
             ? getCompressed(request, completion) : getPlain(request, completion)
     }
 

@@ -37,7 +37,7 @@ package enum Feature: UInt16, CaseIterable, Sendable {
 
 /// The features of one connection: a bit per code, since every code is below 64.
 package struct FeatureSet: Equatable, Sendable {
-    package private(set) var bits: UInt64 = 0
+    @usableFromInline package private(set) var bits: UInt64 = 0
 
     package init() {}
 
@@ -55,6 +55,9 @@ package struct FeatureSet: Equatable, Sendable {
     }
 
     package func contains(_ feature: Feature) -> Bool { bits >> feature.rawValue & 1 == 1 }
+
+    /// `contains(.snappy)` without a call: every GET asks it.
+    @inlinable package var hasSnappy: Bool { bits & 1 << 0x0a != 0 }
 
     package mutating func insert(_ feature: Feature) { bits |= 1 << feature.rawValue }
 
