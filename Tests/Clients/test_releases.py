@@ -3,11 +3,17 @@
 import pytest
 
 from cluster import Cluster, Member
+from rig import subdocument as sub
 from rig.node import NotReady, wait_until
-from rig.wire import vbucket_of
+from rig.subdocument import Doc, Path
+from rig.wire import USUAL_FEATURES, Feature, Status, vbucket_of
 
 EARLIER = ("--test-feature-level", "1")
+WITHOUT_ATTRIBUTES = ("--test-feature-level", "5")
 BASE, CURRENT = 1, 6
+# The features of HELLO that need level 6.
+ATTRIBUTES = (Feature.XATTR, 0x15, 0x17, 0x18, 0x19, 0x20, 0x21)
+CAPABILITIES = {"xattr", "tombstonedUserXAttrs", "subdoc.DocumentMacroSupport"}
 
 
 def upgrade(member):
@@ -94,6 +100,68 @@ def test_changes_feed_is_refused_below_its_level(mixed):
     wait_until(lambda: level(mixed[1]) == CURRENT, 30, "the level is raised")
     path = "/pools/default/buckets/one/changes"
     wait_until(lambda: mixed[1].admin.get(path).status == 200, 30, "the feed is served")
+
+
+def own_keys(cluster, bucket):
+    """For each member a key whose active copy it has."""
+    owners = [row[0] for row in cluster.vbucket_map(bucket)]
+    keys = [f"k{number}" for number in range(999)]
+    places = [owners[vbucket_of(key.encode(), len(owners))] for key in keys]
+    return [keys[places.index(number)] for number in range(len(cluster))]
+
+
+def configuration(member):
+    """The capabilities that a node lists for the bucket, and the configuration's revision."""
+    found = member.admin.get("/pools/default/b/one").json
+    return set(found["bucketCapabilities"]), (found["revEpoch"], found["rev"])
+
+
+def on_replica(kv, key, spec):
+    """What a lookup of the node's own replica finds."""
+    return sub.lookup(kv, key, spec, doc_flags=Doc.REPLICA_READ).results
+
+
+def test_attributes_are_refused_until_the_last_member_is_upgraded():
+    features = (*USUAL_FEATURES, *ATTRIBUTES)
+    write, read = sub.attribute("_sync", {"rev": "1-a"}), (sub.GET, Path.XATTR, "_sync")
+    with cluster_of(WITHOUT_ATTRIBUTES, ()) as cluster:
+        cluster.add(1)
+        cluster[0].create_bucket("one", ramQuotaMB=128, replicaNumber=1, numVBuckets=64)
+        cluster.rebalance()
+        keys, revisions = own_keys(cluster, "one"), []
+        for member, key in zip(cluster.members, keys):
+            assert level(member) == CURRENT - 1
+            capabilities, revision = configuration(member)
+            assert not capabilities & CAPABILITIES
+            revisions.append(revision)
+            with member.connect("one", features) as kv:
+                assert set(kv.features) == set(USUAL_FEATURES)
+                assert kv.set(key, b'{"a":1}').status == Status.SUCCESS
+                assert sub.mutate(kv, key, write).status == Status.NOT_SUPPORTED
+                assert sub.lookup(kv, key, read).status == Status.NOT_SUPPORTED
+                # Parts of the body need no level.
+                reply = sub.mutate(kv, key, (sub.UPSERT, 0, "b", b"2"))
+                assert reply.status == Status.SUCCESS
+                assert kv.get(key).value == b'{"a":1,"b":2}'
+        with cluster[1].connect("one", features) as older:
+            upgrade(cluster[0])
+            for member in cluster.members:
+                wait_until(lambda: level(member) == CURRENT, 30, "the level is raised")
+            # A connection has what its HELLO was granted.
+            assert sub.mutate(older, keys[1], write).status == Status.NOT_SUPPORTED
+        for member, key, before in zip(cluster.members, keys, revisions):
+            member.await_bucket("one")
+            wait_until(lambda: CAPABILITIES <= configuration(member)[0], 30, "they are listed")
+            assert configuration(member)[1] > before
+            with member.connect("one", features) as kv:
+                assert set(kv.features) == set(features)
+                assert sub.mutate(kv, key, write).status == Status.SUCCESS
+                assert sub.lookup(kv, key, read).results == [(0, write[-1])]
+                assert kv.get(key).value == b'{"a":1,"b":2}'
+        for number, key in enumerate(keys):
+            # The other node has the replica.
+            with cluster[1 - number].connect("one", features) as kv:
+                wait_until(lambda: on_replica(kv, key, read) == [(0, write[-1])], 30, key)
 
 
 def test_node_below_the_clusters_level_is_refused_with_cause_and_cure():
