@@ -189,6 +189,23 @@ import Vocabulary
         #expect(found == .init(isDeleted: false, datatype: .json, value: [0x7b, 0x7d]))
     }
 
+    /// A version of the largest size has room for system attributes beside its body.
+    @Test func largestVersionHasSystemAttributesBesideIt() throws {
+        func value(_ name: String, _ attributeBytes: Int, body: Int) -> [UInt8] {
+            let text = "\"" + String(repeating: "s", count: attributeBytes - 2) + "\""
+            return TestWorld.stored([(name, text)]) + [UInt8](repeating: 0x78, count: body)
+        }
+        let (most, half) = (Limits.valueBytesMax, 1 << 19)
+        let largest = value("_s", half, body: most)
+        #expect(try status(Self.set, extras(5, 50), largest, datatype: 4) == 0)
+        #expect(try world.find("k")?.value == largest)
+        for tooBig in [value("_s", half, body: most + 1), value("u", half, body: most)] {
+            #expect(try status(Self.set, extras(6, 60), tooBig, datatype: 4) == 3)
+        }
+        let longer = value("_s", 3 << 20, body: most)
+        #expect(try status(Self.set, extras(7, 70), longer, datatype: 4) == 3)
+    }
+
     @Test func malformedAttributesAreRefused() throws {
         let cut = Array(Self.whole.prefix(9))
         let twice = TestWorld.stored([("a", "1"), ("a", "2")])

@@ -157,6 +157,25 @@ import Wire
         #expect(outcome(bodyCount: 65_536 - 23, early) == "too long for 42")
     }
 
+    /// A document of the largest size has room for system attributes beside its body.
+    @Test(arguments: [(0xa2, 4), (0xd1, 0), (0xd1, 1)] as [(UInt8, UInt8)])
+    func valueWithAttributesHasMoreRoom(opcode: UInt8, datatype: UInt8) {
+        func isTooBig(_ count: Int, opcode: UInt8, datatype: UInt8) -> Bool {
+            let bytes = written { writer in
+                writer.append([0x80, opcode, 0, 1, 0, datatype, 0, 0])
+                writer.append(bigEndian: UInt32(count + 1))
+                writer.append(hex("0000002a 0000000000000000"))
+            }
+            return bytes.withView { view in
+                if case .valueTooBig = FrameDecoder().next(in: view) { true } else { false }
+            }
+        }
+        let most = Limits.storedValueBytesMax + 1 << 16
+        #expect(!isTooBig(most, opcode: opcode, datatype: datatype))
+        #expect(isTooBig(most + 1, opcode: opcode, datatype: datatype))
+        #expect(isTooBig(Limits.valueBytesMax + 1, opcode: 0x01, datatype: 1))
+    }
+
     @Test func randomBytesNeverCrashAndFramesStayInBounds() {
         var random = SeededRandom(seed: 11)
         let magics: [UInt8] = [0x80, 0x81, 0x82, 0x83, 0x08, 0x18]

@@ -82,7 +82,8 @@ package final class MemoryAccount: Sendable {
     @inline(__always)
     package var isAboveHighWatermark: Bool { used.load() > highWord.load() }
 
-    /// Whether a replica may store a change of this many bytes: up to 99 % of the quota.
+    /// Whether a replica may store a change of this many bytes, or a deletion keep attributes of
+    /// them: up to 99 % of the quota.
     ///
     /// The limit is above the ceiling, so that clients' writes on this node do not stop
     /// replication.

@@ -118,7 +118,8 @@ extension VBucketCore {
 
     /// Turns expired documents of some groups into tombstones, and removes expired locks.
     ///
-    /// Documents whose attributes are on disk only are left to the next `StubScan`. Only on the active copy: replicas receive the tombstones.
+    /// Documents whose attributes are on disk only are left to the next `StubScan`. Only on the
+    /// active copy: replicas receive the tombstones.
     package mutating func expireSlice(
         from start: UInt64,
         groupsMax: Int,

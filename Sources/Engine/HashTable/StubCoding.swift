@@ -1,8 +1,8 @@
 /// The encoding of a stub: a slot whose document is on disk only.
 ///
 /// `1 | deleted 1 | has attributes 1 | top bits of the hash 61 - k | seqno k`: eight bytes and no
-/// block. The seqno is the document's address on disk. The hash bits place the stub when the table grows, as it has no
-/// key to hash again, and distinguish it from nearly all other stubs.
+/// block. The seqno is the document's address on disk. The hash bits place the stub when the table
+/// grows, as it has no key to hash again, and distinguish it from nearly all other stubs.
 ///
 /// - k grows with the vBucket's seqnos; all stubs of a table have the same k.
 struct StubCoding {

@@ -61,6 +61,8 @@ extension VBucketCore {
             meta.flags = old.flags
             meta.expiry = old.expiry
             if let attributes = old.attributes {
+                let digits = String(number).utf8.count
+                guard attributes.allowsBody(of: digits) else { return .tooLarge }
                 let needed = attributes.byteCount + old.valueCount
                 guard account.admits(attributes.byteCount, of: needed) else {
                     return .noRoom(needed)

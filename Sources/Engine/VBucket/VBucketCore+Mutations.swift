@@ -155,6 +155,12 @@ extension VBucketCore {
             }
             return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
         }
+        // A deletion frees memory in the end, so it may use the bytes above the ceiling. Without a
+        // bound, values that were fetched for their attributes could outgrow memory: those of
+        // tombstones cannot be ejected before they are persisted.
+        guard value.isEmpty || account.admitsCopy(value.count) else {
+            return .noRoom(value.count)
+        }
         let put = put(
             meta,
             key: key,

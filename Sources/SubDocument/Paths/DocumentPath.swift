@@ -13,8 +13,6 @@ package struct DocumentPath {
     package static let bytesMax = 1_024
     /// The most components of a path, and the deepest nesting of a document.
     package static let depthMax = 32
-    /// The longest key of an extended attribute.
-    package static let attributeKeyBytesMax = 15
 
     /// The whole text, also of a path without its first or last component.
     package let text: ByteView

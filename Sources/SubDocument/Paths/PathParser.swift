@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Vocabulary
 
 /// Splits the text of a path into components.
 ///
@@ -31,7 +32,7 @@ struct PathParser {
     /// Whether the first component can be the key of an extended attribute.
     var startsWithAttributeKey: Bool {
         guard count > 0, pieces[0].kind == .key, pieces[0].offset == 0 else { return false }
-        return pieces[0].length <= DocumentPath.attributeKeyBytesMax
+        return pieces[0].length <= Limits.xattrKeyBytesMax
     }
 
     private var isUTF8: Bool {

@@ -60,12 +60,32 @@ package struct FrameDecoder: Sendable {
         let valueCount = header.valueCount
         guard valueCount >= 0 else { return .invalid(.lengths(header)) }
         guard header.frameCount <= frameBytesMax else { return .invalid(.tooLong(header)) }
-        guard valueCount <= valueBytesMax else { return .valueTooBig(header) }
+        guard valueCount <= valueBytesMax || isAllowedWithAttributes(header) else {
+            return .valueTooBig(header)
+        }
         guard view.count >= header.frameCount else {
             return .incomplete(needed: header.frameCount)
         }
         return .frame(Frame(header: header, start: view.start))
     }
+
+    /// Whether a longer value is within the bound of requests that may have system attributes
+    /// beside a body: a value of the datatype xattr, and the paths of a multi mutation.
+    ///
+    /// The command checks the exact bounds of body and attributes.
+    @usableFromInline @inline(never)
+    func isAllowedWithAttributes(_ header: FrameHeader) -> Bool {
+        let isMultiMutation = header.opcodeByte == Opcode.subdocMultiMutation.rawValue
+        guard header.isRequest, isMultiMutation || header.datatype.contains(.xattr) else {
+            return false
+        }
+        let attributes = Limits.storedValueBytesMax - Limits.valueBytesMax
+        return header.valueCount <= valueBytesMax + attributes + FrameDecoder.besideBytesMax
+    }
+
+    /// Bytes of a value beside body and attributes: extended metadata with a length of 16 bits, or
+    /// the headers and texts of 16 paths.
+    static let besideBytesMax = 1 << 16
 
     /// 0x80 to 0x83, 0x08, 0x18.
     @inlinable @inline(__always)

@@ -3,7 +3,8 @@
 /// The process keeps them so that no function costs more than its share; the node checks them
 /// again, because the process is not trusted.
 package enum ScriptLimits {
-    /// Bytes of a request frame: the largest document (20 MiB) as base64 with its metadata.
+    /// Bytes of a request frame: the largest body (20 MiB) as base64 with its metadata, of which
+    /// system attributes have 1 MiB.
     package static let requestBytesMax = 32 << 20
     /// Bytes of a reply frame: all rows of one document with their headers fit.
     package static let replyBytesMax = 8 << 20
