@@ -153,7 +153,7 @@ def test_malformed_attributes_are_refused(kv, key):
     twice = struct.pack(">I", 16) + stored({"a": "1"})[4:] * 2
     for value in (b"", b"\0\0", whole[:9], twice, stored({"a" * 16: "1"}), stored({"": "1"})):
         reply = kv.call(SET, key, extras(5, 50), value, datatype=XATTR)
-        assert reply.status == Status.INVALID, value
+        assert reply.status == Status.XATTR_INVALID, value
     assert kv.get(key).status == Status.NOT_FOUND
 
 
