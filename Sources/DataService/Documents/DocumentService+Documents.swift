@@ -87,21 +87,27 @@ extension DocumentService {
             let attempt = operations.update(
                 document,
                 cas: options.cas,
-                bytesMax: options.isLarge ? 0 : Limits.lockedTransformBytesMax,
+                options.isLarge ? .none : TransformBounds(),
                 includesDeleted: options.includesDeleted,
                 transform
             )
             guard case .deferred(let copy) = attempt else { return Step(attempt) }
             let writer = operations.context.scratch
             writer.removeAll(keepingAtMost: 1 << 20)
-            let change = copy.value.withUnsafeBytes { buffer in
-                transform(DocumentView(meta: copy.meta, value: ByteView(buffer)), writer)
+            let change: DocumentChange
+            if let copy {
+                change = copy.value.withUnsafeBytes { buffer in
+                    transform(DocumentView(meta: copy.meta, value: ByteView(buffer)), writer)
+                }
+            } else {
+                change = transform(nil, writer)
             }
             let stored = operations.store(
                 change,
                 writer,
                 of: document,
-                replacing: copy.meta
+                replacing: copy?.meta,
+                includesDeleted: options.includesDeleted
             )
             guard stored.isRaceLost, options.cas == .none else { return Step(stored) }
             let count = attempts.withLock { attempts in
@@ -152,7 +158,7 @@ extension DocumentService {
         /// The version to change; `none` for the current one.
         var cas = CAS.none
         var durability: DocumentOperations.RequestedDurability?
-        /// Whether every existing document is transformed without the vBucket's lock.
+        /// Whether every document, a missing one too, is transformed without the vBucket's lock.
         var isLarge = false
     }
 
