@@ -387,6 +387,48 @@ def test_documents_of_twenty_mebibytes_are_read_and_changed(kv, key):
     assert kv.call(Op.DELETE, key).status == Status.SUCCESS
 
 
+def test_largest_document_has_room_for_system_attributes_beside_it(kv, key):
+    largest = b'"' + b"x" * ((20 << 20) - 2) + b'"'
+    system = sub.attribute("_sync", b'"' + b"s" * ((1 << 20) - 16) + b'"')
+    made = mutate(kv, key, system, sub.macro("_cas"), sub.body(largest), doc_flags=Doc.MKDOC)
+    assert made.status == Status.TOO_BIG
+    system = sub.attribute("_sync", b'"' + b"s" * (1 << 19) + b'"')
+    made = mutate(kv, key, system, sub.macro("_cas"), sub.body(largest), doc_flags=Doc.MKDOC)
+    assert made.status == Status.SUCCESS
+    assert kv.get(key).value == largest
+    assert attributes(kv, key, "_cas") == [sub.cas_text(made.cas)]
+    for more in (sub.attribute("user", 1), sub.body(largest + b" ")):
+        assert mutate(kv, key, more).status == Status.TOO_BIG
+    assert kv.call(Op.NOOP).status == Status.SUCCESS
+    assert kv.call(Op.DELETE, key).status == Status.SUCCESS
+
+
+def test_document_of_large_paths_is_made_and_not_made_twice(kv, key):
+    large = (sub.UPSERT, 0, "a.b", b'"' + b"x" * (1 << 20) + b'"')
+    counters = [(sub.COUNTER, 0, f"n{number}.m", b"1") for number in range(15)]
+    assert mutate(kv, key, large, *counters).status == Status.NOT_FOUND
+    made = mutate(kv, key, large, *counters, doc_flags=Doc.ADD)
+    assert made.status == Status.SUCCESS
+    assert made.results == {number: b"1" for number in range(1, 16)}
+    assert mutate(kv, key, large, *counters, doc_flags=Doc.ADD).status == Status.EXISTS
+    assert kv.get(key).cas == made.cas
+
+
+def test_request_that_makes_a_document_makes_parents(kv, key):
+    specs = [
+        (sub.UPSERT, Path.MACRO, "_vv.src.cas", sub.CAS),
+        (sub.UPSERT, 0, "a.b", b"1"),
+        (sub.PUSH_LAST, 0, "l.m", b"2"),
+    ]
+    made = mutate(kv, key, *specs, doc_flags=Doc.MKDOC)
+    assert made.status == Status.SUCCESS
+    assert json.loads(kv.get(key).value) == {"a": {"b": 1}, "l": {"m": [2]}}
+    assert attributes(kv, key, "_vv.src.cas") == [sub.cas_text(made.cas)]
+    failed = mutate(kv, key, (sub.UPSERT, 0, "x.y", b"1"))
+    assert (failed.status, failed.failed) == (sub.MULTI_PATH_FAILURE, (0, sub.PATH_MISSING))
+    assert mutate(kv, key, (sub.UPSERT, 0, "x.y", b"1"), doc_flags=Doc.MKDOC).status == 0
+
+
 def test_attributes_survive_a_restart(make_node):
     node = make_node().start().provision().create_bucket("kept")
     specs = [sub.attribute("_sync", {"rev": 1}), sub.attribute("user", 2)]

@@ -157,6 +157,29 @@ import Wire
         #expect(outcome(bodyCount: 65_536 - 23, early) == "too long for 42")
     }
 
+    /// The largest document and its system attributes fit into one request.
+    @Test(
+        arguments: [
+            (0xd1, 0, true), (0xa2, 4, true), (0xa2, 0, false), (0xd0, 0, false), (0x01, 1, false),
+        ] as [(UInt8, UInt8, Bool)]
+    )
+    func valueWithAttributesMayBeLarger(_ opcode: UInt8, _ datatype: UInt8, _ isAllowed: Bool) {
+        func isSkipped(_ count: Int) -> Bool {
+            let bytes = written { writer in
+                writer.append([0x80, opcode] + hex("0001 00") + [datatype] + hex("0000"))
+                writer.append(bigEndian: UInt32(count + 1))
+                writer.append(hex("0000002a 0000000000000000"))
+            }
+            return bytes.withView { view in
+                if case .valueTooBig = FrameDecoder().next(in: view) { true } else { false }
+            }
+        }
+        #expect(!isSkipped(Limits.valueBytesMax))
+        #expect(isSkipped(Limits.valueBytesMax + 1) != isAllowed)
+        #expect(isSkipped(Limits.storedValueBytesMax) != isAllowed)
+        #expect(isSkipped(Limits.attributedRequestBytesMax + 1))
+    }
+
     @Test func randomBytesNeverCrashAndFramesStayInBounds() {
         var random = SeededRandom(seed: 11)
         let magics: [UInt8] = [0x80, 0x81, 0x82, 0x83, 0x08, 0x18]

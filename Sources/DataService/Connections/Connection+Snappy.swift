@@ -57,7 +57,8 @@ extension Connection {
 
     /// The bound of an inflated value; one with attributes has room for the system's beside it.
     private func valueBytesMax(of frame: Frame) -> Int {
-        frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
+        if frame.opcode == .subdocMultiMutation { return Limits.attributedRequestBytesMax }
+        return frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
     }
 
     /// Compresses the value of the last answer, if that is worth it.

@@ -60,11 +60,23 @@ package struct FrameDecoder: Sendable {
         let valueCount = header.valueCount
         guard valueCount >= 0 else { return .invalid(.lengths(header)) }
         guard header.frameCount <= frameBytesMax else { return .invalid(.tooLong(header)) }
-        guard valueCount <= valueBytesMax else { return .valueTooBig(header) }
+        guard valueCount <= valueBytesMax || mayHaveAttributes(header) else {
+            return .valueTooBig(header)
+        }
         guard view.count >= header.frameCount else {
             return .incomplete(needed: header.frameCount)
         }
         return .frame(Frame(header: header, start: view.start))
+    }
+
+    /// Whether a value that is larger than a document's may be one with its system attributes; what
+    /// it has too much of is found when it is decoded.
+    @usableFromInline
+    func mayHaveAttributes(_ header: FrameHeader) -> Bool {
+        let isMutation = header.opcodeByte == Opcode.subdocMultiMutation.rawValue
+        return valueBytesMax == Limits.valueBytesMax
+            && header.valueCount <= Limits.attributedRequestBytesMax
+            && (isMutation || header.datatype.contains(.xattr))
     }
 
     /// 0x80 to 0x83, 0x08, 0x18.
