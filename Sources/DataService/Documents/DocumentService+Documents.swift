@@ -136,10 +136,11 @@ extension DocumentService {
                 meta.cas = cas
                 copy = DocumentCopy(meta: meta, value: item.value.bytes)
             }
+            let includesDeleted = options.includesDeleted
             let outcome =
                 options.readsReplica
-                ? operations.getReplica(document, copyOut)
-                : operations.get(document, includesDeleted: options.includesDeleted, copyOut)
+                ? operations.getReplica(document, includesDeleted: includesDeleted, copyOut)
+                : operations.get(document, includesDeleted: includesDeleted, copyOut)
             guard let copy else { return .attempted(outcome) }
             visit(copy)
             return .ended(.found(DocumentCopy(meta: copy.meta, value: [])))
