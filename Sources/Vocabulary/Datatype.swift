@@ -11,4 +11,7 @@ package struct Datatype: OptionSet, Hashable, Sendable {
     @inlinable package static var json: Datatype { Datatype(rawValue: 1) }
     @inlinable package static var snappy: Datatype { Datatype(rawValue: 2) }
     @inlinable package static var xattr: Datatype { Datatype(rawValue: 4) }
+
+    /// Whether the value is JSON or any bytes: neither compressed nor with attributes.
+    @inlinable package var isPlain: Bool { rawValue <= 1 }
 }

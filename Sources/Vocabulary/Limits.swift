@@ -21,6 +21,9 @@ package enum Limits {
     @inlinable package static var storedValueBytesMax: Int {
         4 + valueBytesMax + systemXattrBytesMax
     }
+    /// Bytes of a request's value that has system attributes beside a document of the largest size:
+    /// a stored value, and 16 paths of a sub-document request with their lengths.
+    package static let attributedRequestBytesMax = storedValueBytesMax + 16 * (1_024 + 8)
     /// Bytes of a whole frame: a longer frame counts as a protocol error and closes the connection.
     package static let frameBytesMax = 30 << 20
     /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.

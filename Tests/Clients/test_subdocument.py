@@ -19,7 +19,7 @@ ATTRIBUTE_FEATURES = (
     Feature.SUBDOC_BINARY_XATTR,
 )
 PATH_MISMATCH, NOT_JSON, BAD_DELTA = 0xC1, 0xC6, 0xC8
-BAD_ATTRIBUTE_FLAGS, BAD_ATTRIBUTE_KEY, UNKNOWN_MACRO = 0xCE, 0xCF, 0xD0
+BAD_ATTRIBUTE_FLAGS, UNKNOWN_MACRO = 0xCE, 0xD0
 UNKNOWN_VIRTUAL, READ_ONLY_VIRTUAL, BAD_ORDER = 0xD1, 0xD2, 0xD4
 UNKNOWN_VIRTUAL_MACRO, NOT_DELETED, NO_VALUE, NOT_BINARY = 0xD5, 0xD6, 0xD7, 0xD8
 TOMBSTONE = Doc.CREATE_AS_DELETED | Doc.ACCESS_DELETED | Doc.ADD
@@ -118,7 +118,8 @@ def test_request_is_refused_as_a_whole(kv, key):
     assert lookup(kv, key, *[get] * 17).status == sub.TOO_MANY_PATHS
     assert lookup(kv, key).status == sub.TOO_MANY_PATHS
     assert lookup(kv, key, get, attribute).status == BAD_ORDER
-    assert lookup(kv, key, (sub.GET, Path.XATTR, "a" * 16)).status == BAD_ATTRIBUTE_KEY
+    for name in ("a" * 16, "[0]", ".a", "!a"):
+        assert lookup(kv, key, (sub.GET, Path.XATTR, name)).status == Status.XATTR_INVALID, name
     assert lookup(kv, key, (sub.GET, Path.XATTR, "")).status == Status.INVALID
     assert lookup(kv, key, (sub.GET, Path.XATTR, "$x")).status == UNKNOWN_VIRTUAL
     assert lookup(kv, key, (sub.GET, Path.MKDIR, "a")).status == Status.INVALID
@@ -384,6 +385,48 @@ def test_documents_of_twenty_mebibytes_are_read_and_changed(kv, key):
     assert too_big.status == Status.TOO_BIG
     assert kv.get(key).value == b'{"text":"' + text + b'","n":2}'
     assert kv.call(Op.DELETE, key).status == Status.SUCCESS
+
+
+def test_largest_document_has_room_for_system_attributes_beside_it(kv, key):
+    largest = b'"' + b"x" * ((20 << 20) - 2) + b'"'
+    system = sub.attribute("_sync", b'"' + b"s" * ((1 << 20) - 16) + b'"')
+    made = mutate(kv, key, system, sub.macro("_cas"), sub.body(largest), doc_flags=Doc.MKDOC)
+    assert made.status == Status.TOO_BIG
+    system = sub.attribute("_sync", b'"' + b"s" * (1 << 19) + b'"')
+    made = mutate(kv, key, system, sub.macro("_cas"), sub.body(largest), doc_flags=Doc.MKDOC)
+    assert made.status == Status.SUCCESS
+    assert kv.get(key).value == largest
+    assert attributes(kv, key, "_cas") == [sub.cas_text(made.cas)]
+    for more in (sub.attribute("user", 1), sub.body(largest + b" ")):
+        assert mutate(kv, key, more).status == Status.TOO_BIG
+    assert kv.call(Op.NOOP).status == Status.SUCCESS
+    assert kv.call(Op.DELETE, key).status == Status.SUCCESS
+
+
+def test_document_of_large_paths_is_made_and_not_made_twice(kv, key):
+    large = (sub.UPSERT, 0, "a.b", b'"' + b"x" * (1 << 20) + b'"')
+    counters = [(sub.COUNTER, 0, f"n{number}.m", b"1") for number in range(15)]
+    assert mutate(kv, key, large, *counters).status == Status.NOT_FOUND
+    made = mutate(kv, key, large, *counters, doc_flags=Doc.ADD)
+    assert made.status == Status.SUCCESS
+    assert made.results == {number: b"1" for number in range(1, 16)}
+    assert mutate(kv, key, large, *counters, doc_flags=Doc.ADD).status == Status.EXISTS
+    assert kv.get(key).cas == made.cas
+
+
+def test_request_that_makes_a_document_makes_parents(kv, key):
+    specs = [
+        (sub.UPSERT, Path.MACRO, "_vv.src.cas", sub.CAS),
+        (sub.UPSERT, 0, "a.b", b"1"),
+        (sub.PUSH_LAST, 0, "l.m", b"2"),
+    ]
+    made = mutate(kv, key, *specs, doc_flags=Doc.MKDOC)
+    assert made.status == Status.SUCCESS
+    assert json.loads(kv.get(key).value) == {"a": {"b": 1}, "l": {"m": [2]}}
+    assert attributes(kv, key, "_vv.src.cas") == [sub.cas_text(made.cas)]
+    failed = mutate(kv, key, (sub.UPSERT, 0, "x.y", b"1"))
+    assert (failed.status, failed.failed) == (sub.MULTI_PATH_FAILURE, (0, sub.PATH_MISSING))
+    assert mutate(kv, key, (sub.UPSERT, 0, "x.y", b"1"), doc_flags=Doc.MKDOC).status == 0
 
 
 def test_attributes_survive_a_restart(make_node):

@@ -153,8 +153,18 @@ def test_malformed_attributes_are_refused(kv, key):
     twice = struct.pack(">I", 16) + stored({"a": "1"})[4:] * 2
     for value in (b"", b"\0\0", whole[:9], twice, stored({"a" * 16: "1"}), stored({"": "1"})):
         reply = kv.call(SET, key, extras(5, 50), value, datatype=XATTR)
-        assert reply.status == Status.INVALID, value
+        assert reply.status == Status.XATTR_INVALID, value
     assert kv.get(key).status == Status.NOT_FOUND
+
+
+def test_largest_document_has_room_for_system_attributes_beside_it(kv, key):
+    body, text = b"x" * (20 << 20), '"' + "s" * (1 << 19) + '"'
+    for name, status in (("user", Status.TOO_BIG), ("_sync", Status.SUCCESS)):
+        value = stored({name: text}, body)
+        reply = kv.call(SET, key, extras(5, 50), value, datatype=XATTR)
+        assert reply.status == status, name
+    assert kv.get(key).value == body
+    assert kv.call(Op.DELETE, key).status == Status.SUCCESS
 
 
 def test_attributes_need_their_agreement(node, bucket, key):

@@ -64,6 +64,17 @@ import Vocabulary
         }
     }
 
+    @Test func datatypeThatWasNotAgreedOnIsRefusedWithoutAValueToo() throws {
+        #expect(try status(Ask.set("k", "1")) == 0)
+        for datatype in [UInt8(2), 4, 6, 8, 255] {
+            for opcode in [UInt8(0x00), 0x04, 0x0a] {
+                let request = Ask.on(opcode, opcode == 0x0a ? "" : "k", datatype: datatype)
+                #expect(try status(request) == 4, "\(opcode)")
+            }
+        }
+        #expect(try status(Ask.get("k")) == 0)
+    }
+
     @Test func setAddAndReplaceRespectExistence() throws {
         #expect(try status(on(0x03, "k", "x")) == 1)
         #expect(try status(on(0x02, "k", "x", cas: 5)) == 4)

@@ -294,6 +294,37 @@ import Vocabulary
         #expect(try one(client, Self.mutate("k", cas: changed.cas, macro)).status == 2)
     }
 
+    @Test func largeRequestMakesAMissingDocumentOnAnotherLane() throws {
+        let client = try open()
+        let filler = "\"" + String(repeating: "x", count: Limits.lockedTransformBytesMax) + "\""
+        let large = Self.path(0xc8, 0, "filler", filler)
+        let count = Self.path(0xcf, 0, "n", "5")
+        #expect(try one(client, Self.mutate("k", large, count)).status == 1)
+        let made = try one(client, Self.mutate("k", flags: 0x02, large, count))
+        #expect(made.status == 0 && made.extras.count == 16)
+        #expect(made.value == [1, 0, 0, 0, 0, 0, 1] + Array("5".utf8))
+        #expect(try one(client, Ask.get("k")).text == "{\"filler\":\(filler),\"n\":5}")
+        #expect(try one(client, Self.mutate("k", flags: 0x02, large)).status == 2)
+        let failed = try one(
+            client,
+            Self.mutate("k2", flags: 0x01, large, count, count, Self.path(0xca, 0, "x", "1"))
+        )
+        #expect(failed.status == 0xcc && failed.value == [3, 0, 0xc0])
+        #expect(try one(client, Ask.get("k2")).status == 1)
+    }
+
+    @Test func largeRequestMakesATombstoneOnceOnAnotherLane() throws {
+        let client = try open()
+        let text = "\"" + String(repeating: "x", count: Limits.lockedTransformBytesMax) + "\""
+        let attribute = Self.path(0xc8, 0x04, "u", text)
+        #expect(try one(client, Self.mutate("k", flags: 0x0e, attribute)).status == 0xcd)
+        #expect(try one(client, Self.mutate("k", flags: 0x0e, attribute)).status == 2)
+        let read = Self.lookUp("k", flags: 0x04, Self.path(0xc5, 0x04, "u"))
+        #expect(try Self.results(one(client, read)) == [text])
+        #expect(try one(client, Self.mutate("k", flags: 0x02, attribute)).status == 0)
+        #expect(try one(client, Ask.get("k")).text == "{}")
+    }
+
     @Test func largeDocumentOfAVBucketThatIsNotItsKeysIsFound() throws {
         let client = try open()
         func on(_ opcode: UInt8, _ value: [UInt8], extras: [UInt8] = []) -> [UInt8] {

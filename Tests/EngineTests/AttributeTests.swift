@@ -220,6 +220,21 @@ import Vocabulary
         }
     }
 
+    @Test func replicaShowsATombstoneOnlyIfAsked() throws {
+        for residency in AttributedDocument.Residency.allCases {
+            let document = try AttributedDocument(.tombstoneWithSystem, residency)
+            document.vBucket.withCore { $0.become(.replica) }
+            #expect(document.read { $0.getReplica($1, hash: $2, $3) } == "notFound")
+            var isFound = false
+            _ = document.read { core, key, hash, turn in
+                let outcome = core.getReplica(key, hash: hash, includesDeleted: true, turn)
+                if case .found(let item, _) = outcome { isFound = item.isDeleted }
+                return outcome
+            }
+            #expect(isFound, "\(residency)")
+        }
+    }
+
     @Test func revivedDocumentContinuesTheRevisionOfItsTombstone() throws {
         let document = try AttributedDocument(.tombstoneWithSystem)
         let revision = try #require(document.meta).revision

@@ -125,6 +125,24 @@ import Wire
         #expect(mutate(specs, [.revives, .accessesDeleted]) == .refused(.keyNotFound))
     }
 
+    @Test func requestThatMayCreateTheDocumentCreatesMissingParents() {
+        let specs: [Spec] = [
+            .attribute(.dictionaryUpsert, "_a.b.c", "1"), Spec(.dictionaryAdd, "x.y", "2"),
+            Spec(.arrayPushLast, "list.of", "3"), Spec(.counter, "n.m", "4"),
+        ]
+        let expected = Version(
+            attributes: ["_a": #"{"b":{"c":1}}"#],
+            body: #"{"x":{"y":2},"list":{"of":[3]},"n":{"m":4}}"#
+        )
+        for flags in [DocumentFlags.makesDocument, .adds] {
+            let made = mutate(specs, flags)
+            #expect(made == .version(expected, results: "\u{3}\0\0\0\0\0\u{1}4"))
+        }
+        let existing = mutate(specs, .makesDocument, on: Version(body: "{}"))
+        #expect(existing == .version(expected, results: "\u{3}\0\0\0\0\0\u{1}4"))
+        #expect(mutate(specs, on: live) == .failed(0, .subdocPathNotFound))
+    }
+
     @Test func firstPathChoosesTheRootOfANewDocument() {
         let flags = DocumentFlags.makesDocument
         let pushed = mutate([Spec(.arrayPushLast, "", "1,2")], flags)
@@ -283,23 +301,6 @@ import Wire
         #expect(places([macro, macro, .macro("user.other", cas)]) == 2)
         let same = Spec.attribute(.dictionaryUpsert, "user.cas", Self.zeros)
         #expect(places([macro, same]) == 0)
-    }
-
-    /// A document may have any text, also one that looks like a placeholder.
-    @Test func textOfTheRequestIsNeverTakenForAMacro() {
-        let text = "\"" + String(repeating: "@", count: 17) + "1\""
-        let specs: [Spec] = [
-            .attribute(.dictionaryUpsert, "user.text", text),
-            .macro("user.cas", #""${Mutation.CAS}""#),
-        ]
-        guard case .version(let version, _, let patches) = mutate(specs, on: live) else {
-            Issue.record("the mutation failed")
-            return
-        }
-        #expect(patches.count == 1)
-        #expect(
-            version.attributes["user"] == #"{"a":1,"text":\#(text),"cas":\#(Self.zeros)}"#
-        )
     }
 
     @Test func macrosOfTheVersionBeforeAreExpandedAtOnce() {

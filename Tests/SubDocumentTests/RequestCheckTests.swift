@@ -96,9 +96,17 @@ import Wire
 
     @Test func attributeKeyHasOneToFifteenBytes() {
         #expect(refusal([.attribute(.get, "")]) == .invalid)
-        #expect(refusal([.attribute(.get, "[0]")]) == .invalid)
+        #expect(refusal([.attribute(.get, "[0]")]) == .xattrInvalid)
+        #expect(refusal([.attribute(.get, ".a")]) == .xattrInvalid)
         #expect(refusal([.attribute(.get, "a23456789012345.b")]) == nil)
-        #expect(refusal([.attribute(.get, "a234567890123456.b")]) == .subdocXattrInvalidKeys)
+        #expect(refusal([.attribute(.get, "a234567890123456.b")]) == .xattrInvalid)
+    }
+
+    @Test func attributeKeyBeginsWithNoReservedCharacter() {
+        for text in ["!a", "-a", "`a`", "@", "{", "~x", "\u{1}"] {
+            #expect(refusal([.attribute(.get, text)]) == .xattrInvalid, "\(text)")
+        }
+        for text in ["_a", "0", "Z", "é"] { #expect(refusal([.attribute(.get, text)]) == nil) }
     }
 
     @Test func virtualAttributesAreReadOnly() {

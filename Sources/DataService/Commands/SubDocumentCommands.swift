@@ -67,14 +67,11 @@ extension Connection {
             reading = .answered(LookupMachine.run(lookup, on: image, to: value), cas)
         }
         let operations = operations(request, on: bucket, completion)
+        let includesDeleted = lookup.documentFlags.contains(.accessesDeleted)
         let outcome =
             isReplica
-            ? operations.getReplica(document, visit)
-            : operations.get(
-                document,
-                includesDeleted: lookup.documentFlags.contains(.accessesDeleted),
-                visit
-            )
+            ? operations.getReplica(document, includesDeleted: includesDeleted, visit)
+            : operations.get(document, includesDeleted: includesDeleted, visit)
         guard case .found = outcome else {
             return finishRead(request, outcome, document, bucket, completion)
         }

@@ -15,6 +15,9 @@ extension Connection {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
         let place = place(of: document, isNeeded: mutation.expandsMacros)
+        guard !transformsMuch(request, mutation) else {
+            return deferMutation(request, mutation, document, bucket, place)
+        }
         let change = SubDocumentChange(
             mutation,
             at: place,
@@ -25,13 +28,17 @@ extension Connection {
         // Answers borrow its memory.
         defer { withExtendedLifetime(results) {} }
         var status = Status.success
+        // A large body over an existing document is not made under the lock either.
         let isLarge = request.frame.value.count > Limits.lockedTransformBytesMax
+        let bounds = TransformBounds(
+            bytesMax: isLarge ? 0 : Limits.lockedTransformBytesMax,
+            copiesDeferred: false
+        )
         let operations = operations(request, on: bucket, completion)
         let update = operations.update(
             document,
             cas: request.frame.cas,
-            // A large request takes long too, so that only a missing document is made under the lock.
-            bytesMax: isLarge ? 0 : Limits.lockedTransformBytesMax,
+            bounds,
             includesDeleted: mutation.documentFlags.contains(.accessesDeleted)
         ) { view, writer in
             let applied = change.apply(to: view, writer, results)
@@ -63,6 +70,21 @@ extension Connection {
         case .ended(let outcome):
             return finishWrite(request, outcome, document, bucket, completion)
         }
+    }
+
+    /// Whether a request takes long with any document, even with a missing one.
+    ///
+    /// A new body is only copied, like the value of a SET.
+    private func transformsMuch(
+        _ request: CommandContext,
+        _ mutation: SubDocumentRequest
+    ) -> Bool {
+        let count = request.frame.value.count
+        guard count > Limits.lockedTransformBytesMax else { return false }
+        let body = mutation.specs.reduce(0) { bytes, spec in
+            spec.operation == .setDocument ? bytes + spec.value.count : bytes
+        }
+        return count - body > Limits.lockedTransformBytesMax
     }
 
     /// Whether the value that replaces a whole body is JSON; false if the request has none.

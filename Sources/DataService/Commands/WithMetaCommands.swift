@@ -110,7 +110,7 @@ extension Connection {
             return .failure(Refusal(text, .notSupported))
         }
         guard let blob = XattrBlob(value) else {
-            return .failure(Refusal("The extended attributes are malformed."))
+            return .failure(Refusal("The extended attributes are malformed.", .xattrInvalid))
         }
         guard blob.isWithinLimits else { return .failure(.tooBig) }
         if isDeletion {

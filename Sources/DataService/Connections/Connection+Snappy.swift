@@ -7,7 +7,22 @@ internal import Wire
 /// Nothing is stored compressed: a request's value is inflated before its command is executed, so
 /// that no command has to distinguish the two forms.
 extension Connection {
-    /// Executes a request whose value is compressed.
+    /// Executes a request with a datatype that is rare: compressed, with attributes, or unknown.
+    @inline(never)
+    func executeTyped(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let datatype = request.frame.datatype
+        var agreed = Datatype.json
+        if features.contains(.snappy) { agreed.insert(.snappy) }
+        if features.contains(.xattr) { agreed.insert(.xattr) }
+        guard datatype.isSubset(of: agreed) else {
+            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
+            return .done
+        }
+        return datatype.contains(.snappy)
+            ? inflate(request, completion) : dispatch(request, completion)
+    }
+
+    /// Executes a request whose value is compressed, as the client agreed.
     ///
     /// The command gets a frame with the inflated value, in a buffer of the lane. If the request is
     /// parked, the inflated frame is; else the compressed one stays in the input, and is inflated
@@ -17,13 +32,8 @@ extension Connection {
     ///   at a time and keeps at most 1 MiB, so connections hold no inflated values.
     /// - This is done on the reactor: 1 MiB takes 0.6 ms and the largest value 20 ms, about as long
     ///   as checking it for JSON and copying it takes also if it comes uncompressed.
-    @inline(never)
-    func inflate(_ request: CommandContext, _ completion: Completion?) -> Execution {
+    private func inflate(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let frame = request.frame
-        guard features.contains(.snappy) else {
-            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
-            return .done
-        }
         let invalid = "The value is not compressed with snappy."
         guard let count = Snappy.rawCount(of: frame.value) else {
             answer(.invalid, to: request.replyTo, because: invalid)
@@ -57,7 +67,8 @@ extension Connection {
 
     /// The bound of an inflated value; one with attributes has room for the system's beside it.
     private func valueBytesMax(of frame: Frame) -> Int {
-        frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
+        if frame.opcode == .subdocMultiMutation { return Limits.attributedRequestBytesMax }
+        return frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
     }
 
     /// Compresses the value of the last answer, if that is worth it.

@@ -375,7 +375,7 @@ package final class Connection: ConnectionHandler {
         guard command.access == .anyConnection || isPermitted(command) else {
             return refuseAccess(request)
         }
-        if header.datatype.contains(.snappy) { return inflate(request, completion) }
+        guard header.datatype.isPlain else { return executeTyped(request, completion) }
         return dispatch(request, completion)
     }
 

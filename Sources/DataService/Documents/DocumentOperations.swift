@@ -93,9 +93,19 @@ extension DocumentOperations {
     /// Reads what a replica has, which may be stale.
     ///
     /// Needs no lease, since the answer promises nothing.
-    func getReplica(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
+    func getReplica(
+        _ document: DocumentAddress,
+        includesDeleted: Bool = false,
+        _ visit: (Item, CAS) -> Void
+    ) -> AttemptOutcome {
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            switch core.getReplica(document.key, hash: document.hash, turn) {
+            let found = core.getReplica(
+                document.key,
+                hash: document.hash,
+                includesDeleted: includesDeleted,
+                turn
+            )
+            switch found {
             case .found(let item, let cas):
                 visit(item, cas)
                 return .found

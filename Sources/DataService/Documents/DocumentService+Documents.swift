@@ -87,21 +87,27 @@ extension DocumentService {
             let attempt = operations.update(
                 document,
                 cas: options.cas,
-                bytesMax: options.isLarge ? 0 : Limits.lockedTransformBytesMax,
+                options.isLarge ? .none : TransformBounds(),
                 includesDeleted: options.includesDeleted,
                 transform
             )
             guard case .deferred(let copy) = attempt else { return Step(attempt) }
             let writer = operations.context.scratch
             writer.removeAll(keepingAtMost: 1 << 20)
-            let change = copy.value.withUnsafeBytes { buffer in
-                transform(DocumentView(meta: copy.meta, value: ByteView(buffer)), writer)
+            let change: DocumentChange
+            if let copy {
+                change = copy.value.withUnsafeBytes { buffer in
+                    transform(DocumentView(meta: copy.meta, value: ByteView(buffer)), writer)
+                }
+            } else {
+                change = transform(nil, writer)
             }
             let stored = operations.store(
                 change,
                 writer,
                 of: document,
-                replacing: copy.meta
+                replacing: copy?.meta,
+                includesDeleted: options.includesDeleted
             )
             guard stored.isRaceLost, options.cas == .none else { return Step(stored) }
             let count = attempts.withLock { attempts in
@@ -130,10 +136,11 @@ extension DocumentService {
                 meta.cas = cas
                 copy = DocumentCopy(meta: meta, value: item.value.bytes)
             }
+            let includesDeleted = options.includesDeleted
             let outcome =
                 options.readsReplica
-                ? operations.getReplica(document, copyOut)
-                : operations.get(document, includesDeleted: options.includesDeleted, copyOut)
+                ? operations.getReplica(document, includesDeleted: includesDeleted, copyOut)
+                : operations.get(document, includesDeleted: includesDeleted, copyOut)
             guard let copy else { return .attempted(outcome) }
             visit(copy)
             return .ended(.found(DocumentCopy(meta: copy.meta, value: [])))
@@ -152,7 +159,7 @@ extension DocumentService {
         /// The version to change; `none` for the current one.
         var cas = CAS.none
         var durability: DocumentOperations.RequestedDurability?
-        /// Whether every existing document is transformed without the vBucket's lock.
+        /// Whether every document, a missing one too, is transformed without the vBucket's lock.
         var isLarge = false
     }
 

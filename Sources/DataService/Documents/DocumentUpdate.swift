@@ -68,8 +68,22 @@ package typealias DocumentTransform = @Sendable (DocumentView?, ByteWriter) -> D
 enum UpdateOutcome {
     case ended(AttemptOutcome)
     case unchanged
-    /// The value is larger than `bytesMax`: a copy, to be transformed without the lock.
-    case deferred(DocumentCopy)
+    /// Not to be transformed under the lock: a copy, if the bounds ask for one; nil also if the
+    /// document is missing.
+    case deferred(DocumentCopy?)
+}
+
+/// Which documents an update transforms under the vBucket's lock.
+struct TransformBounds {
+    /// The largest value; a larger one is deferred.
+    var bytesMax = Limits.lockedTransformBytesMax
+    /// Whether a missing document is made under the lock, and not deferred.
+    var includesMissing = true
+    /// Whether a deferred document is copied out.
+    var copiesDeferred = true
+
+    /// For a transform that takes long with any document: all are deferred.
+    static let none = TransformBounds(bytesMax: -1, includesMissing: false)
 }
 
 extension DocumentOperations {
@@ -78,7 +92,7 @@ extension DocumentOperations {
     /// - Parameters:
     ///   - document: The document, which need not exist.
     ///   - cas: The version to change, or none for the current one.
-    ///   - bytesMax: The largest value that is transformed under the lock.
+    ///   - bounds: Which documents are transformed under the lock.
     ///   - includesDeleted: Whether the transform gets a tombstone (`meta.isDeleted`), and `cas` may
     ///     name it. Otherwise a tombstone is a missing document.
     ///   - transform: The change.
@@ -86,7 +100,7 @@ extension DocumentOperations {
     func update(
         _ document: DocumentAddress,
         cas: CAS,
-        bytesMax: Int,
+        _ bounds: TransformBounds,
         includesDeleted: Bool = false,
         _ transform: (DocumentView?, ByteWriter) -> DocumentChange
     ) -> UpdateOutcome {
@@ -95,7 +109,7 @@ extension DocumentOperations {
                 includesDeleted
                 ? core.getAny(document.key, hash: document.hash, turn)
                 : core.get(document.key, hash: document.hash, turn)
-            return change(document, found, cas: cas, bytesMax: bytesMax, transform, &core, turn)
+            return change(document, found, cas: cas, bounds, transform, &core, turn)
         }
         let result: Change
         if isDurable {
@@ -118,7 +132,7 @@ extension DocumentOperations {
     private enum Change: MutationCarrier {
         case mutation(MutationOutcome)
         case unchanged
-        case deferred(DocumentCopy)
+        case deferred(DocumentCopy?)
 
         var mutation: MutationOutcome? {
             if case .mutation(let outcome) = self { outcome } else { nil }
@@ -131,40 +145,46 @@ extension DocumentOperations {
     ///   - change: What the transform returned.
     ///   - writer: What it wrote.
     ///   - document: The document.
-    ///   - old: The version that the transform got.
+    ///   - old: The version that the transform got; nil if there was none.
+    ///   - includesDeleted: Whether the transform would have got a tombstone.
     /// - Returns: `refused(.exists)` if another version is current.
     func store(
         _ change: DocumentChange,
         _ writer: ByteWriter,
         of document: DocumentAddress,
-        replacing old: DocumentMeta
+        replacing old: DocumentMeta?,
+        includesDeleted: Bool
     ) -> UpdateOutcome {
+        let cas = old?.cas ?? .none
         switch change {
-        case .keep: .unchanged
-        case .delete: .ended(delete(document, cas: old.cas))
+        case .keep: return .unchanged
+        case .delete:
+            return .ended(old == nil ? .refused(.notFound) : delete(document, cas: cas))
         case .store(let fields):
-            .ended(
-                write(document, .sets, cas: old.cas) { core, turn in
-                    if old.isDeleted,
+            return .ended(
+                write(document, .sets, cas: cas) { core, turn in
+                    // A request for documents does not name tombstones, so they are compared here.
+                    if old?.isDeleted ?? includesDeleted,
                         let refusal = refusal(ofTombstone: old, document, &core, turn)
                     {
                         return refusal
                     }
-                    return store(fields, writer, document, old, cas: old.cas, &core, turn)
+                    return store(fields, writer, document, old, cas: cas, &core, turn)
                 }
             )
         }
     }
 
-    /// Why a tombstone cannot be replaced; nil if it is the current version.
+    /// Why a tombstone, or nothing, cannot be replaced; nil if it is the current version.
     private func refusal(
-        ofTombstone old: DocumentMeta,
+        ofTombstone old: DocumentMeta?,
         _ document: DocumentAddress,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
     ) -> MutationOutcome? {
         switch core.getMeta(document.key, hash: document.hash, turn) {
-        case .found(let item, _): item.isDeleted && item.cas == old.cas ? nil : .exists
+        case .found(let item, _): item.isDeleted && item.cas == old?.cas ? nil : .exists
+        case .notFound where old == nil: nil
         case .notMyVBucket: .notMyVBucket
         case .recommitting: .recommitting
         case .wouldBlock(let wait): .wouldBlock(wait)
@@ -177,7 +197,7 @@ extension DocumentOperations {
         _ document: DocumentAddress,
         _ found: ReadOutcome,
         cas: CAS,
-        bytesMax: Int,
+        _ bounds: TransformBounds,
         _ transform: (DocumentView?, ByteWriter) -> DocumentChange,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
@@ -189,13 +209,15 @@ extension DocumentOperations {
         switch found {
         case .found(let item, _):
             if let refusal = core.refusal(item, cas, turn) { return .mutation(refusal) }
-            if item.valueCount > bytesMax {
+            if item.valueCount > bounds.bytesMax {
+                guard bounds.copiesDeferred else { return .deferred(nil) }
                 return .deferred(DocumentCopy(meta: item.meta, value: item.value.bytes))
             }
             old = item.meta
             change = transform(DocumentView(meta: item.meta, value: item.value), writer)
         case .notFound:
             guard cas == .none else { return .mutation(.notFound) }
+            guard bounds.includesMissing else { return .deferred(nil) }
             change = transform(nil, writer)
         case .locked: return .mutation(.locked)
         case .temporaryFailure:

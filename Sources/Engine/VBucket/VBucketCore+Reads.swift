@@ -44,22 +44,25 @@ extension VBucketCore {
         return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
     }
 
-    /// The document with `key` on a replica, for GET_REPLICA; it may be older than the active
-    /// copy's.
+    /// The document with `key` on a replica, for GET_REPLICA.
+    ///
+    /// It may be older than the active copy's. With `includesDeleted` also a tombstone with its value.
     package mutating func getReplica(
         _ key: ByteView,
         hash: UInt64,
+        includesDeleted: Bool = false,
         _ turn: borrowing ExecutionContext
     ) -> ReadOutcome {
         guard case .replica = state else { return .notMyVBucket }
         guard isLoaded else { return .wouldBlock(.warmup) }
         if isBeingBuilt { return .temporaryFailure }
         guard let place = table.find(key, hash: hash) else {
-            return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
+            return missing(nil, hash, tombstones: includesDeleted).map { .wouldBlock($0) }
+                ?? .notFound
         }
         let item = place.item
         // Only the active copy replaces an expired document by a tombstone.
-        guard !item.isDeleted, !isDue(item, turn) else { return .notFound }
+        guard item.isDeleted ? includesDeleted : !isDue(item, turn) else { return .notFound }
         if item.isEjected { return .wouldBlock(.value(item.seqno)) }
         return .found(item, cas: item.cas)
     }

@@ -147,7 +147,7 @@ package struct MutationMachine {
                 operation,
                 at: path,
                 value: spec.value,
-                makesParents: spec.flags.contains(.makesParents)
+                makesParents: makesParents(spec)
             )
         }
         switch result {
@@ -170,12 +170,19 @@ package struct MutationMachine {
         }
     }
 
+    /// Whether missing objects on a path are created: a request that may create the document may
+    /// create these too.
+    private func makesParents(_ spec: SubDocumentSpec) -> Bool {
+        spec.flags.contains(.makesParents)
+            || !input.request.documentFlags.isDisjoint(with: [.makesDocument, .adds])
+    }
+
     private mutating func editAttribute(
         _ spec: SubDocumentSpec,
         _ operation: EditOperation,
         _ path: DocumentPath
     ) -> Result<EditResult, PathFailure> {
-        let makesParents = spec.flags.contains(.makesParents)
+        let makesParents = makesParents(spec)
         var owned: [UInt8]?
         if spec.flags.contains(.binary) {
             owned = BinaryValue.encode(spec.value)

@@ -90,9 +90,9 @@ package struct RequestCheck {
 
     private func attributeRefusal(of spec: SubDocumentSpec) -> Status? {
         guard allowance.attributes else { return .notSupported }
+        guard !spec.path.isEmpty else { return .invalid }
         let key = AttributeKey.key(of: spec.path)
-        guard !key.isEmpty else { return .invalid }
-        guard key.count <= Limits.xattrKeyBytesMax else { return .subdocXattrInvalidKeys }
+        guard AttributeKey.isValid(key) else { return .xattrInvalid }
         if key[0] == UInt8(ascii: "$") {
             if spec.operation.isMutation { return .subdocXattrCannotModifyVirtual }
             if VirtualAttribute(key) == nil { return .subdocXattrUnknownVirtual }
@@ -114,6 +114,21 @@ enum AttributeKey {
             $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "[")
         }
         return path.slice(0, end ?? path.count)
+    }
+
+    /// Whether there may be an attribute with this key.
+    ///
+    /// Punctuation and control characters at the start are reserved, except `_` of system attributes
+    /// and `$` of virtual ones.
+    static func isValid(_ key: ByteView) -> Bool {
+        guard !key.isEmpty, key.count <= Limits.xattrKeyBytesMax else { return false }
+        return switch key[0] {
+        case UInt8(ascii: "_"), UInt8(ascii: "$"): true
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"), 0x80...:
+            true
+        default: false
+        }
     }
 }
 

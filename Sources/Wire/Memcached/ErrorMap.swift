@@ -89,6 +89,8 @@ package enum ErrorMap {
         case .internalError: Entry("EINTERNAL", "Internal error", "internal")
         case .busy: Entry("EBUSY", "Busy", "temp retry-later")
         case .temporaryFailure: Entry("ETMPFAIL", "Temporary failure", "temp retry-later")
+        case .xattrInvalid:
+            Entry("XATTR_EINVAL", "Invalid extended attributes", "item-only invalid-input")
         case .unknownCollection:
             Entry("UNKNOWN_COLLECTION", "Unknown collection", "item-only")
         case .unknownScope: Entry("UNKNOWN_SCOPE", "Unknown scope", "item-only")

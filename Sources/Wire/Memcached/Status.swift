@@ -27,6 +27,7 @@ package enum Status: UInt16, CaseIterable, Sendable {
     case internalError = 0x84
     case busy = 0x85
     case temporaryFailure = 0x86
+    case xattrInvalid = 0x87
     case unknownCollection = 0x88
     case unknownScope = 0x8c
 
