@@ -33,7 +33,7 @@ let plan = """
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
-    measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite
+    measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
     programs   divan-simulator    Simulation
     programs   divan-script       Bytes Wire ScriptEngine LinuxPlatform
     programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
@@ -74,6 +74,7 @@ let sourceLibraries: [String: [LinkerSetting]] = [
     "CICU": [.linkedLibrary("icui18n"), .linkedLibrary("icuuc")],
     "CLinux": [],
     "CPrefetch": [],
+    "COnDemand": [.linkedLibrary("simdjson")],
     "CSimdjson": [.linkedLibrary("simdjson")],
 ]
 

@@ -29,6 +29,8 @@ enum DivanMicro {
         "get-100-d16": RequestCase(valueBytes: 100, batch: 16, kind: .get),
         "get-1k-d1": RequestCase(valueBytes: 1_024, batch: 1, kind: .get),
         "get-1k-d16": RequestCase(valueBytes: 1_024, batch: 16, kind: .get),
+        "get-10k-d1": RequestCase(valueBytes: 10 << 10, batch: 1, kind: .getDocument),
+        "path-10k-d1": RequestCase(valueBytes: 10 << 10, batch: 1, kind: .getPath),
         "set-100-d16": RequestCase(valueBytes: 100, batch: 16, kind: .set),
         "set-1k-d16": RequestCase(valueBytes: 1_024, batch: 16, kind: .set),
         "set-json-1k-d16": RequestCase(valueBytes: 1_024, batch: 16, kind: .setJSON),
@@ -39,12 +41,15 @@ enum DivanMicro {
         "warmup-1k": { try StorageCases.warmUp($0) },
     ]
 
-    private static let paths: [String: @Sendable (Int) -> Void] = [
-        "lookup-10k": { PathCases.lookup($0) }
+    private static let paths: [String: @Sendable (Int) throws -> Void] = [
+        "lookup-10k": { PathCases.lookup($0) },
+        "ondemand-10k": { try PathCases.walkOnDemand($0) },
     ]
 
     private static var names: String {
-        (Array(requests.keys) + Array(storage.keys) + Array(paths.keys)).sorted().joined(separator: ", ")
+        (Array(requests.keys) + Array(storage.keys) + Array(paths.keys)).sorted().joined(
+            separator: ", "
+        )
     }
 
     private static func measure(_ name: String, _ operations: Int) throws {
@@ -53,7 +58,7 @@ enum DivanMicro {
         } else if let run = storage[name] {
             try run(operations)
         } else if let run = paths[name] {
-            run(operations)
+            try run(operations)
         } else {
             try refuse("there is no case \(name): \(names)")
         }

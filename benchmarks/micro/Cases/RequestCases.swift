@@ -11,6 +11,18 @@ struct RequestCase {
         case get
         case set
         case setJSON
+        /// The document of `PathCases`, whole.
+        case getDocument
+        /// Its field in the middle.
+        case getPath
+
+        var opcode: Opcode {
+            switch self {
+            case .get, .getDocument: .get
+            case .getPath: .subdocGet
+            case .set, .setJSON: .set
+            }
+        }
     }
 
     let valueBytes: Int
@@ -18,15 +30,20 @@ struct RequestCase {
     let batch: Int
     let kind: Kind
 
-    private static let keyCount = 10_000
+    private var isDocument: Bool { kind == .getDocument || kind == .getPath }
+    private var keyCount: Int { isDocument ? 500 : 10_000 }
 
     func run(_ operations: Int) throws {
         let session = try Session()
         var samples = Samples(seed: 3)
         let values = (0..<64).map { _ in
-            kind == .setJSON ? samples.json(valueBytes) : samples.binary(valueBytes)
+            switch kind {
+            case .setJSON: samples.json(valueBytes)
+            case .getDocument, .getPath: PathCases.document()
+            case .get, .set: samples.binary(valueBytes)
+            }
         }
-        for number in 0..<RequestCase.keyCount {
+        for number in 0..<keyCount {
             session.append(.set, number, values[number % 64])
             session.deliver()
         }
@@ -35,13 +52,24 @@ struct RequestCase {
         let batches = (0..<max(1, operations / batch)).map { place in
             let frames = ByteWriter()
             for offset in 0..<batch {
-                let key = Int(random.next() % UInt64(RequestCase.keyCount))
-                let value = kind == .get ? [] : values[(place + offset) % 64]
-                session.append(kind == .get ? .get : .set, key, value, to: frames)
+                let key = Int(random.next() % UInt64(keyCount))
+                let value: [UInt8] =
+                    switch kind.opcode {
+                    case .set: values[(place + offset) % 64]
+                    case .subdocGet: Array(PathCases.path.utf8)
+                    default: []
+                    }
+                session.append(kind.opcode, key, value, to: frames)
             }
             return frames
         }
-        let expected = kind == .get ? 24 + 4 + valueBytes : 24 + 16
+        let expected =
+            switch kind {
+            case .get: 24 + 4 + valueBytes
+            case .getDocument: 24 + 4 + values[0].count
+            case .getPath: 24 + 4
+            case .set, .setJSON: 24 + 16
+            }
         measuredWork {
             for frames in batches {
                 session.deliver(frames, expecting: batch * expected)
@@ -102,7 +130,13 @@ private final class Session {
 
     func append(_ opcode: Opcode, _ number: Int, _ value: [UInt8], to frames: ByteWriter? = nil) {
         let key = Samples.key(number)
-        let extras = [UInt8](repeating: 0, count: opcode == .set ? 8 : 0)
+        let extras: [UInt8] =
+            switch opcode {
+            case .set: [0, 0, 0, 0, 0, 0, 0, 0]
+            // The path's length, and no flags.
+            case .subdocGet: [0, UInt8(PathCases.path.utf8.count), 0]
+            default: []
+            }
         key.withUnsafeBytes { key in
             value.withUnsafeBytes { value in
                 extras.withUnsafeBytes { extras in
