@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Vocabulary
 
 /// What a source shows of the extended attributes of a version.

@@ -50,6 +50,8 @@ final class ConsumerLink: ConnectionHandler,
     private var questions: [UInt32: Question] = [:]
     private var opaque: UInt32 = 0
     private var flow: Flow
+    /// What the node agreed to show of attributes.
+    private(set) var form = AttributeForm.bodies
     private var hasBegun = false
 
     init(
@@ -237,8 +239,9 @@ final class ConsumerLink: ConnectionHandler,
         do throws(Handshake.Failure) {
             switch try handshake.handle(frame, output) {
             case .more: phase = .login(handshake)
-            case .done(_, let configuration):
+            case .done(let features, let configuration):
                 phase = .opening
+                if features.contains(.xattr) { form = habits.form }
                 if let configuration {
                     configuration.withUnsafeBytes { bytes in
                         let view = ByteView(bytes)
@@ -257,7 +260,11 @@ final class ConsumerLink: ConnectionHandler,
         let name = habits.name
         send(.open) { encoder, output in
             Array(name.utf8).withUnsafeBytes {
-                encoder.appendOpen(flags: habits.openFlags, name: ByteView($0), to: output)
+                encoder.appendOpen(
+                    flags: habits.openFlags(form),
+                    name: ByteView($0),
+                    to: output
+                )
             }
         }
         for (name, value) in habits.controls {
