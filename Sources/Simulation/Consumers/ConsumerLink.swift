@@ -23,8 +23,9 @@ final class ConsumerLink: ConnectionHandler,
 
     private enum Phase {
         case login(Handshake)
-        case opening
-        case ready
+        /// DCP_OPEN is not answered yet; with what the node agreed to show of attributes.
+        case opening(AttributeForm)
+        case ready(AttributeForm)
         case gone
     }
 
@@ -50,8 +51,6 @@ final class ConsumerLink: ConnectionHandler,
     private var questions: [UInt32: Question] = [:]
     private var opaque: UInt32 = 0
     private var flow: Flow
-    /// What the node agreed to show of attributes.
-    private(set) var form = AttributeForm.bodies
     private var hasBegun = false
 
     init(
@@ -71,6 +70,13 @@ final class ConsumerLink: ConnectionHandler,
     }
 
     var isReady: Bool { if case .ready = phase { true } else { false } }
+    /// What the node agreed to show of attributes.
+    var form: AttributeForm {
+        switch phase {
+        case .opening(let form), .ready(let form): form
+        case .login, .gone: .bodies
+        }
+    }
     var isGone: Bool { if case .gone = phase { true } else { false } }
     /// The node gets what it needs to send everything.
     var isBrisk: Bool { isReady && !flow.isWithheld && !flow.isPaused }
@@ -224,7 +230,7 @@ final class ConsumerLink: ConnectionHandler,
         }
         let isSuccess = frame.header.status == .success
         switch question {
-        case .open where isSuccess: phase = .ready
+        case .open where isSuccess: phase = .ready(form)
         case .open: close()
         case .control where isSuccess: break
         case .control:
@@ -240,8 +246,7 @@ final class ConsumerLink: ConnectionHandler,
             switch try handshake.handle(frame, output) {
             case .more: phase = .login(handshake)
             case .done(let features, let configuration):
-                phase = .opening
-                if features.contains(.xattr) { form = habits.form }
+                phase = .opening(features.contains(.xattr) ? habits.form : .bodies)
                 if let configuration {
                     configuration.withUnsafeBytes { bytes in
                         let view = ByteView(bytes)
