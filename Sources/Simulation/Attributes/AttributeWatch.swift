@@ -75,6 +75,7 @@ final class AttributeWatch {
         tally[.check, "attributeSightings"] = ledger.compared
         tally[.check, "expandedMacros"] = ledger.expanded
         tally[.check, "attributeWrites"] = ledger.confirmed
+        tally[.check, "attributeChanges"] = ledger.sent
         tally[.check, "attributeDisks"] = disks
         return tally
     }

@@ -51,9 +51,14 @@ package struct AttributeLedger {
     /// The attributes by the version that their CAS names.
     private var texts: [Text: String] = [:]
     private var expectations: [Name: Expectation] = [:]
+    /// How often a source was compared with the first one.
     package private(set) var compared = 0
+    /// How often a macro was checked in the version that its write made.
     package private(set) var expanded = 0
+    /// Acknowledged writes that were compared with what they have made.
     package private(set) var confirmed = 0
+    /// Changes that feeds sent.
+    package var sent = 0
 
     package init() {}
 

@@ -112,7 +112,8 @@ package enum Floors {
             ("finalConsumers", 200, "outside consumers are not compared at the end"),
             ("attributeWrites", 3_000, "acknowledged attributes are not searched in copies"),
             ("expandedMacros", 10_000, "hardly any macro is checked in the version that has it"),
-            ("attributeSightings", 20_000, "copies, disks and feeds are not compared"),
+            ("attributeSightings", 20_000, "copies and disks are not compared"),
+            ("attributeChanges", 1_000, "feeds send no documents with attributes"),
             ("attributeDisks", 500, "attributes on disk are not compared"),
             ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]

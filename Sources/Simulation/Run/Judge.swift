@@ -208,6 +208,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         hasValues: Bool = true
     ) {
         guard attributes != nil, AttributeLedger.names(change.key) else { return }
+        attributes?.sent += 1
         let value = hasValues ? change.value : nil
         let version = CopyContent.Version(change.meta, value, form)
         sees(version, of: change.key, in: bucket, by: source)
