@@ -73,7 +73,10 @@ extension AttributeWriter {
     private func actPlainly(_ client: Client, _ key: [UInt8]) {
         work.states[key] = .unknown
         let value = body(newName(isDurable: false))
-        client.set(key, value, options()) { [self] _ in ended("set") }
+        client.set(key, value, options()) { [self] result in
+            if case .failure(let error) = result { return failed("set", key, error) }
+            ended("set")
+        }
     }
 
     // MARK: Writes
