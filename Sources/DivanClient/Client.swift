@@ -1,5 +1,6 @@
 internal import Bytes
 package import Seams
+package import Wire
 
 /// Divan's smart client for one bucket of a cluster.
 ///
@@ -29,12 +30,19 @@ package final class Client: Sendable {
     ///
     /// - Parameters:
     ///   - settings: Nodes, bucket, user and limits.
+    ///   - features: What it requests in HELLO beside its usual features.
     ///   - environment: The seams.
     ///   - lane: Runs the client and its callbacks; nil for a lane of its own.
-    package init(_ settings: ClientSettings, environment: Environment, lane: (any Lane)? = nil) {
+    package init(
+        _ settings: ClientSettings,
+        features: FeatureSet = FeatureSet(),
+        environment: Environment,
+        lane: (any Lane)? = nil
+    ) {
         ownsLane = lane == nil
         core = ClientCore(
             settings,
+            features,
             environment: environment,
             lane: lane ?? environment.lanes.makeLane("client")
         )

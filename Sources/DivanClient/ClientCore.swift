@@ -53,7 +53,12 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
     private var agenda = Agenda<Due>()
     private var timer: (time: UInt64, handle: LaneTimer)?
 
-    init(_ settings: ClientSettings, environment: Environment, lane: any Lane) {
+    init(
+        _ settings: ClientSettings,
+        _ features: FeatureSet,
+        environment: Environment,
+        lane: any Lane
+    ) {
         self.settings = settings
         self.environment = environment
         self.lane = lane
@@ -65,6 +70,7 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
             bucket: settings.bucket
         )
         login.allowsPlain = settings.allowsPlain
+        login.features = features
         self.login = login
     }
 

@@ -40,6 +40,7 @@ import Vocabulary
             let number = VBucketID(ofKey: version.key, count: world.vBuckets).number
             let held = world[node].documents("a", Int(number))[version.key]
             return held?.isDeleted == version.isDeleted && held?.value == version.value
+                && held?.hasAttributes == !version.value.isEmpty
         }
     }
 

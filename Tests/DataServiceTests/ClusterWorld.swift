@@ -163,6 +163,7 @@ struct Held: Hashable {
     var cas: CAS
     var isDeleted: Bool
     var value: [UInt8]?
+    var hasAttributes = false
 }
 
 final class ClusterNode {
@@ -242,7 +243,8 @@ final class ClusterNode {
                     seqno: item.seqno,
                     cas: item.cas,
                     isDeleted: item.isDeleted,
-                    value: item.isEjected ? nil : item.value.bytes
+                    value: item.isEjected ? nil : item.value.bytes,
+                    hasAttributes: item.hasAttributes
                 )
             }
         }

@@ -15,7 +15,11 @@ import Wire
             .syncWriteRecommitInProgress, .locked,
         ]
         for status in again { #expect(decide(status, isWrite: isWrite) == .again, "\(status)") }
-        #expect(decide(.success, isWrite: isWrite) == .done)
+        let done: [Status] = [
+            .success, .subdocSuccessDeleted, .subdocMultiPathFailure,
+            .subdocMultiPathFailureDeleted,
+        ]
+        for status in done { #expect(decide(status, isWrite: isWrite) == .done, "\(status)") }
         #expect(decide(.notMyVBucket, isWrite: isWrite) == .reroute)
         #expect(decide(.configOnly, isWrite: isWrite) == .reroute)
         #expect(decide(.noBucket, isWrite: isWrite) == .reselect)

@@ -82,6 +82,29 @@ import Testing
         }
     }
 
+    /// Clients write attributes with macros: copies, disks and feeds have the same bytes, also while
+    /// vBuckets move, and after crashes.
+    @Test(arguments: ["none", "harmless", "crash"])
+    func allSourcesHaveTheSameAttributes(_ faults: String) throws {
+        let options = [
+            "--seed", "1", "--seeds", "2", "--workload", "attributes", "--faults", faults,
+        ]
+        let (status, lines) = try simulate(options + ["--tally"])
+        #expect(status == 0, "\(lines)")
+        let tallies = lines.filter { $0.hasPrefix("tally ") }.compactMap {
+            Tally(line: $0.dropFirst(6))
+        }
+        #expect(tallies.count == 2)
+        for tally in tallies {
+            #expect(tally[.operation, "attributes"] > 100)
+            #expect(tally[.check, "attributeWrites"] > 100)
+            #expect(tally[.check, "expandedMacros"] > 500)
+            #expect(tally[.check, "attributeSightings"] > 1_000)
+            #expect(tally[.check, "attributeChanges"] > 100)
+            #expect(tally[.check, "attributeDisks"] > 10)
+        }
+    }
+
     /// Only harmless faults and safe actions: no acknowledged write may be lost, and every key is
     /// linearizable.
     @Test func harmlessFaultsLoseNoWrite() throws {

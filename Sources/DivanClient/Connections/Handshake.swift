@@ -16,6 +16,8 @@ package struct Handshake: Sendable {
         package let keys: SCRAMPassword
         package let bucket: String
         package var allowsPlain = false
+        /// Features that are requested beside `wanted`.
+        package var features = FeatureSet()
 
         package init(
             user: String,
@@ -76,6 +78,12 @@ package struct Handshake: Sendable {
         .preserveTTL, .clusterConfigWithKnownVersion, .dedupeNotMyVBucketConfig,
     ])
 
+    /// What a client requests beside `wanted` to use extended attributes.
+    package static let attributes = FeatureSet([
+        .xattr, .createAsDeleted, .subdocDocumentMacro, .subdocReplaceBodyWithXattr,
+        .subdocReplicaRead, .subdocManyXattrKeys, .subdocBinaryXattr,
+    ])
+
     private let login: Login
     private let nonce: [UInt8]
     private let agent: String
@@ -92,7 +100,9 @@ package struct Handshake: Sendable {
     /// Sends the first requests.
     package func begin(_ output: ByteWriter) {
         let list = ByteWriter()
-        Handshake.wanted.append(to: list)
+        var features = Handshake.wanted
+        for feature in login.features.features { features.insert(feature) }
+        features.append(to: list)
         send(.hello, Array(agent.utf8), list.bytes, output)
         send(.saslListMechanisms, [], [], output)
     }

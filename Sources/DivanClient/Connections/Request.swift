@@ -16,6 +16,8 @@ package struct Request: Sendable {
     package var vBucket: VBucketID?
     /// Whether executing the command twice may differ from executing it once.
     package var isWrite: Bool
+    /// Features that the request needs besides those of its options.
+    package var features = FeatureSet()
     /// Whether to retry when the document is locked.
     package var waitsForLock = true
 
@@ -28,7 +30,7 @@ package struct Request: Sendable {
     /// The features that the connection must have agreed on; without them the server could
     /// misinterpret the request.
     package var needs: FeatureSet {
-        var needs = FeatureSet()
+        var needs = features
         if durability != nil { needs.insert(.syncReplication) }
         if preservesExpiry { needs.insert(.preserveTTL) }
         if durability != nil || preservesExpiry { needs.insert(.alternativeRequest) }

@@ -149,7 +149,7 @@ extension Client {
         perform(request, options.timeout, handler) { $0.mutation }
     }
 
-    private func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
+    func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
         var request = Request(opcode, key: key, isWrite: true)
         request.cas = options.cas
         request.preservesExpiry = options.preservesExpiry
@@ -233,13 +233,13 @@ extension Client {
 
     // MARK: Parts
 
-    private static func extras(_ fill: (ByteWriter) -> Void) -> [UInt8] {
+    static func extras(_ fill: (ByteWriter) -> Void) -> [UInt8] {
         let writer = ByteWriter(capacity: 24)
         fill(writer)
         return writer.bytes
     }
 
-    private func wire(_ expiry: Expiry) -> UInt32 {
+    func wire(_ expiry: Expiry) -> UInt32 {
         expiry.wire(wallNanoseconds: core.environment.time.wallNanoseconds())
     }
 }

@@ -44,7 +44,10 @@ package enum RetryPolicy {
 
     private static func decide(_ status: Status, waitsForLock: Bool) -> Decision {
         switch status {
-        case .success: .done
+        // Of the last two, the answer says which paths failed.
+        case .success, .subdocSuccessDeleted, .subdocMultiPathFailure,
+            .subdocMultiPathFailureDeleted:
+            .done
         case .notMyVBucket, .configOnly: .reroute
         case .temporaryFailure, .busy, .outOfMemory, .notInitialized, .syncWriteInProgress,
             .syncWriteRecommitInProgress:

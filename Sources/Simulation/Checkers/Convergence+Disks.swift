@@ -76,12 +76,7 @@ extension CopyContent {
                 isNeeded: { _, _ in true },
                 prepare: { _ in },
                 visit: { meta, key, value in
-                    let version = Version(
-                        seqno: meta.seqno,
-                        cas: meta.cas,
-                        value: value.bytes,
-                        isDeleted: meta.isDeleted
-                    )
+                    let version = Version(meta, value)
                     if let other = stored[key.bytes], other.seqno > version.seqno { return }
                     stored[key.bytes] = version
                 }

@@ -25,19 +25,23 @@ extension SimulatedNode {
             var place: UInt64? = 0
             while let from = place {
                 place = core.table.visit(from: from, groupsMax: 64) { item in
-                    content.documents[item.key.bytes] = CopyContent.Version(
-                        seqno: item.seqno,
-                        cas: item.cas,
-                        value: item.isEjected ? nil : item.value.bytes,
-                        isDeleted: item.isDeleted
-                    )
+                    content.documents[item.key.bytes] = CopyContent.Version(item)
                 }
             }
-            isWhole = core.ejectedCount == 0 && core.table.stubCount == 0
+            isWhole =
+                core.ejectedCount == 0 && core.ejectedTombstoneCount == 0
+                && core.table.stubCount == 0
             return content
         }
         guard !isWhole else { return content }
         return content?.readRest(of: vBucket, bucket) == true ? content : nil
+    }
+}
+
+extension CopyContent.Version {
+    /// A version in memory.
+    init(_ item: Item) {
+        self.init(item.meta, item.isEjected ? nil : item.value)
     }
 }
 
@@ -59,12 +63,7 @@ extension CopyContent {
                     },
                     prepare: { _ in },
                     visit: { meta, key, value in
-                        documents[key.bytes] = Version(
-                            seqno: meta.seqno,
-                            cas: meta.cas,
-                            value: value.bytes,
-                            isDeleted: meta.isDeleted
-                        )
+                        documents[key.bytes] = Version(meta, value)
                     }
                 )
                 isEnded = progress == .ended

@@ -5,9 +5,13 @@ package struct CopyContent: Hashable, Sendable {
     package struct Version: Hashable, Sendable, CustomStringConvertible {
         package let seqno: Seqno
         package let cas: CAS
-        /// Nil if it is not in memory.
-        package let value: [UInt8]?
+        /// The stored form; nil if it is not in memory, or of a tombstone without attributes.
+        package internal(set) var value: [UInt8]?
         package let isDeleted: Bool
+        /// Whether the datatype says that the value begins with extended attributes.
+        package internal(set) var hasAttributes = false
+        /// What the source of this version shows of attributes.
+        package internal(set) var form = AttributeForm.whole
 
         package init(seqno: Seqno, cas: CAS, value: [UInt8]?, isDeleted: Bool) {
             self.seqno = seqno
@@ -18,13 +22,18 @@ package struct CopyContent: Hashable, Sendable {
 
         /// Whether two versions are equal; values are compared only if both are in memory.
         func agrees(with other: Version) -> Bool {
-            let isSame = seqno == other.seqno && cas == other.cas && isDeleted == other.isDeleted
-            guard isSame, !isDeleted, let value, let otherValue = other.value else { return isSame }
+            let isSame =
+                seqno == other.seqno && cas == other.cas && isDeleted == other.isDeleted
+                && hasAttributes == other.hasAttributes
+            guard isSame, let value, let otherValue = other.value else { return isSame }
             return value == otherValue
         }
 
         package var description: String {
-            "\(seqno.value) \(isDeleted ? "removed" : RegisterOperation.text(value))"
+            let text = isDeleted ? "removed" : RegisterOperation.text(body)
+            guard hasAttributes else { return "\(seqno.value) \(text)" }
+            let names = attributes?.map { "\($0.key) \($0.value)" }.joined(separator: ", ")
+            return "\(seqno.value) \(text) with \(names ?? "attributes")"
         }
     }
 

@@ -82,12 +82,7 @@ package struct FeedFollower {
         }
         changes += 1
         position = max(position, meta.seqno)
-        documents[change.key.bytes] = CopyContent.Version(
-            seqno: meta.seqno,
-            cas: meta.cas,
-            value: meta.isDeleted ? nil : change.value.bytes,
-            isDeleted: meta.isDeleted
-        )
+        documents[change.key.bytes] = CopyContent.Version(meta, change.value)
         noteWhole()
     }
 
@@ -117,7 +112,7 @@ package struct FeedFollower {
             let found = documents[key]
             // A feed that begins at zero does not send purged tombstones.
             if version.isDeleted, found == nil { continue }
-            guard found?.seqno != version.seqno || found?.cas != version.cas else { continue }
+            if let found, found.agrees(with: version) { continue }
             let text = found.map { "\($0)" } ?? "nothing"
             let name = String(decoding: key, as: UTF8.self)
             return "\(name) is \(version), and the feed sent \(text)"

@@ -16,7 +16,8 @@ internal import Wire
 /// - Acknowledged: at the end it has every acknowledged write (`AcknowledgedWrites`).
 /// - Live: at the end it reaches the active copy's high seqno.
 ///
-/// Runs in a quarter of the seeds only, because feeds hold cursors and so change memory use.
+/// Runs in a quarter of the seeds only, because feeds hold cursors and so change memory use, and in
+/// each seed of the workload `attributes`.
 final class FeedWatch {
     /// One vBucket of one bucket.
     struct Place: Hashable {
@@ -50,11 +51,12 @@ final class FeedWatch {
     private var isEnding = false
 
     /// - Returns: Nil if the seed has no followers.
-    init?(_ cluster: SimulatedCluster, _ judge: Judge, seed: UInt64) {
-        guard [4, 7, 10].contains(seed % 12) else { return nil }
+    init?(_ cluster: SimulatedCluster, _ judge: Judge, _ plan: SimulationPlan) {
+        let isOften = plan.workload == "attributes"
+        guard isOften || [4, 7, 10].contains(plan.seed % 12) else { return nil }
         self.cluster = cluster
         self.judge = judge
-        dice = SeededRandom(seed: seed ^ 0x66_6565_6473)
+        dice = SeededRandom(seed: plan.seed ^ 0x66_6565_6473)
     }
 
     func start() { scheduleStep() }
@@ -116,6 +118,9 @@ final class FeedWatch {
             guard case .changes(let message) = NodeStreamMessage(frame) else {
                 let opcode = frame.header.opcodeByte
                 return judge.accuse("Feed: \(place.bucket) \(place.number): opcode \(opcode)")
+            }
+            if case .change(let change) = message {
+                judge.sees(change, of: place.bucket, by: "a feed of \(place.number)")
             }
             followers[place]?.receive(message)
         }
@@ -193,12 +198,7 @@ final class FeedWatch {
             isComplete = core.table.stubCount == 0
             var versions: [[UInt8]: CopyContent.Version] = [:]
             _ = core.table.visit(from: 0, groupsMax: .max / 2) { item in
-                versions[item.key.bytes] = CopyContent.Version(
-                    seqno: item.seqno,
-                    cas: item.cas,
-                    value: nil,
-                    isDeleted: item.isDeleted
-                )
+                versions[item.key.bytes] = CopyContent.Version(item)
             }
             return versions
         }

@@ -55,6 +55,6 @@ package struct ConsumerComparison {
         guard let copy else { return isComplete && found?.isDeleted == false }
         guard copy.seqno <= position else { return false }
         guard let found else { return !copy.isDeleted || copy.seqno > purged }
-        return !found.agrees(with: copy)
+        return !found.shows(copy)
     }
 }

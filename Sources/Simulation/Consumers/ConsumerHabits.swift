@@ -16,6 +16,8 @@ struct ConsumerHabits {
     let asksForExpirations: Bool
     /// Whether a stream that it closes ends with a message.
     let asksForEnds: Bool
+    /// What it asks to see of attributes; a node that does not offer them yet is not asked.
+    var form = AttributeForm.bodies
 
     init(_ number: Int, vBuckets count: Int, _ dice: inout SeededRandom) {
         name = "consumer-\(number)"
@@ -33,7 +35,15 @@ struct ConsumerHabits {
     }
 
     /// The flags of DCP_OPEN: a producer, if wanted without values, with times of deletions.
-    var openFlags: UInt32 { 0x21 | (hasValues ? 0 : 0x08) }
+    func openFlags(_ form: AttributeForm) -> UInt32 {
+        let attributes: UInt32 =
+            switch form {
+            case .bodies: 0
+            case .systemOfDeletions: 0x04
+            case .whole: 0x104
+            }
+        return 0x21 | (hasValues ? 0 : 0x08) | attributes
+    }
 
     var controls: [(String, String)] {
         var controls = [

@@ -23,8 +23,9 @@ final class ConsumerLink: ConnectionHandler,
 
     private enum Phase {
         case login(Handshake)
-        case opening
-        case ready
+        /// DCP_OPEN is not answered yet; with what the node agreed to show of attributes.
+        case opening(AttributeForm)
+        case ready(AttributeForm)
         case gone
     }
 
@@ -69,6 +70,13 @@ final class ConsumerLink: ConnectionHandler,
     }
 
     var isReady: Bool { if case .ready = phase { true } else { false } }
+    /// What the node agreed to show of attributes.
+    var form: AttributeForm {
+        switch phase {
+        case .opening(let form), .ready(let form): form
+        case .login, .gone: .bodies
+        }
+    }
     var isGone: Bool { if case .gone = phase { true } else { false } }
     /// The node gets what it needs to send everything.
     var isBrisk: Bool { isReady && !flow.isWithheld && !flow.isPaused }
@@ -222,7 +230,7 @@ final class ConsumerLink: ConnectionHandler,
         }
         let isSuccess = frame.header.status == .success
         switch question {
-        case .open where isSuccess: phase = .ready
+        case .open where isSuccess: phase = .ready(form)
         case .open: close()
         case .control where isSuccess: break
         case .control:
@@ -237,8 +245,8 @@ final class ConsumerLink: ConnectionHandler,
         do throws(Handshake.Failure) {
             switch try handshake.handle(frame, output) {
             case .more: phase = .login(handshake)
-            case .done(_, let configuration):
-                phase = .opening
+            case .done(let features, let configuration):
+                phase = .opening(features.contains(.xattr) ? habits.form : .bodies)
                 if let configuration {
                     configuration.withUnsafeBytes { bytes in
                         let view = ByteView(bytes)
@@ -257,7 +265,11 @@ final class ConsumerLink: ConnectionHandler,
         let name = habits.name
         send(.open) { encoder, output in
             Array(name.utf8).withUnsafeBytes {
-                encoder.appendOpen(flags: habits.openFlags, name: ByteView($0), to: output)
+                encoder.appendOpen(
+                    flags: habits.openFlags(form),
+                    name: ByteView($0),
+                    to: output
+                )
             }
         }
         for (name, value) in habits.controls {

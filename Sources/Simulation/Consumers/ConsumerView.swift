@@ -79,10 +79,11 @@ package struct ConsumerView {
 
     // MARK: Messages
 
-    package mutating func receive(_ message: DCPMessage) {
+    /// Applies a message of a stream that shows attributes in a form.
+    package mutating func receive(_ message: DCPMessage, _ form: AttributeForm = .whole) {
         switch message {
         case .snapshotMarker(let marker): receive(marker)
-        case .change(let change): receive(change)
+        case .change(let change): receive(change, form)
         case .prepare(let change, _): fail("a prepare at \(change.meta.seqno.value)")
         case .abort(let abort): fail("an abort at \(abort.seqno.value)")
         case .seqnoAdvanced(let seqno): fail("an advance to \(seqno.value) without an agreement")
@@ -101,26 +102,19 @@ package struct ConsumerView {
         snapshot = SnapshotRange(start: start, end: max(marker.end, start))
     }
 
-    private mutating func receive(_ change: DCPChange) {
+    private mutating func receive(_ change: DCPChange, _ form: AttributeForm) {
         let meta = change.meta
         guard meta.seqno > position, meta.seqno <= snapshot.end else {
             return fail("a change at \(meta.seqno.value)")
         }
         let key = change.key.bytes
-        let value = meta.isDeleted || !hasValues ? nil : change.value.bytes
+        let version = CopyContent.Version(meta, hasValues ? change.value : nil, form)
         counts.changes += 1
         if meta.isDeleted { counts.deletions += 1 }
         if meta.isDeleted, meta.isExpired { counts.expirations += 1 }
-        if let value { received[key, default: []].insert(value) }
+        if !meta.isDeleted, let value = version.body { received[key, default: []].insert(value) }
         position = meta.seqno
-        versions[key, default: []].append(
-            CopyContent.Version(
-                seqno: meta.seqno,
-                cas: meta.cas,
-                value: value,
-                isDeleted: meta.isDeleted
-            )
-        )
+        versions[key, default: []].append(version)
         if !isInSnapshot { wholes.append(position) }
     }
 

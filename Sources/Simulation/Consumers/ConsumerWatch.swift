@@ -16,8 +16,8 @@ internal import Vocabulary
 /// - Consumer, at the end: what each client has equals the active copies, with all deletions; every
 ///   value that it received was sent by a client and not refused.
 ///
-/// Runs in a third of the standard seeds, and in each seed of the workload `consumer`. The random
-/// numbers are separate sequences, so other seeds are as without it.
+/// Runs in a third of the standard seeds, and in each seed of the workloads `consumer` and
+/// `attributes`. The random numbers are separate sequences, so other seeds are as without it.
 final class ConsumerWatch {
     static let second: UInt64 = 1_000_000_000
     private static let inspectionNanoseconds = second / 4
@@ -30,6 +30,8 @@ final class ConsumerWatch {
     private var writers: [ExpiringWriter] = []
     private var dice: SeededRandom
     private let isOften: Bool
+    /// What consumers ask to see of attributes; nil in seeds without attributes.
+    private var forms: SeededRandom?
     private var compared = 0
     private var finals = 0
 
@@ -41,7 +43,11 @@ final class ConsumerWatch {
         _ all: [BucketSettings]
     ) {
         isOften = plan.workload == "consumer"
-        guard isOften || (plan.workload == "standard" && plan.seed % 3 == 2) else { return nil }
+        guard
+            isOften || plan.workload == "attributes"
+                || (plan.workload == "standard" && plan.seed % 3 == 2)
+        else { return nil }
+        if AttributeWatch.runs(plan) { forms = SeededRandom(seed: plan.seed ^ 0x666f_726d_73) }
         self.cluster = cluster
         self.judge = judge
         dice = SeededRandom(seed: plan.seed ^ 0x636f_6e73_756d_6572)
@@ -54,7 +60,10 @@ final class ConsumerWatch {
         for bucket in buckets {
             let count = isOften ? 2 : 1 + Int(dice.next() % 2)
             for number in 0..<count {
-                let habits = ConsumerHabits(number, vBuckets: bucket.vBuckets, &dice)
+                var habits = ConsumerHabits(number, vBuckets: bucket.vBuckets, &dice)
+                if let number = forms?.next() {
+                    habits.form = [.bodies, .systemOfDeletions, .whole][Int(number % 3)]
+                }
                 consumers.append(
                     SimulatedConsumer(bucket, habits, cluster, environment, judge)
                 )
@@ -146,12 +155,7 @@ final class ConsumerWatch {
             else { return nil }
             var versions: [[UInt8]: CopyContent.Version] = [:]
             _ = core.table.visit(from: 0, groupsMax: .max / 2) { item in
-                versions[item.key.bytes] = CopyContent.Version(
-                    seqno: item.seqno,
-                    cas: item.cas,
-                    value: item.isEjected ? nil : item.value.bytes,
-                    isDeleted: item.isDeleted
-                )
+                versions[item.key.bytes] = CopyContent.Version(item)
             }
             return ConsumerComparison(
                 versions: versions,

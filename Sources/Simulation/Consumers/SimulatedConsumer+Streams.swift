@@ -152,7 +152,16 @@ extension SimulatedConsumer {
         }
         if case .streamEnd(let reason) = message { return ended(place, reason, link) }
         if case .snapshotMarker(let marker) = message { check(marker, place, link) }
-        place.view.receive(message)
+        if case .change(let change) = message {
+            judge.sees(
+                change,
+                of: bucket,
+                by: "\(habits.name) of \(link.address)",
+                link.form,
+                hasValues: habits.hasValues
+            )
+        }
+        place.view.receive(message, link.form)
         if let flaw = place.view.flaw {
             accuse("\(link.address) sends of \(place.id) \(flaw)")
             startAnew(place)

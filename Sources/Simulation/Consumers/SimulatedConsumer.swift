@@ -49,11 +49,13 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
         let name = "\(habits.name) \(bucket.name)"
         lane = environment.lanes.makeLane(name)
         life = ConsumerLife(cluster.world.random(for: name))
-        login = Handshake.Login(
+        var login = Handshake.Login(
             user: cluster.clientSettings.user,
             password: cluster.clientSettings.password,
             bucket: bucket.name
         )
+        if habits.form != .bodies { login.features = Handshake.attributes }
+        self.login = login
         maps = ClusterMapCache(bucket: bucket.name)
     }
 

@@ -60,7 +60,10 @@ extension Chaos {
         for bucket in cluster.nodes.compactMap({ $0.node?.data }).flatMap(\.buckets)
         where squeezed.contains(where: { $0.account === bucket.engine.account }) {
             let ejected = bucket.engine.all.reduce(0) { sum, vBucket in
-                sum + vBucket.withCore { $0.ejectedCount + $0.table.stubCount }
+                sum
+                    + vBucket.withCore {
+                        $0.ejectedCount + $0.ejectedTombstoneCount + $0.table.stubCount
+                    }
             }
             effects["ejectedDocument", default: 0] += ejected
         }

@@ -54,6 +54,8 @@ package enum Floors {
             ("replace", 3_000, "NOT_FOUND and EXISTS constrain nothing"),
             ("compareAndSet", 1_200, "no client compares and sets"),
             ("increment", 8_000, "only counters show a write that was applied twice"),
+            ("attributes", 3_000, "no client writes extended attributes"),
+            ("touch", 500, "no document with attributes is touched"),
         ]
     )
 
@@ -108,6 +110,11 @@ package enum Floors {
             ("consumerRollbacks", 10, "no outside consumer has to roll back"),
             ("consumerComparisons", 3_000, "outside consumers are not compared with copies"),
             ("finalConsumers", 200, "outside consumers are not compared at the end"),
+            ("attributeWrites", 3_000, "acknowledged attributes are not searched in copies"),
+            ("expandedMacros", 10_000, "hardly any macro is checked in the version that has it"),
+            ("attributeSightings", 20_000, "copies and disks are not compared"),
+            ("attributeChanges", 1_000, "feeds send no documents with attributes"),
+            ("attributeDisks", 500, "attributes on disk are not compared"),
             ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]
     )

@@ -2,6 +2,7 @@ internal import Bytes
 internal import DivanClient
 internal import SimulatedPlatform
 internal import Vocabulary
+internal import Wire
 
 /// Checks the results that clients received, and collects the violations of a run.
 ///
@@ -10,6 +11,8 @@ internal import Vocabulary
 /// - Acknowledged, in a seed without ended or disconnected nodes: a read returns the last
 ///   acknowledged write, or one of unknown outcome.
 /// - Flush: after a bucket was flushed, no read returns a value that was acknowledged before.
+/// - Attributes: all copies, disks and feeds show a version with the same attributes
+///   (`AttributeLedger`).
 /// - MapOrder: a client's map only becomes newer; maps with equal revisions are equal.
 final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     struct Document: Hashable {
@@ -52,6 +55,8 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
 
     private var ledger = Ledger()
     private var oneWriter = OneWriter()
+    /// Nil in seeds without attributes.
+    var attributes: AttributeLedger?
 
     init(_ world: SimulatedWorld, isLossless: Bool, isBeyondAssumptions: Bool) {
         self.world = world
@@ -168,6 +173,58 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
             if !document.isCounter { found[document.key, default: []].formUnion(history.sent) }
         }
         return found
+    }
+
+    // MARK: Attributes
+
+    /// Checks what a source shows of a version, if the seed has attributes and the key is a writer's of
+    /// these.
+    ///
+    /// If clocks stop, two nodes may make versions of one CAS.
+    func sees(
+        _ version: CopyContent.Version,
+        of key: ByteView,
+        in bucket: String,
+        by source: String,
+        isPrepare: Bool = false
+    ) {
+        guard attributes != nil, AttributeLedger.names(key), !isBeyondAssumptions else { return }
+        let flaw = attributes?.sees(
+            version,
+            of: key.bytes,
+            in: bucket,
+            by: source,
+            isPrepare: isPrepare
+        )
+        if let flaw { accuse("Attributes: \(flaw)") }
+    }
+
+    /// The same for a change that a feed sends.
+    func sees(
+        _ change: DCPChange,
+        of bucket: String,
+        by source: String,
+        _ form: AttributeForm = .whole,
+        hasValues: Bool = true
+    ) {
+        guard attributes != nil, AttributeLedger.names(change.key) else { return }
+        attributes?.sent += 1
+        let value = hasValues ? change.value : nil
+        let version = CopyContent.Version(change.meta, value, form)
+        sees(version, of: change.key, in: bucket, by: source)
+    }
+
+    /// Checks what an acknowledged write has made.
+    func expects(
+        _ expectation: AttributeLedger.Expectation,
+        of key: [UInt8],
+        in bucket: String,
+        cas: CAS
+    ) {
+        guard !isBeyondAssumptions,
+            let flaw = attributes?.expect(expectation, of: key, in: bucket, cas: cas)
+        else { return }
+        accuse("Attributes: \(flaw)")
     }
 
     // MARK: The end

@@ -39,6 +39,7 @@ package final class SimulationRun {
         let author: DesignAuthor?
         let views: ViewWatch?
         let consumers: ConsumerWatch?
+        let attributes: AttributeWatch?
     }
 
     /// - Returns: Nil if the plan names an unknown workload or fault.
@@ -49,8 +50,9 @@ package final class SimulationRun {
         var dice = SeededRandom(seed: plan.seed ^ 0x73_696d_756c_6174)
         let drawn = workload.nodes.lowerBound + Int(dice.next() % UInt64(workload.nodes.count))
         cluster = SimulatedCluster(seed: plan.seed, nodes: plan.nodes ?? drawn)
-        // Without ends of nodes, an old one would keep the cluster without views.
-        if plan.workload != "views" { ReleaseMix.apply(seed: plan.seed, to: cluster.nodes) }
+        // Without ends of nodes, an old one would keep the cluster without views and attributes.
+        let needsLevel = ["views", "attributes"].contains(plan.workload)
+        if !needsLevel { ReleaseMix.apply(seed: plan.seed, to: cluster.nodes) }
         let isGentle = dice.next() % 8 == 0 && plan.faults == "swarm"
         let faults = workload.faults ?? (isGentle ? "harmless" : plan.faults)
         guard let chaos = Chaos(cluster, faults: faults) else { return nil }
@@ -82,47 +84,12 @@ package final class SimulationRun {
         chaos.onDeferredOutput = { [judge] in judge.checkDeferredOutput($0) }
         administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
         extras = Extras(
-            feeds: FeedWatch(cluster, judge, seed: plan.seed),
+            feeds: FeedWatch(cluster, judge, plan),
             author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
             views: ViewWatch(cluster, judge, plan, known),
-            consumers: ConsumerWatch(cluster, judge, plan, known)
+            consumers: ConsumerWatch(cluster, judge, plan, known),
+            attributes: AttributeWatch(cluster, judge, plan, known)
         )
-    }
-
-    static func buckets(replicas: Int, _ workload: Workload) -> [BucketSettings] {
-        var first = BucketSettings(
-            name: "persistent",
-            uuid: String(repeating: "0a", count: 16),
-            quota: 100 << 20
-        )
-        first.vBuckets = workload.vBuckets
-        first.replicas = replicas
-        guard workload.hasEphemeral else { return [first] }
-        var second = first
-        second.name = "ephemeral"
-        second.uuid = String(repeating: "0b", count: 16)
-        second.type = .ephemeral
-        second.evictionPolicy = .noEviction
-        return [first, second]
-    }
-
-    /// - Parameters:
-    ///   - replicas: Replicas of each vBucket.
-    ///   - deleted: How many buckets of this name were created and deleted before.
-    /// - Returns: Settings with a UUID of their own.
-    static func extraBucket(replicas: Int, after deleted: Int = 0) -> BucketSettings {
-        let digits = "\(deleted)"
-        var settings = BucketSettings(
-            name: extraName,
-            uuid: deleted == 0
-                ? String(repeating: "0c", count: 16)
-                : String(repeating: "c", count: 32 - digits.count) + digits,
-            quota: 100 << 20
-        )
-        settings.vBuckets = 16
-        settings.replicas = replicas
-        settings.flushEnabled = true
-        return settings
     }
 
     // MARK: Running
@@ -163,6 +130,7 @@ package final class SimulationRun {
         extras.feeds?.start()
         extras.views?.start()
         extras.consumers?.start(environment)
+        extras.attributes?.start(environment)
         cluster.world.run(for: 2 * SimulationRun.second)
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
@@ -181,13 +149,18 @@ package final class SimulationRun {
         guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
         extras.views?.end()
         extras.consumers?.end()
+        extras.attributes?.end()
         for client in clients { client.stop() }
         if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
             let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
             judge.accuse("Live: no node answers clients \(busy.joined(separator: ", "))")
         }
+        if let attributes = extras.attributes {
+            _ = cluster.waitUntil(seconds: 15) { attributes.isIdle }
+        }
         readEverything()
         compare()
+        extras.attributes?.conclude()
         extras.views?.checkFinalViews()
         extras.views?.conclude()
         extras.consumers?.conclude()
@@ -488,6 +461,7 @@ package final class SimulationRun {
         if let feeds = extras.feeds { outcome.tally.add(feeds.tally) }
         if let views = extras.views { outcome.tally.add(views.tally) }
         if let consumers = extras.consumers { outcome.tally.add(consumers.tally) }
+        if let attributes = extras.attributes { outcome.tally.add(attributes.tally) }
         for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
         for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
         for (action, count) in administrator?.counts ?? [:] {

@@ -42,15 +42,16 @@ struct Workload {
         "standard", "smoke", "async-only", "durable-only", "registers-few-keys",
         "three-copies", "hot-keys", "bucket-storm", "rebalance-storm", "failover-storm",
         "restart-all", "one-node", "two-nodes", "seven-nodes", "quota-storm", "views",
-        "consumer",
+        "consumer", "attributes",
     ]
 
     /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
         // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable. In each
-        // seed `views` has queries, and more often (`ViewWatch`), `consumer` clients of feeds.
-        case "standard", "views", "consumer":
+        // seed `views` has queries, and more often (`ViewWatch`), `consumer` clients of feeds,
+        // `attributes` writers of attributes.
+        case "standard", "views", "consumer", "attributes":
             keysOfClient = 12
             registers = 52
             durableOfThree = 2

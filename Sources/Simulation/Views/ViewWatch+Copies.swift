@@ -37,7 +37,7 @@ extension ViewWatch {
             else { continue }
             var documents = ViewObservation.Documents(log: copy.log, covered: copy.covered)
             for (key, version) in copy.documents where !version.isDeleted {
-                guard let value = version.value else { continue vBuckets }
+                guard let value = version.body else { continue vBuckets }
                 let id = String(decoding: key, as: UTF8.self)
                 documents.values[id] = String(decoding: value, as: UTF8.self)
             }

@@ -1,0 +1,194 @@
+internal import Bytes
+internal import DataService
+internal import Engine
+internal import Orchestration
+internal import Persistence
+internal import Seams
+internal import Server
+internal import SimulatedPlatform
+internal import Vocabulary
+
+/// Lets clients write documents with extended attributes and macros, and shows the checker all copies
+/// in memory and on disk; feeds and their clients show it what they receive (`Judge.sees`).
+///
+/// - Attributes: all copies, disks and feeds show a version with the same attributes and body, with
+///   the right numbers in place of the macros (`AttributeLedger`).
+///
+/// Runs in a third of the standard seeds, and in each seed of the workload `attributes`. The random
+/// numbers are separate sequences, so other seeds are as without it.
+final class AttributeWatch {
+    private static let inspectionNanoseconds: UInt64 = 50_000_000
+    /// Inspections of memory between two of a vBucket on disk.
+    private static let diskInterval = 40
+
+    private let cluster: SimulatedCluster
+    private let judge: Judge
+    private let buckets: [BucketSettings]
+    private let writersOfBucket: Int
+    private var writers: [AttributeWriter] = []
+    private var inspections = 0
+    private var disks = 0
+
+    static func runs(_ plan: SimulationPlan) -> Bool {
+        plan.workload == "attributes"
+            || (plan.workload == "standard" && [0, 4, 8].contains(plan.seed % 9))
+    }
+
+    /// - Returns: Nil if the seed has no attributes.
+    init?(
+        _ cluster: SimulatedCluster,
+        _ judge: Judge,
+        _ plan: SimulationPlan,
+        _ buckets: [BucketSettings]
+    ) {
+        guard AttributeWatch.runs(plan) else { return nil }
+        self.cluster = cluster
+        self.judge = judge
+        self.buckets = buckets
+        writersOfBucket = plan.workload == "attributes" ? 2 : 1
+        judge.attributes = AttributeLedger()
+    }
+
+    /// Starts the writers on the machine of the clients.
+    func start(_ environment: Environment) {
+        for bucket in buckets {
+            for number in 0..<writersOfBucket {
+                let writer = AttributeWriter(number, bucket, cluster, environment, judge)
+                writers.append(writer)
+                writer.start()
+            }
+        }
+        inspectLater()
+    }
+
+    /// Ends the writes.
+    func end() {
+        for writer in writers { writer.stop() }
+    }
+
+    var isIdle: Bool { writers.allSatisfy(\.isIdle) }
+
+    var tally: Tally {
+        var tally = Tally()
+        for writer in writers { tally.add(writer.tally) }
+        guard let ledger = judge.attributes else { return tally }
+        tally[.check, "attributeSightings"] = ledger.compared
+        tally[.check, "expandedMacros"] = ledger.expanded
+        tally[.check, "attributeWrites"] = ledger.confirmed
+        tally[.check, "attributeChanges"] = ledger.sent
+        tally[.check, "attributeDisks"] = disks
+        return tally
+    }
+
+    // MARK: Copies
+
+    private func inspectLater() {
+        cluster.world.after(AttributeWatch.inspectionNanoseconds) { [weak self] in
+            guard let self, !judge.isHopeless else { return }
+            inspections += 1
+            for node in cluster.nodes { inspectMemory(of: node) }
+            if inspections % AttributeWatch.diskInterval == 0 { inspectDisk() }
+            inspectLater()
+        }
+    }
+
+    private func inspectMemory(of node: SimulatedNode) {
+        guard let data = node.node?.data else { return }
+        for settings in buckets {
+            guard let bucket = data.bucket(named: settings.name) else { continue }
+            for writer in writers where writer.bucket == settings.name {
+                for key in writer.keys { inspect(key, bucket, node) }
+            }
+            for vBucket in bucket.engine.all { inspectPrepares(of: vBucket, bucket, node) }
+        }
+    }
+
+    private func inspect(_ key: [UInt8], _ bucket: OpenBucket, _ node: SimulatedNode) {
+        let id = VBucketID(ofKey: key, count: bucket.engine.all.count)
+        let vBucket = bucket.engine.all[Int(id.number)]
+        let hash = bucket.engine.hash
+        key.withUnsafeBytes { bytes in
+            let view = ByteView(bytes)
+            let version: CopyContent.Version? = vBucket.withCore { core in
+                guard core.ownership.exists, !core.ownership.isResetting, core.isLoaded else {
+                    return nil
+                }
+                return core.table.find(view, hash: hash(view)).map { CopyContent.Version($0.item) }
+            }
+            guard let version else { return }
+            judge.sees(version, of: view, in: bucket.name, by: "the memory of \(node.address)")
+        }
+    }
+
+    private func inspectPrepares(
+        of vBucket: VBucket,
+        _ bucket: OpenBucket,
+        _ node: SimulatedNode
+    ) {
+        var found: [(key: [UInt8], version: CopyContent.Version)] = []
+        vBucket.withCore { core in
+            guard core.hasPrepares, !core.ownership.isResetting else { return }
+            core.forEachPrepare { item in
+                guard AttributeLedger.names(item.key) else { return }
+                found.append((item.key.bytes, CopyContent.Version(item)))
+            }
+        }
+        for (key, version) in found {
+            key.withUnsafeBytes {
+                judge.sees(
+                    version,
+                    of: ByteView($0),
+                    in: bucket.name,
+                    by: "a prepare of \(node.address)",
+                    isPrepare: true
+                )
+            }
+        }
+    }
+
+    /// Inspects one vBucket on the disk of one node: another one each time.
+    private func inspectDisk() {
+        let turn = inspections / AttributeWatch.diskInterval
+        let node = cluster.nodes[turn % cluster.nodes.count]
+        guard let settings = buckets.first(where: { $0.type == .persistent }),
+            !node.host.isFrozen, !node.isStopping,
+            let bucket = node.node?.data.bucket(named: settings.name)
+        else { return }
+        let number = turn / cluster.nodes.count % bucket.engine.all.count
+        inspectDisk(VBucketID(UInt16(number)), bucket, node)
+    }
+
+    private func inspectDisk(_ id: VBucketID, _ bucket: OpenBucket, _ node: SimulatedNode) {
+        guard let stored = CopyContent.onDisk(id, bucket) else { return }
+        disks += 1
+        for key in stored.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
+            guard let version = stored[key] else { continue }
+            key.withUnsafeBytes {
+                judge.sees(
+                    version,
+                    of: ByteView($0),
+                    in: bucket.name,
+                    by: "the disk of \(node.address)"
+                )
+            }
+        }
+    }
+
+    // MARK: The end
+
+    /// Inspects all copies and disks; call it when the copies have converged.
+    func conclude() {
+        guard judge.violations.isEmpty else { return }
+        for node in cluster.nodes {
+            inspectMemory(of: node)
+            for settings in buckets {
+                guard let bucket = node.node?.data.bucket(named: settings.name),
+                    bucket.disk != nil
+                else { continue }
+                for number in bucket.engine.all.indices {
+                    inspectDisk(VBucketID(UInt16(number)), bucket, node)
+                }
+            }
+        }
+    }
+}

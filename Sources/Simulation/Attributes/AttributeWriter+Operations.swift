@@ -1,0 +1,281 @@
+internal import Bytes
+internal import DivanClient
+internal import Vocabulary
+internal import Wire
+
+/// The operations of a writer of attributes.
+extension AttributeWriter {
+    private static let system = "_sync"
+    private static let user = "note"
+
+    func act(_ client: Client, _ key: [UInt8]) {
+        switch work.states[key] ?? .unknown {
+        case _ where work.isPlain: actPlainly(client, key)
+        case .unknown: lookUp(client, key, before: nil)
+        case .missing: create(client, key)
+        case .known(let known):
+            if known.isDeleted {
+                actOnTombstone(client, key, known)
+            } else {
+                actOnDocument(client, key, known)
+            }
+        }
+    }
+
+    private func create(_ client: Client, _ key: [UInt8]) {
+        switch pick(5) {
+        case 0: add(client, key)
+        case 1:
+            let flags: DocumentFlags = [.adds, .accessesDeleted, .createsAsDeleted]
+            mutate(client, key, nil, flags, attributes: [Self.system], hasBody: false)
+        default:
+            mutate(client, key, nil, .adds, attributes: [Self.system, Self.user], hasBody: true)
+        }
+    }
+
+    private func actOnDocument(_ client: Client, _ key: [UInt8], _ known: Known) {
+        let both = [Self.system, Self.user]
+        switch pick(16) {
+        case 0...3: mutate(client, key, known, [], attributes: both, hasBody: true)
+        case 4: mutate(client, key, known, [], attributes: [Self.system], hasBody: false)
+        case 5: mutate(client, key, known, [], attributes: [Self.user], hasBody: false)
+        case 6, 7:
+            mutate(client, key, known, [], attributes: both, hasBody: true, expires: true)
+        case 8, 9: set(client, key, known)
+        case 10: append(client, key, known)
+        case 11, 12: touch(client, key, known)
+        case 13, 14: delete(client, key, known)
+        default: lookUp(client, key, before: known)
+        }
+    }
+
+    private func actOnTombstone(_ client: Client, _ key: [UInt8], _ known: Known) {
+        let both = [Self.system, Self.user]
+        switch pick(6) {
+        case 0, 1: lookUp(client, key, before: known)
+        case 2:
+            mutate(
+                client,
+                key,
+                known,
+                .accessesDeleted,
+                attributes: [Self.system],
+                hasBody: false
+            )
+        case 3, 4:
+            let flags: DocumentFlags = [.accessesDeleted, .revives]
+            mutate(client, key, known, flags, attributes: both, hasBody: true)
+        default: add(client, key)
+        }
+    }
+
+    /// Below the feature level of attributes: documents without any.
+    private func actPlainly(_ client: Client, _ key: [UInt8]) {
+        work.states[key] = .unknown
+        let value = body(newName(isDurable: false))
+        client.set(key, value, options()) { [self] result in
+            if case .failure(let error) = result { return failed("set", key, error) }
+            ended("set")
+        }
+    }
+
+    // MARK: Writes
+
+    /// Writes attributes with macros, and the body too; replaces the version of `known`.
+    private func mutate(
+        _ client: Client,
+        _ key: [UInt8],
+        _ known: Known?,
+        _ flags: DocumentFlags,
+        attributes: [String],
+        hasBody: Bool,
+        expires: Bool = false
+    ) {
+        var options = options()
+        let name = newName(isDurable: options.durability != nil)
+        if let known { options.cas = known.cas }
+        if expires { options.expiry = .afterSeconds(UInt32(1 + pick(3))) }
+        var parts = attributes.flatMap { AttributeWriter.parts($0, name) }
+        if hasBody {
+            parts.append(
+                DocumentPart(.setDocument, "", String(decoding: body(name), as: UTF8.self))
+            )
+        }
+        client.mutateIn(key, parts, flags, options) { [self] result in
+            let kind = "attributes"
+            switch result {
+            case .failure(let error): failed(kind, key, error)
+            case .success(let written):
+                var names = known?.names ?? [:]
+                for attribute in attributes { names[attribute] = name }
+                let isDeleted =
+                    flags.contains(.createsAsDeleted)
+                    || (known?.isDeleted == true && !flags.contains(.revives))
+                let isNew = known == nil || known?.isDeleted == true
+                let made = Known(
+                    cas: written.cas,
+                    isDeleted: isDeleted,
+                    names: names,
+                    expires: expires || (known?.expires == true && !isNew)
+                )
+                wrote(key, made, own: name)
+                ended(kind)
+            }
+        }
+    }
+
+    /// An attribute with all macros.
+    private static func parts(_ attribute: String, _ name: String) -> [DocumentPart] {
+        func macro(_ member: String, _ macro: String) -> DocumentPart {
+            DocumentPart(
+                .dictionaryUpsert,
+                "\(attribute).\(member)",
+                "\"${Mutation.\(macro)}\"",
+                [.attribute, .expandsMacros]
+            )
+        }
+        return [
+            DocumentPart(.dictionaryUpsert, attribute, #"{"name":"\#(name)"}"#, .attribute),
+            macro("cas", "CAS"), macro("seqno", "seqno"), macro("crc", "value_crc32c"),
+        ]
+    }
+
+    private func body(_ name: String) -> [UInt8] { Array(#"{"body":"\#(name)"}"#.utf8) }
+
+    /// A third of the writes is durable.
+    private func options() -> WriteOptions {
+        guard pick(3) == 0 else { return .plain }
+        return .durable(durabilities[pick(durabilities.count)])
+    }
+
+    /// Creates a document, over a tombstone too, whose attributes are dropped.
+    private func add(_ client: Client, _ key: [UInt8]) {
+        let value = body(newName(isDurable: false))
+        client.add(key, value, options()) { [self] result in
+            finish("add", key, result, Known(cas: .none, isDeleted: false, names: [:]))
+        }
+    }
+
+    /// Replaces the body; the attributes stay, the expiry does not.
+    private func set(_ client: Client, _ key: [UInt8], _ known: Known) {
+        var options = options()
+        options.cas = known.cas
+        var made = known
+        made.expires = false
+        client.set(key, body(newName(isDurable: false)), options) { [self, made] result in
+            finish("set", key, result, made)
+        }
+    }
+
+    private func append(_ client: Client, _ key: [UInt8], _ known: Known) {
+        var options = options()
+        options.cas = known.cas
+        client.append(key, Array(" ".utf8), options) { [self] result in
+            finish("append", key, result, known)
+        }
+    }
+
+    /// Changes the expiry; a touch names no version, so its predecessor may be another one.
+    private func touch(_ client: Client, _ key: [UInt8], _ known: Known) {
+        let expires = pick(2) == 0
+        let expiry = expires ? Expiry.afterSeconds(UInt32(1 + pick(3))) : .never
+        client.touch(key, expiry) { [self] result in
+            switch result {
+            case .failure(let error): failed("touch", key, error)
+            case .success(let cas):
+                work.states[key] = .unknown
+                if isCertain(key) {
+                    var made = known
+                    made.cas = cas
+                    made.expires = expires
+                    wrote(key, made)
+                }
+                ended("touch")
+            }
+        }
+    }
+
+    /// Deletes a document: the system's attributes stay.
+    private func delete(_ client: Client, _ key: [UInt8], _ known: Known) {
+        var options = options()
+        options.cas = known.cas
+        let names = known.names.filter { $0.key == Self.system }
+        let made = Known(cas: .none, isDeleted: true, names: names)
+        client.delete(key, options) { [self] result in finish("delete", key, result, made) }
+    }
+
+    /// Ends a write that wrote no attribute.
+    private func finish(
+        _ kind: String,
+        _ key: [UInt8],
+        _ result: Result<MutationResult, ClientError>,
+        _ known: Known
+    ) {
+        switch result {
+        case .failure(let error): failed(kind, key, error)
+        case .success(let written):
+            var made = known
+            made.cas = written.cas
+            wrote(key, made)
+            ended(kind)
+        }
+    }
+
+    // MARK: Reads
+
+    /// Whether nothing but this writer's known writes can have changed a document.
+    private func isCertain(_ key: [UInt8]) -> Bool {
+        judge.isLossless && !judge.isBeyondAssumptions && !work.doubts.contains(key)
+    }
+
+    /// Reads the attributes, also of a tombstone, and compares them with what was written.
+    private func lookUp(_ client: Client, _ key: [UInt8], before: Known?) {
+        let parts = [Self.system, Self.user].map { DocumentPart(.get, $0, "", .attribute) }
+        client.lookupIn(key, parts, .accessesDeleted) { [self] result in
+            switch result {
+            case .failure(let error) where error.code == .notFound:
+                work.states[key] = .missing
+                if let before, !before.names.isEmpty, !before.expires, isCertain(key) {
+                    accuse(key, "it is missing, and had attributes of \(before.names)")
+                }
+                ended("lookup")
+            case .failure(let error): failed("lookup", key, error)
+            case .success(let found):
+                looked(found, key, before)
+                ended("lookup")
+            }
+        }
+    }
+
+    private func looked(_ found: PartsOfDocument, _ key: [UInt8], _ before: Known?) {
+        var names: [String: String] = [:]
+        for (attribute, part) in zip([Self.system, Self.user], found.parts)
+        where part.status == Status.success.rawValue {
+            let text = String(decoding: part.value, as: UTF8.self)
+            guard let mark = AttributeMark(text) else {
+                return accuse(key, "a client read \(attribute) as \(text)")
+            }
+            names[attribute] = mark.name
+        }
+        let now = Known(
+            cas: found.cas,
+            isDeleted: found.isDeleted,
+            names: names,
+            expires: !found.isDeleted && before?.expires ?? true
+        )
+        work.states[key] = .known(now)
+        guard let before, isCertain(key) else { return }
+        var wanted = before.names
+        // It has expired.
+        if found.isDeleted, before.expires { wanted[Self.user] = nil }
+        if !before.expires, found.isDeleted != before.isDeleted || found.cas != before.cas {
+            return accuse(key, "a client read CAS \(found.cas.value), not \(before.cas.value)")
+        }
+        if names != wanted { accuse(key, "a client read \(names), not \(wanted)") }
+    }
+
+    private func accuse(_ key: [UInt8], _ sentence: String) {
+        let name = String(decoding: key, as: UTF8.self)
+        judge.accuse("Attributes: \(name) of \(bucket): \(sentence)")
+    }
+}
