@@ -19,13 +19,14 @@ enum DivanFuzz {
         case "peers": target = PeerTarget().run
         case "feed": target = FeedTarget.run
         case "access": target = AccessTarget.run
+        case "attributes": target = AttributeTarget().run
         case "paths": target = PathTarget().run
         case "subdocument": target = SubDocumentTarget().run
         case "payloads": target = PayloadTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access|feed|paths|subdocument [libFuzzer's arguments]"
+                    + "access|feed|attributes|paths|subdocument [libFuzzer's arguments]"
             )
             exit(64)
         }
