@@ -38,45 +38,51 @@ package enum SubDocumentOperation: UInt8, CaseIterable, Sendable {
 }
 
 /// The options of one path.
+@usableFromInline
 package struct PathFlags: OptionSet, Hashable, Sendable {
-    package let rawValue: UInt8
+    @usableFromInline package let rawValue: UInt8
 
+    @inlinable
     package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// Missing objects on the path are created.
-    package static let makesParents = PathFlags(rawValue: 0x01)
+    @inlinable package static var makesParents: PathFlags { PathFlags(rawValue: 0x01) }
     /// The path begins with the key of an extended attribute.
-    package static let attribute = PathFlags(rawValue: 0x04)
+    @inlinable package static var attribute: PathFlags { PathFlags(rawValue: 0x04) }
     /// The value is a macro.
-    package static let expandsMacros = PathFlags(rawValue: 0x10)
+    @inlinable package static var expandsMacros: PathFlags { PathFlags(rawValue: 0x10) }
     /// The value is any bytes.
-    package static let binary = PathFlags(rawValue: 0x20)
-    package static let all: PathFlags = [.makesParents, .attribute, .expandsMacros, .binary]
+    @inlinable package static var binary: PathFlags { PathFlags(rawValue: 0x20) }
+    @inlinable package static var all: PathFlags {
+        [.makesParents, .attribute, .expandsMacros, .binary]
+    }
 }
 
 /// The options of a whole sub-document request.
+@usableFromInline
 package struct DocumentFlags: OptionSet, Hashable, Sendable {
-    package let rawValue: UInt8
+    @usableFromInline package let rawValue: UInt8
 
+    @inlinable
     package init(rawValue: UInt8) {
         self.rawValue = rawValue
     }
 
     /// A missing document is created.
-    package static let makesDocument = DocumentFlags(rawValue: 0x01)
+    @inlinable package static var makesDocument: DocumentFlags { DocumentFlags(rawValue: 0x01) }
     /// The document must not exist, and is created.
-    package static let adds = DocumentFlags(rawValue: 0x02)
+    @inlinable package static var adds: DocumentFlags { DocumentFlags(rawValue: 0x02) }
     /// A tombstone counts as a document.
-    package static let accessesDeleted = DocumentFlags(rawValue: 0x04)
+    @inlinable package static var accessesDeleted: DocumentFlags { DocumentFlags(rawValue: 0x04) }
     /// A created document is a tombstone.
-    package static let createsAsDeleted = DocumentFlags(rawValue: 0x08)
+    @inlinable package static var createsAsDeleted: DocumentFlags { DocumentFlags(rawValue: 0x08) }
     /// A tombstone becomes a document, with its attributes.
-    package static let revives = DocumentFlags(rawValue: 0x10)
+    @inlinable package static var revives: DocumentFlags { DocumentFlags(rawValue: 0x10) }
     /// The lookup reads a replica.
-    package static let readsReplica = DocumentFlags(rawValue: 0x20)
-    package static let all = DocumentFlags(rawValue: 0x3f)
+    @inlinable package static var readsReplica: DocumentFlags { DocumentFlags(rawValue: 0x20) }
+    @inlinable package static var all: DocumentFlags { DocumentFlags(rawValue: 0x3f) }
 }
 
 /// One path of a sub-document request; path and value are borrowed from the frame.
