@@ -23,4 +23,34 @@ import Vocabulary
         reader.settle()
         #expect(reader.messages().map(\.opcode).suffix(1) == [0x58])
     }
+
+    /// Sub-document requests that read the document, and store nothing because it expired.
+    private static let updates: [[UInt8]] = [
+        Ask.on(0xc8, "k", Array("a1".utf8), extras: [0, 1, 0]),
+        Ask.on(0xcf, "k", Array("a1".utf8), extras: [0, 1, 0]),
+        // With the document's access to tombstones, the path is missing.
+        Ask.on(0xc9, "k", Array("a".utf8), extras: [0, 1, 0, 4]),
+    ]
+
+    @Test(arguments: [BucketType.persistent, .ephemeral], updates)
+    func updateThatFindsTheDocumentExpiredSendsItsDeletion(
+        _ type: BucketType,
+        _ request: [UInt8]
+    ) throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("b", type))
+        let writer = world.client(of: "b", features: Features.usual)
+        let reader = world.client(of: "b", features: Features.usual)
+        #expect(reader.ask(Ask.openProducer).map(\.status) == [0])
+        #expect(reader.ask(Ask.stream(of: "k")).first?.status == 0)
+        let inASecond = big(UInt32(0)) + big(UInt32(1))
+        let stored = Ask.on(0x01, "k", Array("{}".utf8), extras: inASecond)
+        #expect(writer.ask(stored).map(\.status) == [0])
+        reader.settle()
+        #expect(reader.messages().map(\.opcode) == [0x56, 0x57])
+        world.pass(milliseconds: 2_100)
+        #expect(writer.ask(request).map(\.status) != [0])
+        reader.settle()
+        #expect(reader.messages().map(\.opcode).suffix(1) == [0x58])
+    }
 }

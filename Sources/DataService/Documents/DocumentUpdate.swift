@@ -122,8 +122,15 @@ extension DocumentOperations {
         }
         switch result {
         case .mutation(let outcome):
-            return .ended(finish(outcome, document.id, .sets, cas: cas))
-        case .unchanged: return .unchanged
+            let ended = finish(outcome, document.id, .sets, cas: cas)
+            switch ended {
+            case .stored, .prepared: break
+            default: noteExpiry(document)
+            }
+            return .ended(ended)
+        case .unchanged:
+            noteExpiry(document)
+            return .unchanged
         case .deferred(let copy): return .deferred(copy)
         }
     }

@@ -19,4 +19,12 @@ extension DocumentOperations {
         if expiry.flusher { bucket.disk?.noteDirty(id) }
         if expiry.streams { bucket.traffic.notify(.changed, of: id) }
     }
+
+    /// Wakes what the read of an update that stored nothing left to wake.
+    @inline(never)
+    func noteExpiry(_ document: DocumentAddress) {
+        var expiry = ExpiryWakes()
+        document.vBucket.withCore { expiry.take(from: &$0) }
+        note(expiry, document.id)
+    }
 }
