@@ -125,6 +125,12 @@ final class Chaos {
     /// Clocks of nodes may stop, which violates the assumption of leases.
     var isBeyondAssumptions: Bool { kinds.contains(.clockFreeze) }
 
+    /// Clocks of nodes may jump back by an hour.
+    ///
+    /// A vBucket's next CAS is then the successor of its last one. Two histories that part at one
+    /// version name their next versions alike.
+    var setsClocksBack: Bool { kinds.contains(.clockJump) }
+
     var names: String { kinds.map(\.rawValue).joined(separator: ",") }
 
     func start(for nanoseconds: UInt64) {

@@ -88,7 +88,13 @@ package final class SimulationRun {
             author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
             views: ViewWatch(cluster, judge, plan, known),
             consumers: ConsumerWatch(cluster, judge, plan, known),
-            attributes: AttributeWatch(cluster, judge, plan, known)
+            attributes: AttributeWatch(
+                cluster,
+                judge,
+                plan,
+                known,
+                comparesVersions: isLossless || !chaos.setsClocksBack
+            )
         )
     }
 
