@@ -150,7 +150,18 @@ def test_flags_expiry_and_datatype_of_a_document_are_sent(node, bucket, consumer
     (change,) = consumer.read(positions, lambda state: state.changes).changes
     seqno, revision, flags, end, lock, meta, use = struct.unpack(">QQIIIHB", change.extras)
     assert (flags, end, lock, meta, use) == (0x2000006, expiry, 0, 0, 0)
-    assert change.datatype == 1, "JSON was agreed on"
+    assert change.datatype == 1
+
+
+def test_datatype_of_json_is_sent_to_a_client_that_did_not_agree_to_it(node, bucket):
+    vbucket = 30
+    with node.connect(bucket) as kv:
+        assert kv.set("whole", b'{"a":1}', vbucket=vbucket).status == 0
+        assert kv.set("bytes", b"{", vbucket=vbucket).status == 0
+    with Consumer(node.connect(bucket, features=(Feature.XERROR,)), name="plain") as consumer:
+        positions = streamed(consumer, vbucket)
+        changes = consumer.read(positions, lambda state: len(state.changes) == 2).changes
+        assert [change.datatype for change in changes] == [1, 0]
 
 
 def test_values_are_left_out_if_the_client_asks(node, bucket, key):

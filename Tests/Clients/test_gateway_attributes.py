@@ -18,6 +18,7 @@ from rig.subdocument import Doc, Path
 from rig.wire import Op, Status, vbucket_of
 
 SUCCESSES = (Status.SUCCESS, sub.SUCCESS_DELETED)
+JSON = 1
 BODY, NEWER = b'{"text":"first"}', b'{"text":"second","n":[1,2]}'
 
 
@@ -146,6 +147,9 @@ def test_document_may_be_created_as_a_tombstone(gateway):
 def test_application_writes_keep_the_state_and_are_imported(gateway):
     """A gateway imports a document whose CAS is not that of `_sync.cas`."""
     with gateway.mount() as kv, gateway.open_feed(kv) as consumer:
+        # Documents of other datatypes are not imported; feeds up to 3.0 do not agree to this one.
+        assert kv.set("plain", BODY).status == Status.SUCCESS
+        assert await_change(consumer, b"plain").datatype == JSON
         gateway.create(kv, "doc", 1, BODY)
         await_change(consumer, b"doc")
         stored = kv.set("doc", NEWER)

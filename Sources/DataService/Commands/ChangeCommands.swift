@@ -144,13 +144,7 @@ extension Connection {
             let text = "This connection has a stream of this vBucket."
             return answer(.keyExists, to: request.replyTo, because: text)
         }
-        let opening = producer.open(
-            frame.vBucket,
-            opaque: frame.opaque,
-            asked,
-            isJSONAgreed: isJSONAgreed
-        )
-        switch opening {
+        switch producer.open(frame.vBucket, opaque: frame.opaque, asked) {
         case .opened(let feed, _, let log):
             answer(log, request)
             producer.streams.start(frame.vBucket, opaque: frame.opaque, feed)

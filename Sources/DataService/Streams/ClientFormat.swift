@@ -10,16 +10,13 @@ struct ClientFormat: Sendable {
     let distinguishesExpirations: Bool
     let includesAttributes: Bool
     let includesDeletedUserAttributes: Bool
-    /// Whether the client agreed to the JSON datatype in HELLO.
-    let isJSONAgreed: Bool
 
-    init(_ settings: ConsumerSettings, isJSONAgreed: Bool) {
+    init(_ settings: ConsumerSettings) {
         values = settings.values
         includesDeleteTimes = settings.includesDeleteTimes
         distinguishesExpirations = settings.distinguishesExpirations
         includesAttributes = settings.includesAttributes
         includesDeletedUserAttributes = settings.includesDeletedUserAttributes
-        self.isJSONAgreed = isJSONAgreed
     }
 
     /// Appends an item of a visible-only feed.
@@ -42,13 +39,15 @@ struct ClientFormat: Sendable {
     }
 
     /// Appends a change, with what the client gets of its value.
+    ///
+    /// The datatype says JSON even if the client did not agree to it in HELLO: gateways up to 3.0
+    /// do not, and import only documents of this datatype.
     private func append(_ change: DCPChange, _ encoder: DCPEncoder, to writer: ByteWriter) {
         var meta = change.meta
         let stored = meta.datatype
-        guard values != .whole || !isJSONAgreed || meta.isDeleted || stored.contains(.xattr) else {
+        guard values != .whole || meta.isDeleted || stored.contains(.xattr) else {
             return encoder.append(change, to: writer)
         }
-        if !isJSONAgreed { meta.datatype.remove(.json) }
         if stored.contains(.xattr), includesAttributes {
             return appendWithAttributes(change, meta, encoder, to: writer)
         }

@@ -68,10 +68,9 @@ final class ClientProducer {
     func open(
         _ vBucket: VBucketID,
         opaque: UInt32,
-        _ request: DCPStreamRequest,
-        isJSONAgreed: Bool
+        _ request: DCPStreamRequest
     ) -> FeedOpening {
-        let format = ClientFormat(settings, isJSONAgreed: isJSONAgreed)
+        let format = ClientFormat(settings)
         let encoder = format.encoder(vBucket, opaque: opaque)
         return streams.open(vBucket, request) { item, output in
             format.append(item, encoder, to: output)
