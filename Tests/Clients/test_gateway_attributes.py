@@ -121,8 +121,7 @@ def test_deletion_keeps_the_state_and_a_new_document_replaces_it(gateway):
         sync = json.loads(sub.split(message)[0]["_sync"])
         assert (sync["sequence"], sync["cas"]) == (3, sub.cas_text(updated.cas))
         # A document of the same name.
-        specs = gateway.specs(4, NEWER)
-        written = sub.mutate(kv, "doc", *specs, doc_flags=gateway.release.undelete)
+        written = gateway.revive(kv, "doc", 4, NEWER, updated.cas)
         message = await_change(consumer, b"doc")
         assert check_change(gateway, message, written, NEWER)["sequence"] == 4
         assert kv.get("doc").value == NEWER

@@ -179,8 +179,29 @@ def test_cas_guards_a_mutation(kv, key):
     upsert = (sub.UPSERT, 0, "a", b"1")
     assert mutate(kv, key, upsert, cas=stale).status == Status.EXISTS
     assert mutate(kv, key, upsert, cas=fresh).status == Status.SUCCESS
-    missing = mutate(kv, key + b"-none", upsert, doc_flags=Doc.MKDOC, cas=fresh)
+    missing = mutate(kv, key + b"-none", upsert, cas=fresh)
     assert missing.status == Status.NOT_FOUND
+
+
+def test_missing_document_is_made_whatever_the_cas_is(kv, key):
+    """Gateways make a document of a tombstone so, with the tombstone's CAS."""
+    stored = kv.set(key, b"{}").cas
+    gone = kv.call(Op.DELETE, key).cas
+    specs = (sub.attribute("_sync", 1), sub.body(b'{"a":1}'))
+    assert mutate(kv, key, *specs, cas=gone).status == Status.NOT_FOUND
+    revived = mutate(kv, key, *specs, doc_flags=Doc.MKDOC, cas=gone)
+    assert revived.status == Status.SUCCESS
+    assert kv.get(key).value == b'{"a":1}' and attributes(kv, key, "_sync") == [1]
+    assert mutate(kv, key, *specs, doc_flags=Doc.MKDOC, cas=gone).status == Status.EXISTS
+    large = sub.attribute("_large", "x" * 40_000)
+    for name, more in ((b"-none", ()), (b"-large", (large,))):
+        made = mutate(kv, key + name, *more, *specs, doc_flags=Doc.MKDOC, cas=stored)
+        assert made.status == Status.SUCCESS
+    # A tombstone that the request accesses is a version, which the CAS has to name.
+    gone = kv.call(Op.DELETE, key).cas
+    access = Doc.MKDOC | Doc.ACCESS_DELETED
+    assert mutate(kv, key, specs[0], doc_flags=access, cas=revived.cas).status == Status.EXISTS
+    assert mutate(kv, key, specs[0], doc_flags=access, cas=gone).status == sub.SUCCESS_DELETED
 
 
 # Attributes

@@ -187,6 +187,11 @@ import Vocabulary
         // A document that is added on a tombstone has none of its attributes.
         _ = try one(client, Self.mutate("k", flags: 2, Self.path(0x01, 0, "", "{}")))
         #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["c0"])
+        // A document that may be made is made whatever the CAS is.
+        let gone = try one(client, Ask.on(0x04, "k"))
+        #expect(try one(client, Self.mutate("k", cas: gone.cas, attribute)).status == 1)
+        let made = try one(client, Self.mutate("k", flags: 1, cas: gone.cas, attribute))
+        #expect(made.status == 0)
     }
 
     @Test func attributesNeedTheFeatureAndTheBodyDoesNot() throws {

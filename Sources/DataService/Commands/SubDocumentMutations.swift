@@ -32,7 +32,8 @@ extension Connection {
         let isLarge = request.frame.value.count > Limits.lockedTransformBytesMax
         let bounds = TransformBounds(
             bytesMax: isLarge ? 0 : Limits.lockedTransformBytesMax,
-            copiesDeferred: false
+            copiesDeferred: false,
+            makesDespiteCAS: mutation.documentFlags.contains(.makesDocument)
         )
         let operations = operations(request, on: bucket, completion)
         let update = operations.update(
@@ -113,7 +114,8 @@ extension Connection {
             includesDeleted: mutation.documentFlags.contains(.accessesDeleted),
             cas: request.frame.cas,
             durability: requestedDurability(request),
-            isLarge: request.frame.value.count > Limits.lockedTransformBytesMax
+            isLarge: request.frame.value.count > Limits.lockedTransformBytesMax,
+            makesDespiteCAS: mutation.documentFlags.contains(.makesDocument)
         )
         let answer = Guarded(SubDocumentAnswer())
         return wait(request) { done in

@@ -87,7 +87,7 @@ extension DocumentService {
             let attempt = operations.update(
                 document,
                 cas: options.cas,
-                options.isLarge ? .none : TransformBounds(),
+                options.bounds,
                 includesDeleted: options.includesDeleted,
                 transform
             )
@@ -161,6 +161,15 @@ extension DocumentService {
         var durability: DocumentOperations.RequestedDurability?
         /// Whether every document, a missing one too, is transformed without the vBucket's lock.
         var isLarge = false
+        /// Whether a missing document is made even if `cas` names a version.
+        var makesDespiteCAS = false
+
+        /// Which documents are transformed under the vBucket's lock.
+        var bounds: TransformBounds {
+            var bounds = isLarge ? TransformBounds.none : TransformBounds()
+            bounds.makesDespiteCAS = makesDespiteCAS
+            return bounds
+        }
     }
 
     /// The result of one attempt of an operation.

@@ -81,6 +81,8 @@ struct TransformBounds {
     var includesMissing = true
     /// Whether a deferred document is copied out.
     var copiesDeferred = true
+    /// Whether a missing document is made even if the request names a version.
+    var makesDespiteCAS = false
 
     /// For a transform that takes long with any document: all are deferred.
     static let none = TransformBounds(bytesMax: -1, includesMissing: false)
@@ -223,7 +225,7 @@ extension DocumentOperations {
             old = item.meta
             change = transform(DocumentView(meta: item.meta, value: item.value), writer)
         case .notFound:
-            guard cas == .none else { return .mutation(.notFound) }
+            guard cas == .none || bounds.makesDespiteCAS else { return .mutation(.notFound) }
             guard bounds.includesMissing else { return .deferred(nil) }
             change = transform(nil, writer)
         case .locked: return .mutation(.locked)

@@ -61,12 +61,12 @@ class Release:
     error_map: int = 2
     ping: str = "/"
     update: int = 0
-    undelete: int = Doc.ADD
     versions: bool = False
     has_sync_info: bool = True
 
 
-_R3 = Release("3.1.0")
+_R3 = Release("3.1.0", update=Doc.MKDOC)
+_R32 = Release("3.2.8")
 RELEASES = {
     "2.8.3": Release(
         "2.8.3",
@@ -75,13 +75,12 @@ RELEASES = {
         error_map=1,
         ping="",
         update=Doc.MKDOC,
-        undelete=Doc.MKDOC,
         has_sync_info=False,
     ),
     "3.0.8": replace(_R3, number="3.0.8", feed="cbdatasource", error_map=1, has_sync_info=False),
     "3.1.0": _R3,
-    "3.2.8": replace(_R3, number="3.2.8"),
-    "4.0.0": replace(_R3, number="4.0.0", ping="/whoami", versions=True),
+    "3.2.8": _R32,
+    "4.0.0": replace(_R32, number="4.0.0", ping="/whoami", versions=True),
 }
 
 
@@ -282,6 +281,12 @@ class AttributeGateway(Gateway):
     def update(self, kv, key, sequence, body, cas):
         specs = self.specs(sequence, body)
         return sub.mutate(kv, key, *specs, doc_flags=self.release.update, cas=cas)
+
+    def revive(self, kv, key, sequence, body, cas):
+        """A document in place of the tombstone with `cas`, which releases up to 3.1 name."""
+        if self.release.update == Doc.MKDOC:
+            return self.update(kv, key, sequence, body, cas)
+        return self.create(kv, key, sequence, body)
 
     def delete(self, kv, key, sequence, cas):
         """No document flags; `_sync` has to stay on the tombstone."""
