@@ -50,7 +50,9 @@ final class AttributeTarget {
             require(!blob.hasSystemKeys && output.count == 0, "system attributes were lost")
             return
         }
-        guard let kept = XattrBlob(output.view) else { fatalError("the kept attributes are invalid") }
+        guard let kept = XattrBlob(output.view) else {
+            fatalError("the kept attributes are invalid")
+        }
         require(kept.body.isEmpty, "a tombstone has a body")
         require(kept.systemBytes == blob.systemBytes, "other system attributes were kept")
         for (key, value) in kept {
