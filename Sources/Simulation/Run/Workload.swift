@@ -48,9 +48,8 @@ struct Workload {
     /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
-        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable. In each
-        // seed `views` has queries, and more often (`ViewWatch`), `consumer` clients of feeds,
-        // `attributes` writers of attributes.
+        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable. The
+        // three others have more in each seed: `ViewWatch`, `ConsumerWatch`, `AttributeWatch`.
         case "standard", "views", "consumer", "attributes":
             keysOfClient = 12
             registers = 52

@@ -1,6 +1,6 @@
 """The data directory of an earlier release, as text that is kept in `releases/`.
 
-`level-N.txt` is the directory itself: a tar archive, compressed with xz, in lines of base64. `level-N.json`
+`level-N.txt` is the directory itself: a tar archive, compressed with xz, in lines of hexadecimal digits. `level-N.json`
 is what the earlier release answered for it.
 """
 
@@ -34,11 +34,13 @@ class Recorded:
                 if path.name not in LEFT_OUT:
                     name = str(path.relative_to(data))
                     archive.add(path, name, recursive=False, filter=_anonymous)
-        self.archive.write_bytes(base64.encodebytes(buffer.getvalue()))
+        digits = buffer.getvalue().hex()
+        lines = [digits[place : place + 120] for place in range(0, len(digits), 120)]
+        self.archive.write_text("\n".join(lines) + "\n")
 
     def unpack(self, data):
         """Makes the data directory."""
-        compressed = base64.b64decode(self.archive.read_bytes())
+        compressed = bytes.fromhex(self.archive.read_text())
         data.mkdir(parents=True)
         with tarfile.open(fileobj=io.BytesIO(compressed), mode="r:xz") as archive:
             archive.extractall(data)
