@@ -41,9 +41,15 @@ import Wire
         #expect(RetryPolicy.decide(.answered(0x7777), isWrite: false) == .fail(.refused))
     }
 
-    @Test func onlyTheStatusSuccessEndsWithSuccess() {
-        for status in Status.allCases where status != .success {
-            #expect(decide(status, isWrite: true) != .done, "\(status)")
+    /// A sub-document operation also succeeds on a tombstone, and each of its paths may fail alone.
+    @Test func onlyStatusesOfCompleteOperationsEndWithSuccess() {
+        let complete: [Status] = [
+            .success, .subdocMultiPathFailure, .subdocSuccessDeleted,
+            .subdocMultiPathFailureDeleted,
+        ]
+        for status in Status.allCases {
+            let isDone = decide(status, isWrite: true) == .done
+            #expect(isDone == complete.contains(status), "\(status)")
         }
     }
 
