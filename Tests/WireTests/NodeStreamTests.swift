@@ -117,7 +117,9 @@ import Wire
             #expect(receivedValue(sent(meta, value, isPrepare: true), meta) == value)
         }
         let tooLarge = Self.attributes(count: Limits.storedValueBytesMax + 1)
-        #expect(receivedValue(sent(Self.tombstone(), tooLarge), Self.tombstone()) == nil)
+        let received = receivedValue(sent(Self.tombstone(), tooLarge), Self.tombstone())
+        // Not the value: a failure would print all of it.
+        #expect(received?.count == nil)
     }
 
     /// A frame with the largest stored value and the longest key fits into every bound.

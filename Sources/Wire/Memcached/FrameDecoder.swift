@@ -76,9 +76,10 @@ package struct FrameDecoder: Sendable {
     @usableFromInline @inline(never)
     func isAllowedWithAttributes(_ header: FrameHeader) -> Bool {
         let isMultiMutation = header.opcodeByte == Opcode.subdocMultiMutation.rawValue
-        guard header.isRequest, isMultiMutation || header.datatype.contains(.xattr) else {
-            return false
-        }
+        // The bound of streams between nodes has room for them already.
+        guard valueBytesMax == Limits.valueBytesMax, header.isRequest,
+            isMultiMutation || header.datatype.contains(.xattr)
+        else { return false }
         let attributes = Limits.storedValueBytesMax - Limits.valueBytesMax
         return header.valueCount <= valueBytesMax + attributes + FrameDecoder.besideBytesMax
     }
