@@ -29,6 +29,11 @@ def level(member):
     return member.admin.get("/pools/default").json["featureLevel"]
 
 
+def grants(member, bucket, features):
+    with member.connect(bucket, features) as kv:
+        return set(features) <= set(kv.features)
+
+
 def announced(member):
     """The feature levels of all nodes as one of them shows them, lowest first."""
     nodes = member.admin.get("/pools/default").json["nodes"]
@@ -153,6 +158,8 @@ def test_attributes_are_refused_until_the_last_member_is_upgraded():
             member.await_bucket("one")
             wait_until(lambda: CAPABILITIES <= configuration(member)[0], 30, "they are listed")
             assert configuration(member)[1] > before
+            # Connections are granted it a moment after the administration shows it.
+            wait_until(lambda: grants(member, "one", features), 30, "attributes are granted")
             with member.connect("one", features) as kv:
                 assert set(kv.features) == set(features)
                 assert sub.mutate(kv, key, write).status == Status.SUCCESS

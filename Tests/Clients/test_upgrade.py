@@ -51,7 +51,14 @@ def started(node):
     for name in BUCKETS:
         node.await_bucket(name)
     wait_until(lambda: level(node) == CURRENT, 30, "the level is raised")
+    # Connections are granted it a moment after the administration shows it.
+    wait_until(lambda: grants(node, BUCKETS[0]), 30, "attributes are granted")
     return node
+
+
+def grants(node, bucket):
+    with node.connect(bucket, FEATURES) as kv:
+        return set(FEATURES) <= set(kv.features)
 
 
 def level(node):
