@@ -126,7 +126,7 @@ extension VBucketCore {
 
     /// Whether a stub that may belong to the key has extended attributes.
     ///
-    /// A write that replaces the whole value needs the old value of such a stub only.
+    /// For tests of the bit: a write reads the value of any stub (docs/design/stubs.md).
     package func mayHaveStubWithAttributes(_ hash: UInt64) -> Bool {
         table.findStub(hash) { $0.hasAttributes } != nil
     }
