@@ -96,6 +96,15 @@ def test_dump_ends_with_the_connection(node, tapped):
             tap.receive()
 
 
+def test_dump_without_history_is_complete_at_once(node, tapped):
+    with Tap(node.connect(tapped), DUMP | BACKFILL, NO_HISTORY) as tap:
+        message = tap.receive()
+        assert message.op == OPAQUE
+        assert int.from_bytes(message.extras[8:12], "big") == CLOSE
+        with pytest.raises(Closed):
+            tap.receive()
+
+
 def test_list_of_vbuckets_selects_them(node, tapped):
     with node.connect(tapped) as kv:
         for vbucket in (1, 2, 3):

@@ -17,6 +17,7 @@ internal import Wire
 ///   copies, and in the turn in which a vBucket leaves for such a node: the client then reads the map
 ///   and connects to all nodes. Its next connection to this node continues from the kept positions.
 /// - With acknowledgements, at most `marksMax` marked messages wait for their answer.
+/// - A dump that starts at the present is complete at once: it has no documents.
 final class TapProducer {
     private typealias Position = TapPositions.Position
 
@@ -115,6 +116,10 @@ final class TapProducer {
         openStreams()
     }
 
+    private var isEmptyDump: Bool {
+        request.flags.contains(.dump) && request.startsAtPresent
+    }
+
     /// The client answered a marked message.
     func acknowledge() {
         if messages.openMarks.load(ordering: .relaxed) > 0 {
@@ -126,6 +131,7 @@ final class TapProducer {
 
     /// Opens a stream of each requested vBucket that is active here and has none.
     private func openStreams() {
+        guard !isEmptyDump else { return }
         for vBucket in streams.bucket.engine.all {
             let standing: (id: VBucketID, covered: Seqno)? = vBucket.withCore { core in
                 guard core.state == .active, core.isLoaded else { return nil }
@@ -172,7 +178,8 @@ final class TapProducer {
     private func noteEnd(_ stream: ClientStream) {
         positions[stream.vBucket]?.seqno = stream.feed.position
         // The vBucket may have left for a node that the client does not have: the next turn compares.
-        streams.events.put(.tick)
+        // It opens no stream: a stream that ends at once is opened again at the next tick only.
+        streams.events.put(.ended)
         guard request.flags.contains(.dump), let end = backfill?[stream.vBucket] else { return }
         if stream.feed.position < end { isInterrupted = true }
     }
@@ -185,16 +192,21 @@ final class TapProducer {
         streams.bucket.tapPositions.keep(positions, of: client, at: clock.now)
     }
 
-    /// Handles a tick of the clock, or the end of streams.
+    /// Compares the map with the one that the client could know.
+    ///
+    /// A client connects to the nodes that it knows, and never to one that joins later: it reads the
+    /// map again only when a connection closes.
+    private func compareNodes() -> SenderEnd? {
+        guard !streams.bucket.nodes.isSubset(of: nodes) else { return nil }
+        if backfill == nil { keepPositions() }
+        return .interrupted
+    }
+
+    /// Handles a tick of the clock.
     private func tick(_ output: ByteWriter) -> SenderEnd? {
         streams.retry()
         openStreams()
-        // A client connects to the nodes that it knows, and never to one that joins later: it reads
-        // the map again only when a connection closes.
-        guard streams.bucket.nodes.isSubset(of: nodes) else {
-            if backfill == nil { keepPositions() }
-            return .interrupted
-        }
+        if let end = compareNodes() { return end }
         ticks += 1
         if ticks % TapProducer.noopSeconds == 0 {
             TapEncoder.appendNoop(opaque: messages.nextOpaque(), to: output)
@@ -227,16 +239,22 @@ extension TapProducer: ChangeSender {
             owesBeginning = false
             TapEncoder.append(.beginBackfill, opaque: messages.nextOpaque(), to: output)
         }
-        var isTickDue = false
+        var (isTickDue, isComparisonDue) = (false, false)
         for event in streams.events.drain() {
             switch event {
             case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)
+            case .ended: isComparisonDue = true
             case .tick: isTickDue = true
             }
         }
+        if isComparisonDue, let end = compareNodes() { return end }
         if isTickDue, let end = tick(output) { return end }
         guard !isInterrupted else { return .interrupted }
         guard !streams.bucket.isRetired else { return .retired }
+        guard !isEmptyDump else {
+            TapEncoder.append(.closeStream, opaque: messages.nextOpaque(), to: output)
+            return .finished
+        }
         guard backfill != nil, isBackfilled else { return nil }
         TapEncoder.append(.endBackfill, opaque: messages.nextOpaque(), to: output)
         guard !request.flags.contains(.dump) else {
