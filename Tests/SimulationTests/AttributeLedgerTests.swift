@@ -51,9 +51,53 @@ import Vocabulary
     private func sees(
         _ version: CopyContent.Version,
         _ ledger: inout AttributeLedger,
-        isPrepare: Bool = false
+        isPrepare: Bool = false,
+        log: FailoverLog? = nil
     ) -> String? {
-        ledger.sees(version, of: key, in: "b", by: "a copy", isPrepare: isPrepare)
+        let source = AttributeLedger.Source("a copy", log: log, isPrepare: isPrepare)
+        return ledger.sees(version, of: key, in: "b", by: source)
+    }
+
+    /// A log whose newest history began at a seqno.
+    private func log(_ uuid: UInt64, since seqno: UInt64) -> FailoverLog {
+        var log = FailoverLog(first: VBucketUUID(1))
+        log.begin(VBucketUUID(uuid), at: Seqno(seqno))
+        return log
+    }
+
+    @Test func versionsOfOneHistoryAreComparedWhereCASNamesSeveral() {
+        let first = version(cas: 70, seqno: 7, [("_sync", mark("w", cas: 70, seqno: 7))])
+        let other = version(cas: 70, seqno: 7, [("_sync", mark("v", cas: 70, seqno: 7))])
+        // Seqno 7 is of history 2 or 3, or of history 1 in a log whose newest history began there.
+        let table: [(one: FailoverLog, two: FailoverLog?, isFlaw: Bool)] = [
+            (log(2, since: 6), log(2, since: 6), true),
+            (log(2, since: 6), log(3, since: 6), false),
+            (log(2, since: 7), log(3, since: 7), true),
+            (log(2, since: 7), log(2, since: 6), false),
+            (log(2, since: 6), nil, false),
+        ]
+        for row in table {
+            var ledger = AttributeLedger(namesHistories: true)
+            #expect(sees(first, &ledger, log: row.one) == nil)
+            #expect((sees(other, &ledger, log: row.two) != nil) == row.isFlaw, "\(row)")
+        }
+    }
+
+    @Test func acknowledgedWriteIsComparedInItsHistory() {
+        let found = version(cas: 80, seqno: 8, [("_sync", mark("w", cas: 70, seqno: 7))])
+        let wrong = AttributeLedger.Expectation(isDeleted: true, names: [:], own: nil)
+        for (history, isFlaw) in [(UInt64(2), true), (3, false), (nil, false)] {
+            var ledger = AttributeLedger(namesHistories: true)
+            #expect(sees(found, &ledger, log: log(2, since: 6)) == nil)
+            let flaw = ledger.expect(
+                wrong,
+                of: key,
+                in: "b",
+                cas: CAS(80),
+                history: history.map { VBucketUUID($0) }
+            )
+            #expect((flaw != nil) == isFlaw)
+        }
     }
 
     @Test func versionWithRightNumbersHasNoFlawInAnyForm() {
@@ -131,7 +175,7 @@ import Vocabulary
         for (expectation, isRight) in table {
             var ledger = AttributeLedger()
             let early = isSeenFirst ? sees(found, &ledger) : nil
-            let flaw = ledger.expect(expectation, of: key, in: "b", cas: CAS(80))
+            let flaw = ledger.expect(expectation, of: key, in: "b", cas: CAS(80), history: nil)
             let late = isSeenFirst ? nil : sees(found, &ledger)
             #expect(early == nil)
             #expect(((flaw ?? late) == nil) == isRight, "\(expectation)")

@@ -13,7 +13,8 @@ internal import Vocabulary
 ///
 /// - Attributes: all copies, disks and feeds show a version with the same attributes and body, with
 ///   the right numbers in place of the macros (`AttributeLedger`).
-/// - They are not compared in seeds in which a CAS may name two versions (`Chaos.setsClocksBack`).
+/// - In seeds in which a CAS may name two versions (`Chaos.setsClocksBack`) the ledger names a version
+///   by its history too.
 ///
 /// Runs in a third of the standard seeds, and in each seed of the workload `attributes`. The random
 /// numbers are separate sequences, so other seeds are as without it.
@@ -41,14 +42,14 @@ final class AttributeWatch {
         _ judge: Judge,
         _ plan: SimulationPlan,
         _ buckets: [BucketSettings],
-        comparesVersions: Bool
+        namesHistories: Bool
     ) {
         guard AttributeWatch.runs(plan) else { return nil }
         self.cluster = cluster
         self.judge = judge
         self.buckets = buckets
         writersOfBucket = plan.workload == "attributes" ? 2 : 1
-        if comparesVersions { judge.attributes = AttributeLedger() }
+        judge.attributes = AttributeLedger(namesHistories: namesHistories)
     }
 
     /// Starts the writers on the machine of the clients.
@@ -111,14 +112,22 @@ final class AttributeWatch {
         let hash = bucket.engine.hash
         key.withUnsafeBytes { bytes in
             let view = ByteView(bytes)
-            let version: CopyContent.Version? = vBucket.withCore { core in
+            let found: (version: CopyContent.Version, log: FailoverLog)? = vBucket.withCore {
+                core in
                 guard core.ownership.exists, !core.ownership.isResetting, core.isLoaded else {
                     return nil
                 }
-                return core.table.find(view, hash: hash(view)).map { CopyContent.Version($0.item) }
+                return core.table.find(view, hash: hash(view)).map {
+                    (CopyContent.Version($0.item), core.failoverLog)
+                }
             }
-            guard let version else { return }
-            judge.sees(version, of: view, in: bucket.name, by: "the memory of \(node.address)")
+            guard let (version, log) = found else { return }
+            judge.sees(
+                version,
+                of: view,
+                in: bucket.name,
+                by: AttributeLedger.Source("the memory of \(node.address)", log: log)
+            )
         }
     }
 
@@ -128,22 +137,23 @@ final class AttributeWatch {
         _ node: SimulatedNode
     ) {
         var found: [(key: [UInt8], version: CopyContent.Version)] = []
+        var log: FailoverLog?
         vBucket.withCore { core in
             guard core.hasPrepares, !core.ownership.isResetting else { return }
+            log = core.failoverLog
             core.forEachPrepare { item in
                 guard AttributeLedger.names(item.key) else { return }
                 found.append((item.key.bytes, CopyContent.Version(item)))
             }
         }
+        let source = AttributeLedger.Source(
+            "a prepare of \(node.address)",
+            log: log,
+            isPrepare: true
+        )
         for (key, version) in found {
             key.withUnsafeBytes {
-                judge.sees(
-                    version,
-                    of: ByteView($0),
-                    in: bucket.name,
-                    by: "a prepare of \(node.address)",
-                    isPrepare: true
-                )
+                judge.sees(version, of: ByteView($0), in: bucket.name, by: source)
             }
         }
     }
@@ -163,15 +173,15 @@ final class AttributeWatch {
     private func inspectDisk(_ id: VBucketID, _ bucket: OpenBucket, _ node: SimulatedNode) {
         guard let stored = CopyContent.onDisk(id, bucket) else { return }
         disks += 1
+        // The file has changes of the copy in memory alone, unless the copy is being emptied.
+        let log: FailoverLog? = bucket.engine.all[Int(id.number)].withCore { core in
+            core.isLoaded && !core.ownership.isResetting ? core.failoverLog : nil
+        }
+        let source = AttributeLedger.Source("the disk of \(node.address)", log: log)
         for key in stored.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let version = stored[key] else { continue }
             key.withUnsafeBytes {
-                judge.sees(
-                    version,
-                    of: ByteView($0),
-                    in: bucket.name,
-                    by: "the disk of \(node.address)"
-                )
+                judge.sees(version, of: ByteView($0), in: bucket.name, by: source)
             }
         }
     }

@@ -116,7 +116,8 @@ extension AttributeWriter {
                     cas: written.cas,
                     isDeleted: isDeleted,
                     names: names,
-                    expires: expires || (known?.expires == true && !isNew)
+                    expires: expires || (known?.expires == true && !isNew),
+                    history: Self.history(of: written, after: known)
                 )
                 wrote(key, made, own: name)
                 ended(kind)
@@ -152,7 +153,9 @@ extension AttributeWriter {
     private func add(_ client: Client, _ key: [UInt8]) {
         let value = body(newName(isDurable: false))
         client.add(key, value, options()) { [self] result in
-            finish("add", key, result, Known(cas: .none, isDeleted: false, names: [:]))
+            finish("add", key, result, after: nil) {
+                Known(cas: $0, isDeleted: false, names: [:])
+            }
         }
     }
 
@@ -160,10 +163,10 @@ extension AttributeWriter {
     private func set(_ client: Client, _ key: [UInt8], _ known: Known) {
         var options = options()
         options.cas = known.cas
-        var made = known
-        made.expires = false
-        client.set(key, body(newName(isDurable: false)), options) { [self, made] result in
-            finish("set", key, result, made)
+        client.set(key, body(newName(isDurable: false)), options) { [self] result in
+            finish("set", key, result, after: known) {
+                Known(cas: $0, isDeleted: known.isDeleted, names: known.names)
+            }
         }
     }
 
@@ -171,7 +174,14 @@ extension AttributeWriter {
         var options = options()
         options.cas = known.cas
         client.append(key, Array(" ".utf8), options) { [self] result in
-            finish("append", key, result, known)
+            finish("append", key, result, after: known) {
+                Known(
+                    cas: $0,
+                    isDeleted: known.isDeleted,
+                    names: known.names,
+                    expires: known.expires
+                )
+            }
         }
     }
 
@@ -188,6 +198,7 @@ extension AttributeWriter {
                     var made = known
                     made.cas = cas
                     made.expires = expires
+                    made.history = nil
                     wrote(key, made)
                 }
                 ended("touch")
@@ -200,8 +211,23 @@ extension AttributeWriter {
         var options = options()
         options.cas = known.cas
         let names = known.names.filter { $0.key == Self.system }
-        let made = Known(cas: .none, isDeleted: true, names: names)
-        client.delete(key, options) { [self] result in finish("delete", key, result, made) }
+        client.delete(key, options) { [self] result in
+            finish("delete", key, result, after: known) {
+                Known(cas: $0, isDeleted: true, names: names)
+            }
+        }
+    }
+
+    /// The history of an acknowledged write and of the version that it replaced.
+    ///
+    /// Nil if they differ: the version that the write named by its CAS may be of another history, with
+    /// other attributes.
+    private static func history(
+        of written: MutationResult,
+        after known: Known?
+    ) -> VBucketUUID? {
+        guard let known else { return written.token?.uuid }
+        return known.history == written.token?.uuid ? known.history : nil
     }
 
     /// Ends a write that wrote no attribute.
@@ -209,13 +235,14 @@ extension AttributeWriter {
         _ kind: String,
         _ key: [UInt8],
         _ result: Result<MutationResult, ClientError>,
-        _ known: Known
+        after known: Known?,
+        made: (CAS) -> Known
     ) {
         switch result {
         case .failure(let error): failed(kind, key, error)
         case .success(let written):
-            var made = known
-            made.cas = written.cas
+            var made = made(written.cas)
+            made.history = Self.history(of: written, after: known)
             wrote(key, made)
             ended(kind)
         }

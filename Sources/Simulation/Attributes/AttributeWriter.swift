@@ -20,6 +20,9 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
         var names: [String: String]
         /// It may expire, or has expired.
         var expires = false
+        /// The history of the version and of all versions that it was derived from; nil if they
+        /// differ or are not known.
+        var history: VBucketUUID?
     }
 
     enum State {
@@ -170,6 +173,12 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
             names: known.names,
             own: own
         )
-        judge.expects(expectation, of: key, in: bucket, cas: known.cas)
+        judge.expects(
+            expectation,
+            of: key,
+            in: bucket,
+            cas: known.cas,
+            history: known.history
+        )
     }
 }

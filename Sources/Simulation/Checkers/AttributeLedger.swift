@@ -6,6 +6,8 @@ package import Vocabulary
 ///
 /// - A version is named by its key and CAS: a durable write has the same CAS when it is prepared and
 ///   when it is committed.
+/// - If clocks go back, two histories may give different versions of a key one CAS. The ledger then
+///   names a version by its history too, and does not compare what has no known history.
 /// - An attribute is as the write that its CAS names has made it, in all later versions too.
 /// - No tombstone has an attribute of the user: the writers give none to tombstones.
 package struct AttributeLedger {
@@ -27,10 +29,32 @@ package struct AttributeLedger {
         }
     }
 
+    /// What shows versions.
+    package struct Source: Hashable, Sendable {
+        let text: String
+        /// The failover log of the copy that the versions are from; nil if it is not known.
+        let log: FailoverLog?
+        /// Whether the versions are prepares.
+        let isPrepare: Bool
+
+        package init(_ text: String, log: FailoverLog?, isPrepare: Bool = false) {
+            self.text = text
+            self.log = log
+            self.isPrepare = isPrepare
+        }
+
+        /// The history that made the change at a seqno; nil if the log does not say it.
+        func history(of seqno: Seqno) -> VBucketUUID? {
+            log?.entries.first { $0.seqno < seqno }?.uuid
+        }
+    }
+
     private struct Name: Hashable {
         let bucket: String
         let key: [UInt8]
         let cas: CAS
+        /// Nil if the CAS alone names the version.
+        let history: VBucketUUID?
     }
 
     private struct Record {
@@ -44,6 +68,7 @@ package struct AttributeLedger {
         let attribute: String
     }
 
+    private let namesHistories: Bool
     /// The versions with their values, as the first source showed them.
     private var records: [Name: Record] = [:]
     /// What clients of feeds received of versions without a record.
@@ -60,7 +85,10 @@ package struct AttributeLedger {
     /// Changes that feeds sent.
     package var sent = 0
 
-    package init() {}
+    /// - Parameter namesHistories: Whether a CAS may name versions of several histories.
+    package init(namesHistories: Bool = false) {
+        self.namesHistories = namesHistories
+    }
 
     package static func names(_ key: ByteView) -> Bool {
         key.count >= prefix.utf8.count && key.slice(0, prefix.utf8.count).text == prefix
@@ -75,24 +103,33 @@ package struct AttributeLedger {
         _ version: CopyContent.Version,
         of key: [UInt8],
         in bucket: String,
-        by source: String,
-        isPrepare: Bool = false
+        by source: Source
     ) -> String? {
-        let name = Name(bucket: bucket, key: key, cas: version.cas)
-        let flaw =
-            flaw(inMacros: version, name, isPrepare: isPrepare)
-            ?? flaw(inForm: version, name, source, isPrepare: isPrepare)
-        return flaw.map { "\(Self.text(name)) by \(source): \($0)" }
+        let history = namesHistories ? source.history(of: version.seqno) : nil
+        guard history != nil || !namesHistories else { return nil }
+        let name = Name(bucket: bucket, key: key, cas: version.cas, history: history)
+        let flaw = flaw(inMacros: version, name, source) ?? flaw(inForm: version, name, source)
+        return flaw.map { "\(Self.text(name)) by \(source.text): \($0)" }
     }
 
     /// Records what an acknowledged write has made; returns a sentence on a flaw.
+    ///
+    /// - Parameter history: That of the write and of the version that it replaced; nil if they differ
+    ///   or are not known.
     package mutating func expect(
         _ expectation: Expectation,
         of key: [UInt8],
         in bucket: String,
-        cas: CAS
+        cas: CAS,
+        history: VBucketUUID?
     ) -> String? {
-        let name = Name(bucket: bucket, key: key, cas: cas)
+        guard history != nil || !namesHistories else { return nil }
+        let name = Name(
+            bucket: bucket,
+            key: key,
+            cas: cas,
+            history: namesHistories ? history : nil
+        )
         guard let record = records[name] else {
             expectations[name] = expectation
             return nil
@@ -112,27 +149,26 @@ package struct AttributeLedger {
     private mutating func flaw(
         inForm version: CopyContent.Version,
         _ name: Name,
-        _ source: String,
-        isPrepare: Bool
+        _ source: Source
     ) -> String? {
         if version.form == .bodies, version.hasAttributes {
             return "attributes were sent without an agreement"
         }
         if let record = records[name] {
             compared += 1
-            if isPrepare { records[name]?.prepare = version.seqno }
-            return flaw(version, record, isPrepare: isPrepare)
+            if source.isPrepare { records[name]?.prepare = version.seqno }
+            return flaw(version, record, isPrepare: source.isPrepare)
         }
         guard version.form == .whole, version.value != nil || version.isDeleted else {
-            waiting[name, default: []].append((version, source))
+            waiting[name, default: []].append((version, source.text))
             return nil
         }
         // The value of a tombstone may be on disk.
         if version.hasAttributes, version.value == nil { return nil }
         let record = Record(
             version: version,
-            source: source,
-            prepare: isPrepare ? version.seqno : nil
+            source: source.text,
+            prepare: source.isPrepare ? version.seqno : nil
         )
         records[name] = record
         for (other, place) in waiting.removeValue(forKey: name) ?? [] {
@@ -169,25 +205,42 @@ package struct AttributeLedger {
     private mutating func flaw(
         inMacros version: CopyContent.Version,
         _ name: Name,
-        isPrepare: Bool
+        _ source: Source
     ) -> String? {
         guard version.hasAttributes, version.value != nil else { return nil }
         guard let attributes = version.attributes else { return "its attributes are malformed" }
         for (key, text) in attributes {
             guard let mark = AttributeMark(text) else { return "\(key) is \(text)" }
             if version.isDeleted, !key.hasPrefix("_") { return "the tombstone has \(key)" }
-            let document = Name(bucket: name.bucket, key: name.key, cas: CAS(mark.cas))
-            let place = Text(document: document, attribute: key)
-            if let known = texts.updateValue(text, forKey: place), known != text {
+            if let known = note(text, mark, key, name, source), known != text {
                 return "\(key) is \(text), and was \(known)"
             }
             if mark.cas > name.cas.value { return "\(key) names a later version: \(text)" }
             guard mark.cas == name.cas.value else { continue }
             expanded += 1
-            let prepare = isPrepare ? version.seqno : records[name]?.prepare
+            let prepare = source.isPrepare ? version.seqno : records[name]?.prepare
             if let flaw = Self.flaw(mark, version, prepare: prepare) { return "\(key): \(flaw)" }
         }
         return nil
+    }
+
+    /// Records the text of an attribute; returns the text that another version had.
+    private mutating func note(
+        _ text: String,
+        _ mark: AttributeMark,
+        _ attribute: String,
+        _ name: Name,
+        _ source: Source
+    ) -> String? {
+        let history = namesHistories ? source.history(of: Seqno(mark.seqno)) : nil
+        guard history != nil || !namesHistories else { return nil }
+        let document = Name(
+            bucket: name.bucket,
+            key: name.key,
+            cas: CAS(mark.cas),
+            history: history
+        )
+        return texts.updateValue(text, forKey: Text(document: document, attribute: attribute))
     }
 
     /// The flaw of a mark in the version that its write made.

@@ -30,7 +30,9 @@ final class FeedWatch {
         let feed: VBucketFeed
         let address: String
         let process: Int
-        let uuid: VBucketUUID
+        /// The failover log of the copy when the feed was opened.
+        let log: FailoverLog
+        var uuid: VBucketUUID { log.current.uuid }
     }
 
     private static let intervalNanoseconds: UInt64 = 25_000_000
@@ -120,7 +122,11 @@ final class FeedWatch {
                 return judge.accuse("Feed: \(place.bucket) \(place.number): opcode \(opcode)")
             }
             if case .change(let change) = message {
-                judge.sees(change, of: place.bucket, by: "a feed of \(place.number)")
+                let source = AttributeLedger.Source(
+                    "a feed of \(place.number)",
+                    log: currentLog(of: place)
+                )
+                judge.sees(change, of: place.bucket, by: source)
             }
             followers[place]?.receive(message)
         }
@@ -128,6 +134,13 @@ final class FeedWatch {
         judge.accuse("Feed: \(place.bucket) \(place.number) received \(flaw)")
         followers[place] = FeedFollower()
         end(place)
+    }
+
+    /// The failover log of what a feed sends; nil if its copy has another history by now.
+    private func currentLog(of place: Place) -> FailoverLog? {
+        guard let reading = readings[place] else { return nil }
+        let uuid = reading.feed.bucket.engine.all[place.number].withCore { $0.uuid }
+        return uuid == reading.uuid ? reading.log : nil
     }
 
     /// Requests a feed from each node until one accepts, beginning with another node each time.
@@ -168,7 +181,7 @@ final class FeedWatch {
                 feed: feed,
                 address: node.address,
                 process: node.restarts,
-                uuid: log.current.uuid
+                log: log
             )
             tally[.check, "feeds"] += 1
             return true

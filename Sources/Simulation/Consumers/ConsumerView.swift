@@ -26,7 +26,7 @@ package struct ConsumerView {
     /// Every value that the consumer received, by key, also of changes that it discarded later.
     package private(set) var received: [[UInt8]: Set<[UInt8]>] = [:]
     /// The failover log of the last accepted request.
-    private var log: FailoverLog?
+    private(set) var log: FailoverLog?
     /// The versions of each key, the newest last.
     private var versions: [[UInt8]: [CopyContent.Version]] = [:]
     /// The positions at which the consumer had a consistent state.

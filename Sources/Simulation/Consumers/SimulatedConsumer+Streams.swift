@@ -156,7 +156,10 @@ extension SimulatedConsumer {
             judge.sees(
                 change,
                 of: bucket,
-                by: "\(habits.name) of \(link.address)",
+                by: AttributeLedger.Source(
+                    "\(habits.name) of \(link.address)",
+                    log: place.view.log
+                ),
                 link.form,
                 hasValues: habits.hasValues
             )

@@ -185,17 +185,10 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         _ version: CopyContent.Version,
         of key: ByteView,
         in bucket: String,
-        by source: String,
-        isPrepare: Bool = false
+        by source: AttributeLedger.Source
     ) {
         guard attributes != nil, AttributeLedger.names(key), !isBeyondAssumptions else { return }
-        let flaw = attributes?.sees(
-            version,
-            of: key.bytes,
-            in: bucket,
-            by: source,
-            isPrepare: isPrepare
-        )
+        let flaw = attributes?.sees(version, of: key.bytes, in: bucket, by: source)
         if let flaw { accuse("Attributes: \(flaw)") }
     }
 
@@ -203,7 +196,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     func sees(
         _ change: DCPChange,
         of bucket: String,
-        by source: String,
+        by source: AttributeLedger.Source,
         _ form: AttributeForm = .whole,
         hasValues: Bool = true
     ) {
@@ -219,10 +212,17 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         _ expectation: AttributeLedger.Expectation,
         of key: [UInt8],
         in bucket: String,
-        cas: CAS
+        cas: CAS,
+        history: VBucketUUID?
     ) {
         guard !isBeyondAssumptions,
-            let flaw = attributes?.expect(expectation, of: key, in: bucket, cas: cas)
+            let flaw = attributes?.expect(
+                expectation,
+                of: key,
+                in: bucket,
+                cas: cas,
+                history: history
+            )
         else { return }
         accuse("Attributes: \(flaw)")
     }

@@ -93,7 +93,7 @@ package final class SimulationRun {
                 judge,
                 plan,
                 known,
-                comparesVersions: isLossless || !chaos.setsClocksBack
+                namesHistories: chaos.setsClocksBack && !isLossless
             )
         )
     }
