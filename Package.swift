@@ -123,6 +123,12 @@ let laneTests: Set<String> =
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
     case "services":
         ["EngineTests", "DataServiceTests", "ClusterServiceTests", "ViewServiceTests"]
+    // The tests that have threads.
+    case "thread":
+        [
+            "BytesTests", "PersistenceTests", "EngineTests", "DataServiceTests",
+            "LinuxPlatformTests",
+        ]
     default:
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
