@@ -60,8 +60,8 @@ extension DocumentService {
     ///   - name: The bucket.
     ///   - includesDeleted: Whether the transform gets tombstones too.
     ///   - transform: The change, called once for each attempt.
-    ///   - done: Gets `written`, `unchanged`, or the reason why neither; `refused(.exists)` if
-    ///     other writers won every race.
+    ///   - done: Gets `written`, `unchanged`, or the reason why neither; `failed` if other writers
+    ///     won every race.
     package func update(
         _ key: [UInt8],
         cas: CAS = .none,
@@ -109,14 +109,23 @@ extension DocumentService {
                 replacing: copy?.meta,
                 includesDeleted: options.includesDeleted
             )
-            guard stored.isRaceLost, options.cas == .none else { return Step(stored) }
+            guard options.cas == .none, stored.isRaceLost(hadDocument: copy != nil) else {
+                return Step(stored)
+            }
             let count = attempts.withLock { attempts in
                 attempts += 1
                 return attempts
             }
-            return count < Limits.updateAttemptsMax ? .again : Step(stored)
+            guard count == Limits.updateAttemptsMax else { return .again }
+            // The caller named no version, so `exists` would state a mismatch that there is not.
+            operations.count(.temporaryFailures)
+            return .ended(.failed(DocumentService.everyRaceLost))
         }
     }
+
+    private static let everyRaceLost =
+        "Other writers changed the document during each of \(Limits.updateAttemptsMax) attempts. "
+        + "Retry."
 
     /// Copies a document, calls `visit` with the copy without the vBucket's lock, then `done` with the
     /// metadata and no value.
@@ -295,10 +304,11 @@ extension DocumentService {
 
 extension UpdateOutcome {
     /// Whether the version that was transformed without the lock is no longer the current one: it
-    /// was replaced or deleted.
-    fileprivate var isRaceLost: Bool {
+    /// was replaced or deleted, or a missing document was created.
+    fileprivate func isRaceLost(hadDocument: Bool) -> Bool {
         switch self {
-        case .ended(.refused(.exists)), .ended(.refused(.notFound)): true
+        case .ended(.refused(.exists)): true
+        case .ended(.refused(.notFound)): hadDocument
         default: false
         }
     }
