@@ -7,8 +7,9 @@ internal import Wire
 /// Operations on single documents for callers without a connection, such as the document browser.
 ///
 /// - An operation is attempted on the lane `nonIO`, again after each wait, until it has an outcome.
-/// - An outcome counts only while the lease holds. If the lease ended meanwhile, a write may
-///   persist or not, so it is reported as a temporary failure, not as refused.
+/// - An outcome counts only while the lease holds, unless a replica is read. If the lease ended
+///   meanwhile, a write may persist or not, so it is reported as a temporary failure, not as
+///   refused.
 extension DocumentService {
     /// Executes an operation on one document, and calls `done` once, from any lane.
     package func perform(
@@ -129,8 +130,6 @@ extension DocumentService {
 
     /// Copies a document, calls `visit` with the copy without the vBucket's lock, then `done` with the
     /// metadata and no value.
-    ///
-    /// A replica is read only while the lease holds, unlike by a client's connection.
     func read(
         _ key: [UInt8],
         inBucket name: String,
@@ -162,6 +161,7 @@ extension DocumentService {
     struct AttemptOptions: Sendable {
         /// Nil for the vBucket of the key.
         var vBucket: VBucketID?
+        /// Reads a replica, which may be stale; needs no lease, as the answer promises nothing.
         var readsReplica = false
         /// Whether a tombstone counts as a document.
         var includesDeleted = false
@@ -225,7 +225,7 @@ extension DocumentService {
 
     /// One attempt, on the lane `nonIO`.
     private func attempt(_ task: Task) {
-        guard lease.holds(environment.time) else { return task.done(.refused(.notMyVBucket)) }
+        guard mayAnswer(task) else { return task.done(.refused(.notMyVBucket)) }
         task.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
             let id =
@@ -295,8 +295,12 @@ extension DocumentService {
         }
     }
 
+    private func mayAnswer(_ task: Task) -> Bool {
+        task.options.readsReplica || lease.holds(environment.time)
+    }
+
     private func finish(_ task: Task, _ outcome: DocumentOutcome) {
-        if lease.holds(environment.time) { return task.done(outcome) }
+        if mayAnswer(task) { return task.done(outcome) }
         if case .written = outcome { return task.done(.refused(.temporaryFailure)) }
         task.done(.refused(.notMyVBucket))
     }
