@@ -9,7 +9,8 @@ internal import Vocabulary
 ///
 /// - A note is made before the copy accepts a write, so that a client that finds later changes finds
 ///   the note too.
-/// - A copy that becomes active by its load at a start is not noted: no vBucket moved.
+/// - A new bucket's copies and those that a clean start loads are active without an activation, and
+///   have no notes.
 extension DocumentService {
     /// Notes copies that a map created here: their first change is the earliest that is missing.
     ///
@@ -26,8 +27,8 @@ extension DocumentService {
 
     /// Notes copies that are about to be activated after a takeover or a promotion.
     ///
-    /// A refused activation leaves its note: changes are then repeated. An empty copy needs no note,
-    /// and a resumed copy was active here before.
+    /// A refused activation leaves its note: changes are then repeated. A resumed copy was active here
+    /// before.
     func noteActivated(_ activations: [CopyActivation], of bucket: OpenBucket) {
         var positions: [VBucketID: TapPositions.Position] = [:]
         for activation in activations {
@@ -35,7 +36,7 @@ extension DocumentService {
             let position = bucket.engine[activation.vBucket.number]?.withCore { core in
                 let isDue =
                     core.state == .pending && core.ownership.fence == activation.fence
-                    && core.isLoaded && core.coveredSeqno > .zero
+                    && core.isLoaded
                 return isDue
                     ? TapPositions.Position(uuid: core.uuid, seqno: core.coveredSeqno) : nil
             }
