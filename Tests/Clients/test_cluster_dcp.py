@@ -5,9 +5,10 @@ import struct
 import time
 
 import cluster
+import pytest
 from follower import Follower, MapWriter, active_nodes, visible_seqnos
 from rig.node import wait_until
-from rig.wire import Op, Status, frame, vbucket_of
+from rig.wire import Closed, Op, Status, frame, vbucket_of
 
 BUCKET = "travel"
 VBUCKETS = 64
@@ -225,3 +226,41 @@ def test_tap_client_that_was_closed_continues_where_it_was(start):
         connection.send(request)
         while missing:
             missing.discard(connection.receive().key)
+
+
+def test_tap_client_gets_changes_of_vbuckets_that_moved_before_it_connected(start):
+    nodes = start(cluster.Cluster, 2)
+    nodes[0].create_bucket(BUCKET, numVBuckets=VBUCKETS)
+    request = frame(0x40, extras=struct.pack(">I", 1), value=b"\xff" * 8)
+    got = set()
+    with MapWriter(nodes, BUCKET, VBUCKETS) as writer:
+        writer.write((b"before-%d" % number, b"1", 0) for number in range(200))
+        with nodes[0].connect(BUCKET) as connection:
+            connection.send(request)
+            assert connection.call(Op.NOOP).status == Status.SUCCESS
+            nodes.add(1)
+            nodes.start_rebalance()
+            # Most of them after the connection closed, and before their vBucket moves.
+            count = 0
+            while nodes.progress()["status"] != "none":
+                some = range(count, count + 20)
+                writer.write((b"during-%d" % number, b"1", 0) for number in some)
+                count += 20
+            nodes.await_rebalance()
+            writer.write((b"after-%d" % number, b"1", 0) for number in range(200))
+            with pytest.raises((Closed, ConnectionError)):
+                while True:
+                    got.add(connection.receive().key)
+        owners = active_nodes(nodes, BUCKET)
+        assert set(owners) == {0, 1}
+        for number in (0, 1):
+            missing = {
+                key
+                for key in writer.written.keys() - got
+                if owners[vbucket_of(key, VBUCKETS)] == number and b"before" not in key
+            }
+            assert missing
+            with nodes[number].connect(BUCKET) as connection:
+                connection.send(request)
+                while missing:
+                    missing.discard(connection.receive().key)

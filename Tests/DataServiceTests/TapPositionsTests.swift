@@ -2,7 +2,7 @@ import DataService
 import Testing
 import Vocabulary
 
-@Suite("Kept positions of closed TAP connections")
+@Suite("Kept and noted positions of TAP connections")
 struct TapPositionsTests {
     private let client = TapPositions.Client(login: "sync", host: "127.0.0.1")
     private let vBucket = VBucketID(7)
@@ -40,5 +40,48 @@ struct TapPositionsTests {
         #expect(
             kept.positions(of: client, at: 3) == [vBucket: position(9), other: position(3)]
         )
+    }
+
+    @Test("A noted position serves every client for a minute")
+    func notedPosition() {
+        let positions = TapPositions()
+        positions.note([vBucket: position(12)], at: 5)
+        let other = TapPositions.Client(login: "other", host: "127.0.0.2")
+        let last = 5 + TapPositions.keptNanoseconds
+        for each in [client, other] {
+            #expect(positions.positions(of: each, at: last - 1) == [vBucket: position(12)])
+        }
+        #expect(positions.positions(of: client, at: last).isEmpty)
+    }
+
+    @Test("A second note of a vBucket keeps the lower position for another minute")
+    func secondNote() {
+        let positions = TapPositions()
+        positions.note([vBucket: .beginning], at: 0)
+        positions.note([vBucket: position(12)], at: 10)
+        let last = 10 + TapPositions.keptNanoseconds
+        #expect(positions.positions(of: client, at: last - 1) == [vBucket: .beginning])
+        positions.note([vBucket: position(20)], at: last)
+        #expect(positions.positions(of: client, at: last) == [vBucket: position(20)])
+    }
+
+    @Test("The lower one of a kept and a noted position counts")
+    func keptAndNoted() {
+        let positions = TapPositions()
+        let other = VBucketID(8)
+        positions.keep([vBucket: position(9), other: position(30)], of: client, at: 0)
+        positions.note([vBucket: position(12), other: position(20)], at: 0)
+        #expect(
+            positions.positions(of: client, at: 1) == [vBucket: position(9), other: position(20)]
+        )
+    }
+
+    @Test("An expired note leaves the kept position")
+    func expiredNote() {
+        let positions = TapPositions()
+        positions.note([vBucket: position(3)], at: 0)
+        positions.keep([vBucket: position(9)], of: client, at: 5)
+        let now = TapPositions.keptNanoseconds
+        #expect(positions.positions(of: client, at: now) == [vBucket: position(9)])
     }
 }

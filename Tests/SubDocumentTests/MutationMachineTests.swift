@@ -171,7 +171,9 @@ import Wire
         let plain = mutate([Spec(.deleteDocument)], on: Version(body: "{}"))
         #expect(plain == .version(Version(isDeleted: true)))
         let missing = mutate([Spec(.deleteDocument)], .makesDocument)
-        #expect(missing == .failed(0, .keyNotFound))
+        #expect(missing == .refused(.keyNotFound))
+        let failing: [Spec] = [.attribute(.delete, "none"), Spec(.deleteDocument)]
+        #expect(mutate(failing, .makesDocument) == .failed(0, .subdocPathNotFound))
     }
 
     @Test func tombstoneIsCreatedWithUserAndSystemAttributes() {

@@ -7,11 +7,25 @@ package final class ManualTime: TimeSource {
     /// A Tuesday in November 2023.
     private static let epoch: UInt64 = 1_700_000_000_000_000_000
 
+    private let interruption = Guarded<(@Sendable () -> Void)?>(nil)
+
     package init() {}
+
+    /// Calls `body` once, within the next reading of the wall clock: in the middle of a work item.
+    package func interruptNextReading(_ body: @escaping @Sendable () -> Void) {
+        interruption.withLock { $0 = body }
+    }
 
     package func monotonicNanoseconds() -> UInt64 { passed.withLock { $0 } }
 
-    package func wallNanoseconds() -> UInt64 { ManualTime.epoch + monotonicNanoseconds() }
+    package func wallNanoseconds() -> UInt64 {
+        let body: (@Sendable () -> Void)? = interruption.withLock { interruption in
+            defer { interruption = nil }
+            return interruption
+        }
+        body?()
+        return ManualTime.epoch + monotonicNanoseconds()
+    }
 
     package var seconds: UInt32 { UInt32(wallNanoseconds() / 1_000_000_000) }
 

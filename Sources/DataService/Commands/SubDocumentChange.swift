@@ -7,6 +7,8 @@ internal import Wire
 struct SubDocumentAnswer: Sendable {
     var status = Status.internalError
     var value: [UInt8] = []
+    /// It needs no lease.
+    var isOfReplica = false
 }
 
 /// How a sub-document command that waited has ended.

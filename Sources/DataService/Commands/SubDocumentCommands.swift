@@ -138,8 +138,10 @@ extension Connection {
         let answer = Guarded(SubDocumentAnswer())
         return wait(request) { done in
             @Sendable func read(_ copy: DocumentCopy) {
-                let result = owned.lookUp(copy, place)
-                answer.withLock { $0 = result }
+                var result = owned.lookUp(copy, place)
+                result.isOfReplica = options.readsReplica
+                let made = result
+                answer.withLock { $0 = made }
             }
             service.read(owned.key, inBucket: bucket.name, options, read) { outcome in
                 done(.subDocument(.ended(outcome, answer.withLock { $0 })))

@@ -143,7 +143,9 @@ extension Connection {
             append(answer, request, cas: cas, token: (uuid, seqno))
         case .durable(.ambiguous, _): answer(.durabilityAmbiguous, request)
         case .ended(.found(let copy), let answer):
-            guard mayAnswerForActiveCopy else { return answerElsewhere(request) }
+            guard answer.isOfReplica || mayAnswerForActiveCopy else {
+                return answerElsewhere(request)
+            }
             append(answer, request, cas: copy.meta.cas)
         case .ended(.written(let version), let answer):
             guard mayAnswerForActiveCopy else {

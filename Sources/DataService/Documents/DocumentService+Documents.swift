@@ -7,8 +7,9 @@ internal import Wire
 /// Operations on single documents for callers without a connection, such as the document browser.
 ///
 /// - An operation is attempted on the lane `nonIO`, again after each wait, until it has an outcome.
-/// - An outcome counts only while the lease holds. If the lease ended meanwhile, a write may
-///   persist or not, so it is reported as a temporary failure, not as refused.
+/// - An outcome counts only while the lease holds, unless a replica is read. If the lease ended
+///   meanwhile, a write may persist or not, so it is reported as a temporary failure, not as
+///   refused.
 extension DocumentService {
     /// Executes an operation on one document, and calls `done` once, from any lane.
     package func perform(
@@ -60,8 +61,8 @@ extension DocumentService {
     ///   - name: The bucket.
     ///   - includesDeleted: Whether the transform gets tombstones too.
     ///   - transform: The change, called once for each attempt.
-    ///   - done: Gets `written`, `unchanged`, or the reason why neither; `refused(.exists)` if
-    ///     other writers won every race.
+    ///   - done: Gets `written`, `unchanged`, or the reason why neither; `failed` if other writers
+    ///     won every race.
     package func update(
         _ key: [UInt8],
         cas: CAS = .none,
@@ -109,19 +110,26 @@ extension DocumentService {
                 replacing: copy?.meta,
                 includesDeleted: options.includesDeleted
             )
-            guard stored.isRaceLost, options.cas == .none else { return Step(stored) }
+            guard options.cas == .none, stored.isRaceLost(hadDocument: copy != nil) else {
+                return Step(stored)
+            }
             let count = attempts.withLock { attempts in
                 attempts += 1
                 return attempts
             }
-            return count < Limits.updateAttemptsMax ? .again : Step(stored)
+            guard count == Limits.updateAttemptsMax else { return .again }
+            // The caller named no version, so `exists` would state a mismatch that there is not.
+            operations.count(.temporaryFailures)
+            return .ended(.failed(DocumentService.everyRaceLost))
         }
     }
 
+    private static let everyRaceLost =
+        "Other writers changed the document during each of \(Limits.updateAttemptsMax) attempts. "
+        + "Retry."
+
     /// Copies a document, calls `visit` with the copy without the vBucket's lock, then `done` with the
     /// metadata and no value.
-    ///
-    /// A replica is read only while the lease holds, unlike by a client's connection.
     func read(
         _ key: [UInt8],
         inBucket name: String,
@@ -153,6 +161,7 @@ extension DocumentService {
     struct AttemptOptions: Sendable {
         /// Nil for the vBucket of the key.
         var vBucket: VBucketID?
+        /// Reads a replica, which may be stale; needs no lease, as the answer promises nothing.
         var readsReplica = false
         /// Whether a tombstone counts as a document.
         var includesDeleted = false
@@ -216,7 +225,7 @@ extension DocumentService {
 
     /// One attempt, on the lane `nonIO`.
     private func attempt(_ task: Task) {
-        guard lease.holds(environment.time) else { return task.done(.refused(.notMyVBucket)) }
+        guard mayAnswer(task) else { return task.done(.refused(.notMyVBucket)) }
         task.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
             let id =
@@ -286,8 +295,12 @@ extension DocumentService {
         }
     }
 
+    private func mayAnswer(_ task: Task) -> Bool {
+        task.options.readsReplica || lease.holds(environment.time)
+    }
+
     private func finish(_ task: Task, _ outcome: DocumentOutcome) {
-        if lease.holds(environment.time) { return task.done(outcome) }
+        if mayAnswer(task) { return task.done(outcome) }
         if case .written = outcome { return task.done(.refused(.temporaryFailure)) }
         task.done(.refused(.notMyVBucket))
     }
@@ -295,10 +308,11 @@ extension DocumentService {
 
 extension UpdateOutcome {
     /// Whether the version that was transformed without the lock is no longer the current one: it
-    /// was replaced or deleted.
-    fileprivate var isRaceLost: Bool {
+    /// was replaced or deleted, or a missing document was created.
+    fileprivate func isRaceLost(hadDocument: Bool) -> Bool {
         switch self {
-        case .ended(.refused(.exists)), .ended(.refused(.notFound)): true
+        case .ended(.refused(.exists)): true
+        case .ended(.refused(.notFound)): hadDocument
         default: false
         }
     }

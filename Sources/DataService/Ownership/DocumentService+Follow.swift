@@ -86,6 +86,8 @@ extension DocumentService {
     private struct Change {
         let id: VBucketID
         var isDropped = false
+        /// This node had no copy before.
+        var isCreated = false
         /// Activate it under this fence once the old data is dropped; nil for no activation.
         var beginsAnew: UInt64?
     }
@@ -115,6 +117,8 @@ extension DocumentService {
             }
         }
         let ids = changes.map(\.id)
+        // A new bucket has no changes that clients could miss.
+        if !isNew { noteCreated(changes.filter(\.isCreated).map(\.id), of: bucket) }
         for id in ids {
             bucket.disk?.noteDirty(id)
             bucket.handOvers.resume(id)
@@ -191,6 +195,7 @@ extension DocumentService {
                 // No copy has served since the vBucket was emptied, so it is known to be empty.
                 if action == .hold, entry.fence == entry.origin { change.beginsAnew = entry.fence }
             }
+            change.isCreated = !before.1.exists && next.exists
             // In the same hold of the lock: the copy must never be seen unsealed.
             if seal == entry.fence { core.seal() }
             return before == (core.state, core.ownership) ? nil : change

@@ -93,6 +93,7 @@ extension DocumentService {
         _ activations: [CopyActivation]
     ) -> [ActivationOutcome] {
         guard let bucket = bucket(named: name) else { return [] }
+        noteActivated(activations, of: bucket)
         let map = bucket.assignment
         var outcomes: [ActivationOutcome] = []
         for activation in activations {

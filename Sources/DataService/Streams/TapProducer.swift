@@ -11,7 +11,8 @@ internal import Wire
 /// TAP has no positions and no streams: a connection gets the changes of every vBucket that is
 /// active here, also of one that becomes active later. Such a vBucket begins at the position that
 /// this node's copy had when the client connected: changes that the client got from another node are
-/// repeated.
+/// repeated. A client that asks for no history begins at the position that `TapPositions` has of a
+/// vBucket that moved here in the last minute.
 ///
 /// - A client does not follow the map. So the connection closes within a second after another node gets
 ///   copies, and in the turn in which a vBucket leaves for such a node: the client then reads the map
@@ -109,8 +110,9 @@ final class TapProducer {
             if let copy, request.startsAtPresent { positions[copy.0] = copy.1 }
         }
         if request.startsAtPresent {
-            let kept = bucket.tapPositions.positions(of: client, at: clock.now)
-            positions.merge(kept) { $1 }
+            // After the copies' positions: a copy that became active before they were read is noted.
+            let earlier = bucket.tapPositions.positions(of: client, at: clock.now)
+            positions.merge(earlier) { $1 }
         }
         clock.start()
         openStreams()
@@ -147,7 +149,7 @@ final class TapProducer {
     }
 
     private func open(_ vBucket: VBucketID, backfillEnd: Seqno) {
-        let at = positions[vBucket] ?? Position(uuid: VBucketUUID(0), seqno: .zero)
+        let at = positions[vBucket] ?? .beginning
         var opening = request(vBucket, at)
         if case .rollBack(let seqno, let log) = opening {
             // The client keeps the lost versions, as the protocol has no rollback.

@@ -19,7 +19,8 @@ struct FetchRequest: Sendable {
 /// Reads ejected values from disk on the reader lanes, while reactors serve other requests.
 ///
 /// Requests for the same version share one read. Each waiting request then consults the vBucket
-/// again, so that nothing is decided here.
+/// again, so that nothing is decided here. `DiskReading` discards what was read if the vBucket was
+/// emptied meanwhile.
 final class BackgroundFetcher: Sendable {
     private struct Version: Hashable {
         let vBucket: VBucketID
@@ -59,12 +60,14 @@ final class BackgroundFetcher: Sendable {
         guard isFirst else { return }
         let worker = lanes.reader(ofLane: Int(request.vBucket.number))
         worker.lane.post { [self] in
-            if let completion = read(request, worker.context) {
+            guard let vBucket = engine[request.vBucket.number] else { return end(version, .ready) }
+            let reading = DiskReading(of: vBucket)
+            if let completion = read(request, reading, worker.context) {
                 return end(version, completion)
             }
             let number = file(of: request.vBucket).number
             lanes.writer(ofLane: number).lane.post { [self] in
-                end(version, missingDocumentCompletion(request))
+                end(version, missingDocumentCompletion(request, reading))
             }
         }
     }
@@ -79,15 +82,19 @@ final class BackgroundFetcher: Sendable {
     }
 
     /// Reads the value or the document into memory; nil if it is not on disk.
-    private func read(_ request: FetchRequest, _ context: LaneContext) -> Completion? {
+    private func read(
+        _ request: FetchRequest,
+        _ reading: DiskReading,
+        _ context: LaneContext
+    ) -> Completion? {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
         let lane = file(of: request.vBucket)
         do throws(StorageError) {
-            if request.isWhole { return try readWhole(request, lane, context) }
+            if request.isWhole { return try readWhole(request, reading, lane, context) }
             let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
             guard outcome == .found else { return nil }
-            install(value.view, for: request, context)
+            install(value.view, for: request, reading, context)
             return .ready
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
             // A retry finds the bucket's successor, or no bucket.
@@ -103,14 +110,14 @@ final class BackgroundFetcher: Sendable {
 
     private func readWhole(
         _ request: FetchRequest,
+        _ reading: DiskReading,
         _ lane: LaneStore,
         _ context: LaneContext
     ) throws(StorageError) -> Completion? {
-        guard let vBucket = engine[request.vBucket.number] else { return .ready }
         let turn = context.turn(environment.time.wallNanoseconds())
         let outcome = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
-            vBucket.withCore { core in
-                _ = core.restore(meta, key: key, valueCount: value.count, value: value, turn)
+            _ = reading.fill { core in
+                core.restore(meta, key: key, valueCount: value.count, value: value, turn)
             }
         }
         return outcome == .found ? .ready : nil
@@ -120,12 +127,15 @@ final class BackgroundFetcher: Sendable {
     ///
     /// A purge removes a tombstone from disk and then from memory in one work item of that lane. A
     /// tombstone that is in memory after such an item is therefore lost, not purged.
-    private func missingDocumentCompletion(_ request: FetchRequest) -> Completion {
-        // Superseded and compacted meanwhile, or purged: retry.
+    private func missingDocumentCompletion(
+        _ request: FetchRequest,
+        _ reading: DiskReading
+    ) -> Completion {
+        // Superseded and compacted meanwhile, purged, or of a history that was erased: retry.
         let (hash, seqno) = (request.hash, request.seqno)
         let isLost = request.key.withUnsafeBytes { buffer in
             let key = ByteView(buffer)
-            return engine[request.vBucket.number]?.withCore { core in
+            return reading.fill { core in
                 request.isWhole
                     ? core.currentSeqno(of: key, hash: hash, asked: seqno) == seqno
                     : core.isEjected(key, hash: hash, at: seqno)
@@ -141,12 +151,12 @@ final class BackgroundFetcher: Sendable {
     private func install(
         _ value: ByteView,
         for request: FetchRequest,
+        _ reading: DiskReading,
         _ context: LaneContext
     ) {
-        guard let vBucket = engine[request.vBucket.number] else { return }
         let turn = context.turn(environment.time.wallNanoseconds())
         request.key.withUnsafeBytes { buffer in
-            _ = vBucket.withCore { core in
+            _ = reading.fill { core in
                 let key = ByteView(buffer)
                 return core.install(value, of: request.seqno, key: key, hash: request.hash, turn)
             }

@@ -103,6 +103,7 @@ final class ValueWarmup: Sendable {
             wanted = Set(heat.classes[index])
         }
         let turn = worker.context.turn(environment.time.wallNanoseconds())
+        let reading = DiskReading(of: vBucket)
         let last = vBucket.withCore { $0.persistedSeqno }
         return try lane.scanDocuments(
             id,
@@ -114,7 +115,7 @@ final class ValueWarmup: Sendable {
                 return true
             }
             let hash = engine.hash(key)
-            vBucket.withCore { core in
+            let filled: Void? = reading.fill { core in
                 let isHere = core.install(value, of: meta.seqno, key: key, hash: hash, turn)
                 // A tombstone that is a stub stays one: it is hardly ever read.
                 if !isHere, !meta.isDeleted {
@@ -123,7 +124,7 @@ final class ValueWarmup: Sendable {
                 }
                 if wanted != nil { core.warm(key, hash: hash, to: frequency) }
             }
-            return engine.account.bytes < engine.account.lowWatermark
+            return filled != nil && engine.account.bytes < engine.account.lowWatermark
         }
     }
 }

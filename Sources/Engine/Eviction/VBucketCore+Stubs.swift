@@ -124,6 +124,9 @@ extension VBucketCore {
         return true
     }
 
+    /// How often the table was emptied; a read of the disk is valid only while it is unchanged.
+    package var emptyings: UInt64 { stubExpiry.emptyings }
+
     /// Whether a stub that may belong to the key has extended attributes.
     ///
     /// For tests of the bit: a write reads the value of any stub (docs/design/stubs.md).

@@ -78,6 +78,10 @@ package struct MutationMachine {
         }
         var machine = MutationMachine(input, image, results)
         for (index, spec) in input.request.specs.enumerated() {
+            // No path failed: there is no document to delete, as for DELETE.
+            if spec.operation == .deleteDocument, machine.change.isNew {
+                return .refused(.keyNotFound)
+            }
             let status = machine.apply(spec, index: index)
             guard status == .success else { return .failed(index: index, status) }
         }
@@ -248,7 +252,6 @@ package struct MutationMachine {
     }
 
     private mutating func deleteDocument() -> Status {
-        if change.isNew { return .keyNotFound }
         attributes.dropUserAttributes()
         change.isDeleted = true
         needsRoot = false
