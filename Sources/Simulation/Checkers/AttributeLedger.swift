@@ -114,8 +114,8 @@ package struct AttributeLedger {
 
     /// Records what an acknowledged write has made; returns a sentence on a flaw.
     ///
-    /// - Parameter history: That of the write and of the version that it replaced; nil if they differ
-    ///   or are not known.
+    /// The history is that of the write and of the version that it replaced; nil if they differ or are
+    /// not known.
     package mutating func expect(
         _ expectation: Expectation,
         of key: [UInt8],
