@@ -34,6 +34,28 @@ extension TestWorld {
         version.put(into: bucket, turn)
     }
 
+    /// Applies a JSON document to a replica as the first change, as its active copy sends it.
+    func replicate(_ key: String, _ text: String) throws {
+        let engine = try #require(service.bucket(named: "guests")).engine
+        let vBucket = try vBucket(of: key)
+        let meta = DocumentMeta(seqno: Seqno(1), cas: CAS(7), datatype: .json)
+        let turn = turn
+        let outcome = Array(key.utf8).withUnsafeBytes { key in
+            Array(text.utf8).withUnsafeBytes { value in
+                vBucket.withCore { core -> ApplyOutcome in
+                    let range = SnapshotRange(start: .zero, end: Seqno(1))
+                    guard core.beginSnapshot(range) else { return .refused }
+                    let (key, value) = (ByteView(key), ByteView(value))
+                    return core.apply(meta, key: key, hash: engine.hash(key), value: value, turn)
+                }
+            }
+        }
+        guard case .applied = outcome else {
+            Issue.record("the version was not applied: \(outcome)")
+            return
+        }
+    }
+
     /// A version in the table.
     struct Found: Equatable {
         var isDeleted: Bool

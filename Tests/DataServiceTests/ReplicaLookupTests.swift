@@ -1,14 +1,10 @@
-import Bytes
 import DataService
-import Engine
 import TestWorld
 import Testing
 import Vocabulary
 
 /// Sub-document lookups on a replica: like GET_REPLICA, they need no lease.
 @Suite struct ReplicaLookupTests {
-    private static let key = Array("k".utf8)
-
     private let world = TestWorld()
 
     init() throws {
@@ -25,28 +21,6 @@ import Vocabulary
         try world.service.open(settings, map, as: NodeNumber(1), isNew: true)
     }
 
-    /// Applies a JSON document to the replica, as its active copy sends it.
-    private func apply(_ text: String) throws {
-        let engine = try #require(world.service.bucket(named: "guests")).engine
-        let vBucket = try world.vBucket(of: "k")
-        let meta = DocumentMeta(seqno: Seqno(1), cas: CAS(7), datatype: .json)
-        let turn = world.turn
-        let outcome = Self.key.withUnsafeBytes { key in
-            Array(text.utf8).withUnsafeBytes { value in
-                vBucket.withCore { core -> ApplyOutcome in
-                    let range = SnapshotRange(start: .zero, end: Seqno(1))
-                    guard core.beginSnapshot(range) else { return .refused }
-                    let (key, value) = (ByteView(key), ByteView(value))
-                    return core.apply(meta, key: key, hash: engine.hash(key), value: value, turn)
-                }
-            }
-        }
-        guard case .applied = outcome else {
-            Issue.record("the version was not applied: \(outcome)")
-            return
-        }
-    }
-
     /// A lookup of the path `n`, with document flags.
     private func lookUp(flags: UInt8) -> [UInt8] {
         let path: [UInt8] = [0xc5, 0] + big(UInt16(1)) + Array("n".utf8)
@@ -56,7 +30,7 @@ import Vocabulary
     /// A large document is read on another lane.
     @Test(arguments: [10, Limits.lockedTransformBytesMax + 1])
     func documentOfReplicaIsLookedUpWithoutLease(_ count: Int) throws {
-        try apply("{\"filler\":\"\(String(repeating: "x", count: count))\",\"n\":5}")
+        try world.replicate("k", "{\"filler\":\"\(String(repeating: "x", count: count))\",\"n\":5}")
         let client = world.client(of: "guests")
         let now = world.time.monotonicNanoseconds()
         world.service.setLease(endNanoseconds: now + 1_000_000_000)

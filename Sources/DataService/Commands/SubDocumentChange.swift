@@ -7,7 +7,7 @@ internal import Wire
 struct SubDocumentAnswer: Sendable {
     var status = Status.internalError
     var value: [UInt8] = []
-    /// It needs no lease.
+    /// The answer is from a replica and needs no lease.
     var isOfReplica = false
 }
 

@@ -118,8 +118,7 @@ extension DocumentService {
                 return attempts
             }
             guard count == Limits.updateAttemptsMax else { return .again }
-            // The caller named no version, so `exists` would state a mismatch that there is not.
-            operations.count(.temporaryFailures)
+            // `exists` would report a CAS mismatch, but the caller named no CAS.
             return .ended(.failed(DocumentService.everyRaceLost))
         }
     }
@@ -161,7 +160,8 @@ extension DocumentService {
     struct AttemptOptions: Sendable {
         /// Nil for the vBucket of the key.
         var vBucket: VBucketID?
-        /// Reads a replica, which may be stale; needs no lease, as the answer promises nothing.
+        /// Reads a replica, which may be stale; needs no lease, as the answer does not promise
+        /// the current value.
         var readsReplica = false
         /// Whether a tombstone counts as a document.
         var includesDeleted = false

@@ -93,7 +93,6 @@ extension DocumentService {
         _ activations: [CopyActivation]
     ) -> [ActivationOutcome] {
         guard let bucket = bucket(named: name) else { return [] }
-        noteActivated(activations, of: bucket)
         let map = bucket.assignment
         var outcomes: [ActivationOutcome] = []
         for activation in activations {
@@ -104,6 +103,7 @@ extension DocumentService {
             guard let vBucket = bucket.engine[id.number] else { continue }
             let isConfirmed = map.map { $0[id].fence == fence && $0[id].isConfirmed } ?? false
             let isReady = vBucket.withCore { core in
+                noteActivated(activation, core, of: bucket)
                 let wasReady = core.ownership.readyFence == fence
                 let isReady = core.activate(activation, naming: uuid, isConfirmed: isConfirmed)
                 // Only this copy has the prepares after the seqno where the new history begins.

@@ -9,13 +9,14 @@ internal import Vocabulary
 ///
 /// - A note is made before the copy accepts a write, so that a client that finds later changes finds
 ///   the note too.
-/// - A new bucket's copies and those that a clean start loads are active without an activation, and
-///   have no notes.
+/// - A new bucket's copies and those that this node has alone at a start are active without an
+///   activation, and have no notes. A resumed copy has none either.
 extension DocumentService {
     /// Notes copies that a map created here: their first change is the earliest that is missing.
     ///
-    /// The vBucket may be handed over before the client connects again, and then the former node sends
-    /// no changes from between. So the position at the activation is too late.
+    /// The vBucket may be handed over before the client connects again, and then the former node does
+    /// not send the changes made between the close and the hand-over. So the position at the activation
+    /// is too late.
     func noteCreated(_ vBuckets: [VBucketID], of bucket: OpenBucket) {
         guard !vBuckets.isEmpty else { return }
         let positions = vBuckets.map { ($0, TapPositions.Position.beginning) }
@@ -25,24 +26,19 @@ extension DocumentService {
         )
     }
 
-    /// Notes copies that are about to be activated after a takeover or a promotion.
+    /// Notes a copy that is about to be activated after a takeover or a promotion, under its lock.
     ///
     /// A refused activation leaves its note: changes are then repeated. A resumed copy was active here
     /// before.
-    func noteActivated(_ activations: [CopyActivation], of bucket: OpenBucket) {
-        var positions: [VBucketID: TapPositions.Position] = [:]
-        for activation in activations {
-            if case .resumption = activation.reason { continue }
-            let position = bucket.engine[activation.vBucket.number]?.withCore { core in
-                let isDue =
-                    core.state == .pending && core.ownership.fence == activation.fence
-                    && core.isLoaded
-                return isDue
-                    ? TapPositions.Position(uuid: core.uuid, seqno: core.coveredSeqno) : nil
-            }
-            if let position { positions[activation.vBucket] = position }
-        }
-        guard !positions.isEmpty else { return }
-        bucket.tapPositions.note(positions, at: environment.time.monotonicNanoseconds())
+    func noteActivated(
+        _ activation: CopyActivation,
+        _ core: borrowing VBucketCore,
+        of bucket: OpenBucket
+    ) {
+        if case .resumption = activation.reason { return }
+        guard core.state == .pending, core.ownership.fence == activation.fence, core.isLoaded
+        else { return }
+        let position = TapPositions.Position(uuid: core.uuid, seqno: core.coveredSeqno)
+        bucket.tapPositions.note([core.id: position], at: environment.time.monotonicNanoseconds())
     }
 }

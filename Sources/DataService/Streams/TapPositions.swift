@@ -8,7 +8,8 @@ package import Vocabulary
 ///
 /// - Kept positions are those of a connection that this node closed. A client is its login and its
 ///   host. Two closed connections of a client are merged to the lower positions.
-/// - Noted positions are those of copies that were created or activated here, for every client.
+/// - Noted positions are those of copies that came to this node or were promoted here, for every
+///   client (`DocumentService.noteCreated`, `noteActivated`).
 /// - Both stay for a minute. The lower position wins: changes are repeated, not lost.
 package final class TapPositions: Sendable {
     /// Where a connection was in one vBucket.
@@ -74,13 +75,13 @@ package final class TapPositions: Sendable {
 
     /// Notes the positions of copies that were created here, or that become active here.
     ///
-    /// There is at most one note of each vBucket. A second one within a minute keeps the lower
-    /// position, for another minute.
+    /// There is at most one note of each vBucket, so their number is bounded. A second one within a
+    /// minute keeps the lower position, for another minute.
     package func note(_ positions: [VBucketID: Position], at now: UInt64) {
         noted.withLock { noted in
-            noted = noted.filter { $0.value.expiry > now }
             for (vBucket, position) in positions {
-                let older = noted[vBucket]?.position ?? position
+                let note = noted[vBucket].flatMap { $0.expiry > now ? $0 : nil }
+                let older = note?.position ?? position
                 noted[vBucket] = Noted(
                     position: .lower(older, position),
                     expiry: now + TapPositions.keptNanoseconds

@@ -180,7 +180,7 @@ final class TapProducer {
     private func noteEnd(_ stream: ClientStream) {
         positions[stream.vBucket]?.seqno = stream.feed.position
         // The vBucket may have left for a node that the client does not have: the next turn compares.
-        // It opens no stream: a stream that ends at once is opened again at the next tick only.
+        // That turn opens no stream: a stream that ends at once is opened again at the next tick only.
         streams.events.put(.ended)
         guard request.flags.contains(.dump), let end = backfill?[stream.vBucket] else { return }
         if stream.feed.position < end { isInterrupted = true }
@@ -190,6 +190,11 @@ final class TapProducer {
     private func keepPositions() {
         for (vBucket, stream) in streams.streams {
             positions[vBucket]?.seqno = stream.feed.position
+        }
+        // A vBucket that comes to this node after the connection begins at its beginning.
+        for index in streams.bucket.engine.all.indices {
+            let vBucket = VBucketID(UInt16(index))
+            if positions[vBucket] == nil { positions[vBucket] = .beginning }
         }
         streams.bucket.tapPositions.keep(positions, of: client, at: clock.now)
     }

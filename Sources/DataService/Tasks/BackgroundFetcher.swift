@@ -58,10 +58,11 @@ final class BackgroundFetcher: Sendable {
             return waiting[version]?.count == 1
         }
         guard isFirst else { return }
+        guard let vBucket = engine[request.vBucket.number] else { return end(version, .ready) }
+        // From now on, as the request's version is that of the present history.
+        let reading = DiskReading(of: vBucket)
         let worker = lanes.reader(ofLane: Int(request.vBucket.number))
         worker.lane.post { [self] in
-            guard let vBucket = engine[request.vBucket.number] else { return end(version, .ready) }
-            let reading = DiskReading(of: vBucket)
             if let completion = read(request, reading, worker.context) {
                 return end(version, completion)
             }

@@ -112,13 +112,13 @@ final class AttributeWatch {
         let hash = bucket.engine.hash
         key.withUnsafeBytes { bytes in
             let view = ByteView(bytes)
-            let found: (version: CopyContent.Version, log: FailoverLog)? = vBucket.withCore {
+            let found: (version: CopyContent.Version, log: FailoverLog?)? = vBucket.withCore {
                 core in
                 guard core.ownership.exists, !core.ownership.isResetting, core.isLoaded else {
                     return nil
                 }
                 return core.table.find(view, hash: hash(view)).map {
-                    (CopyContent.Version($0.item), core.failoverLog)
+                    (CopyContent.Version($0.item), core.logOfAllChanges)
                 }
             }
             guard let (version, log) = found else { return }
@@ -140,7 +140,7 @@ final class AttributeWatch {
         var log: FailoverLog?
         vBucket.withCore { core in
             guard core.hasPrepares, !core.ownership.isResetting else { return }
-            log = core.failoverLog
+            log = core.logOfAllChanges
             core.forEachPrepare { item in
                 guard AttributeLedger.names(item.key) else { return }
                 found.append((item.key.bytes, CopyContent.Version(item)))
@@ -175,7 +175,7 @@ final class AttributeWatch {
         disks += 1
         // The file has changes of the copy in memory alone, unless the copy is being emptied.
         let log: FailoverLog? = bucket.engine.all[Int(id.number)].withCore { core in
-            core.isLoaded && !core.ownership.isResetting ? core.failoverLog : nil
+            core.isLoaded && !core.ownership.isResetting ? core.logOfAllChanges : nil
         }
         let source = AttributeLedger.Source("the disk of \(node.address)", log: log)
         for key in stored.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
@@ -203,4 +203,10 @@ final class AttributeWatch {
             }
         }
     }
+}
+
+extension VBucketCore {
+    /// The failover log; nil if it does not cover all changes of the copy: those of an open snapshot lie
+    /// above the seqno that the log of a replica ends with.
+    fileprivate var logOfAllChanges: FailoverLog? { openSnapshot == nil ? failoverLog : nil }
 }

@@ -6,7 +6,7 @@ package import Vocabulary
 ///
 /// - A version is named by its key and CAS: a durable write has the same CAS when it is prepared and
 ///   when it is committed.
-/// - If clocks go back, two histories may give different versions of a key one CAS. The ledger then
+/// - If clocks go back, two histories may assign one CAS to different versions of a key. The ledger then
 ///   names a version by its history too, and does not compare what has no known history.
 /// - An attribute is as the write that its CAS names has made it, in all later versions too.
 /// - No tombstone has an attribute of the user: the writers give none to tombstones.
@@ -43,7 +43,7 @@ package struct AttributeLedger {
             self.isPrepare = isPrepare
         }
 
-        /// The history that made the change at a seqno; nil if the log does not say it.
+        /// The history that made the change at a seqno; nil if the log does not cover it.
         func history(of seqno: Seqno) -> VBucketUUID? {
             log?.entries.first { $0.seqno < seqno }?.uuid
         }

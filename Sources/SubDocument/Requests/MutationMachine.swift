@@ -5,7 +5,8 @@ package import Wire
 
 /// Applies the paths of a mutation, in their order, to one version of a document.
 ///
-/// All or nothing: if a path fails, nothing is stored, and the answer has its index and status.
+/// All or nothing: if a path fails, nothing is stored, and the answer has its index and status. The
+/// deletion of a missing document refuses the whole request.
 package struct MutationMachine {
     /// How a mutation ended.
     package enum Outcome {
@@ -78,7 +79,7 @@ package struct MutationMachine {
         }
         var machine = MutationMachine(input, image, results)
         for (index, spec) in input.request.specs.enumerated() {
-            // No path failed: there is no document to delete, as for DELETE.
+            // The request is refused, not the path: as for DELETE, there is no document.
             if spec.operation == .deleteDocument, machine.change.isNew {
                 return .refused(.keyNotFound)
             }
