@@ -207,6 +207,9 @@ class Follower:
             copy.announce(*message.snapshot)
         elif message.op == dcp.STREAM_END:
             self.served.pop(message.vbucket, None)
+        elif (message.op, message.status) == (dcp.BUFFER_ACK, Status.ACCESS):
+            # The node was removed from its cluster, and its users with it.
+            raise Closed
         else:
             assert message.op in dcp.CHANGES, message
             copy.apply(message)
