@@ -36,6 +36,7 @@ extension ViewQuery {
         let kind = ViewQuery.viewKind(hasReduce: hasReduce, settings)
         if kind == .reduce { reduction = .all }
         for setting in settings { try apply(setting, kind) }
+        setTimeoutDefault(settings)
         try requireRowsInRange()
         try requireGroups(kind, settings)
     }
@@ -151,6 +152,15 @@ extension ViewQuery {
             throw .parameter("Invalid URL parameter 'group' or  'group_level' for non-reduce view.")
         }
         reduction = groups
+    }
+
+    /// A current query that states no timeout outlasts its client's own.
+    private mutating func setTimeoutDefault(_ settings: [QuerySetting]) {
+        let isStated = settings.contains {
+            if case .timeoutMilliseconds = $0 { true } else { false }
+        }
+        guard freshness == .current, !isStated else { return }
+        timeoutMilliseconds = ViewQuery.currentTimeoutMillisecondsDefault
     }
 
     private func requireNoKeys(_ name: String) throws(QueryRefusal) {
