@@ -95,7 +95,8 @@ package struct IndexQueries: ViewQueries {
             return .whole(text)
         case .busy:
             return IndexQueries.unavailable(
-                "This node carries out \(QuerySlots.countMax) view queries already. Retry later."
+                "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
+                    + " in time. Retry later."
             )
         case .unknownBucket: return IndexQueries.missing("missing")
         }
