@@ -2,8 +2,11 @@ package import Bytes
 internal import JSON
 
 extension ViewQuery {
-    /// Bytes of all `keys` as sort keys: a request between nodes has them in one frame.
+    /// Bytes of all `keys` as sort keys, each with `keyBytes` more: a request between nodes has them in one
+    /// message.
     private static let keysBytesMax = 8 << 20
+    /// What a key needs besides its bytes: its own array, and two more of its range of rows.
+    private static let keyBytes = 128
 
     /// Reads a query from the parameters of a URL, in their order, and the body of a POST.
     ///
@@ -98,7 +101,7 @@ extension ViewQuery {
         var bytes = 0
         for text in texts {
             let key = try QuerySetting.sortKey("keys", text, encode)
-            bytes += key.count
+            bytes += key.count + keyBytes
             guard bytes <= keysBytesMax else {
                 throw .request("There are too many `keys`. Query them in several requests.")
             }

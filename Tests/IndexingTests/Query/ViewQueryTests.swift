@@ -105,6 +105,19 @@ import Testing
         #expect(reduced.reduction == .groups(level: nil))
     }
 
+    /// Each key costs more memory than its bytes.
+    @Test(arguments: [(50_000, false), (70_000, true)])
+    func manyShortKeysAreRefused(count: Int, isRefused: Bool) throws {
+        let body = "{\"keys\":[" + String(repeating: "1,", count: count - 1) + "1]}"
+        do throws(QueryRefusal) {
+            let query = try Self.parse("", body: body)
+            #expect(!isRefused && query.selection.keys?.count == count)
+        } catch {
+            let reason = "There are too many `keys`. Query them in several requests."
+            #expect(isRefused && error.reason == reason && error.status == 400)
+        }
+    }
+
     @Test func equalStartAndEndAreARange() throws {
         _ = try Self.parse("startkey=1&endkey=1.0")
         _ = try Self.parse("startkey=1&endkey=1&descending=true")
