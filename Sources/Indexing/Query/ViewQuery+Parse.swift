@@ -55,7 +55,9 @@ extension ViewQuery {
 
     private static func viewKind(hasReduce: Bool, _ settings: [QuerySetting]) -> ViewKind {
         guard hasReduce else { return .map }
-        for case .reduce(let isWanted) in settings { return isWanted ? .reduce : .mapOfReduce }
+        for case .reduce(let isWanted) in settings.reversed() {
+            return isWanted ? .reduce : .mapOfReduce
+        }
         return .reduce
     }
 

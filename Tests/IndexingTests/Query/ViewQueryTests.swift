@@ -85,7 +85,9 @@ import Testing
     @Test(arguments: [
         ("group=true", ViewQuery.Reduction.groups(level: nil)), ("group=false", .all),
         ("group_level=2", .groups(level: 2)), ("group_level=0", .all), ("reduce=true", .all),
-        ("reduce=false", .none),
+        ("reduce=false", .none), ("reduce=true&reduce=false", .none),
+        ("reduce=false&reduce=true", .all),
+        ("reduce=false&reduce=true&group_level=1", .groups(level: 1)),
     ]) func groupsAreRead(query: String, reduction: ViewQuery.Reduction) throws {
         #expect(try Self.parse(query, hasReduce: true).reduction == reduction)
     }
