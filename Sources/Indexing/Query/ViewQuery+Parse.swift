@@ -102,6 +102,7 @@ extension ViewQuery {
         var keys: [[UInt8]] = []
         var bytes = 0
         for text in texts {
+            if isLongerThanRowKeys(text) { continue }
             let key = try QuerySetting.sortKey("keys", text, encode)
             bytes += key.count + keyBytes
             guard bytes <= keysBytesMax else {
@@ -110,6 +111,15 @@ extension ViewQuery {
             keys.append(key)
         }
         return keys
+    }
+
+    /// Whether no row can have a key, because of its length.
+    ///
+    /// Only a string without escapes is as long in a row. Blanks, escapes and digits of other texts can make
+    /// them longer than the row's.
+    private static func isLongerThanRowKeys(_ text: ByteView) -> Bool {
+        text.count > Collation.textBytesMax && text[0] == UInt8(ascii: "\"")
+            && !text.buffer.contains(UInt8(ascii: "\\"))
     }
 
     // MARK: Settings

@@ -107,6 +107,19 @@ import Testing
         #expect(reduced.reduction == .groups(level: nil))
     }
 
+    @Test func stringInKeysThatIsTooLongForARowMatchesNothing() throws {
+        let long = "\"" + String(repeating: "x", count: 4_094) + "\""
+        let keys = try Self.parse("keys=[1,\(long),2]").selection.keys
+        #expect(keys == [StandInKeys.encode("1"), StandInKeys.encode("2")])
+        #expect(try Self.parse("", body: "{\"keys\":[\(long)]}").selection.keys == [])
+        // The keys of rows can be shorter than these texts of them.
+        let escaped = "\"" + String(repeating: "\\u0061", count: 1_000) + "\""
+        let blank = "[" + String(repeating: " ", count: 5_000) + "]"
+        for key in [escaped, blank] {
+            #expect(throws: QueryRefusal.self) { try Self.parse("keys=[\(key)]") }
+        }
+    }
+
     /// Each key costs more memory than its bytes.
     @Test(arguments: [(50_000, false), (70_000, true)])
     func manyShortKeysAreRefused(count: Int, isRefused: Bool) throws {
