@@ -79,8 +79,9 @@ package enum IncludedDocumentOutcome: Hashable, Sendable {
     case failed(String)
 }
 
-/// A document as `include_docs` shows it; both are JSON texts. The body is a string in base64 if the member
-/// `type` of `meta` says so.
+/// A document as `include_docs` shows it; both are JSON texts.
+///
+/// The body is a string in base64 if the member `type` of `meta` says so.
 package struct IncludedDocument: Hashable, Sendable {
     package let meta: [UInt8]
     package let body: [UInt8]

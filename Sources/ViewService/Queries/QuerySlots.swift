@@ -11,8 +11,9 @@ package import Seams
 package final class QuerySlots: Sendable {
     /// Under 1 MiB each in a cluster of four nodes: at most 64 MiB.
     package static let countMax = 64
-    /// Queries that wait, each with its connection and its parameters in memory. The clients of a longer
-    /// queue would time out before their turn.
+    /// Queries that wait, each with its connection and its parameters in memory.
+    ///
+    /// The clients of a longer queue would time out before their turn.
     package static let waitersMax = 1_024
 
     private struct State {

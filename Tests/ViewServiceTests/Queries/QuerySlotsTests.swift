@@ -5,7 +5,7 @@ import ViewService
 
 /// Queries of a node that coordinates as many as it may.
 @Suite(.timeLimit(.minutes(2))) struct QuerySlotsTests {
-    /// A world with one slot. Its node sends the start of an answer, or all of an empty one.
+    /// A world with one slot, whose node sends the start of an answer, or all of an empty one.
     private static func world(waiters: Int = 10, isAnswering: Bool = false) -> RunWorld {
         let world = RunWorld([1], slots: 1, waiters: waiters)
         world.nodes.follow { _, _ in isAnswering ? ScriptedNodes.rows([]) : [ScriptedNodes.start] }
