@@ -102,14 +102,17 @@ struct BucketJSON {
     }
 
     private var quota: JSONText {
+        ["ram": .number(quotaOnAllNodes), "rawRAM": .number(settings.quota)]
+    }
+
+    private var quotaOnAllNodes: UInt64 {
         let nodes = UInt64(max(bucket.holders.count, 1))
-        return ["ram": .number(settings.quota * nodes), "rawRAM": .number(settings.quota)]
+        return ClusterState.bytes(ofQuota: settings.quota, onNodes: nodes)
     }
 
     private func basicStats(_ numbers: ClusterNumbers) -> JSONText {
         let totals = numbers.totals(ofBucket: settings.name)
-        let nodes = UInt64(max(bucket.holders.count, 1))
-        let percent = 100 * Double(totals.memoryUsed) / Double(max(settings.quota * nodes, 1))
+        let percent = 100 * Double(totals.memoryUsed) / Double(max(quotaOnAllNodes, 1))
         return [
             "quotaPercentUsed": .double(percent),
             "opsPerSec": .double(totals.operations),
