@@ -17,11 +17,15 @@ struct BucketJSON {
 
     /// The bucket's object.
     ///
-    /// - Parameter volatile: Whether to include statistics, which change all the time; false for
-    ///   streams, which send only when the JSON changes.
+    /// - Parameters:
+    ///   - volatile: Whether to include statistics, which change all the time; false for streams,
+    ///     which send only when the JSON changes.
+    ///   - numbers: The nodes' statistics if they were collected already; nil to collect them. They
+    ///     contain all buckets, so that a list of buckets collects them once.
     /// - Returns: The object.
-    func json(volatile: Bool = true) -> JSONText {
-        let numbers = volatile ? ClusterNumbers(call) : nil
+    func json(volatile: Bool = true, numbers: ClusterNumbers? = nil) -> JSONText {
+        let numbers = volatile ? numbers ?? ClusterNumbers(call) : nil
+        let silent = numbers?.silentNodes ?? call.silentNodes
         let servers = call.state.servers(of: bucket)
         var members: [(String, JSONText)] = [
             ("name", .string(settings.name)),
@@ -52,7 +56,8 @@ struct BucketJSON {
                         NodeJSON(call, $0).json(
                             bucket: bucket,
                             volatile: volatile,
-                            numbers: numbers
+                            numbers: numbers,
+                            silent: silent
                         )
                     }
                 )

@@ -6,7 +6,9 @@ internal import Vocabulary
 extension Routes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
-            .json(.array(call.visibleBuckets.map { BucketJSON(call, $0).json() }))
+            let numbers = ClusterNumbers(call)
+            let buckets = call.visibleBuckets.map { BucketJSON(call, $0).json(numbers: numbers) }
+            return .json(.array(buckets))
         },
         Route(
             .get,
