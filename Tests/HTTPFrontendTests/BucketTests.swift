@@ -18,6 +18,7 @@ import Testing
             #expect(bucket["bucketType"] as? String == "membase")
             #expect(bucket["quota"] as? [String: Int] == ["ram": 100 << 20, "rawRAM": 100 << 20])
             #expect(bucket["replicaNumber"] as? Int == 2)
+            #expect(bucket["replicaIndex"] as? Bool == false)
             #expect(bucket["evictionPolicy"] as? String == "valueOnly")
             #expect(bucket["conflictResolutionType"] as? String == "seqno")
             let node = try #require((bucket["nodes"] as? [[String: Any]])?.first)

@@ -80,6 +80,8 @@ struct BucketJSON {
             ("maxTTL", .number(settings.maxTTL)),
             ("compressionMode", .string(bucket.options.compressionMode.rawValue)),
         ]
+        // Clients expect the member of every bucket with views.
+        if settings.type == .persistent { members.append(("replicaIndex", false)) }
         if call.request.query["skipMap"] != "true" {
             let map = ConfigurationJSON.serverMap(bucket, servers, host: call.naming)
             members.append(("vBucketServerMap", map))
