@@ -90,6 +90,10 @@ import Vocabulary
         #expect(observed.map(\.status) == [0])
         #expect(observed.first?.value.count == 27)
         #expect(observed.first?.value.suffix(16).allSatisfy { $0 == 0 } == true)
+        // An active copy does not answer for a history that it does not have.
+        let here = VBucketID(ofKey: Array(active.utf8), count: 64).number
+        let unknown = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: here))
+        #expect(unknown.map(\.status) == [1])
         let gone = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
         let refused = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: gone))
         #expect(refused.map(\.status) == [7])
