@@ -124,10 +124,15 @@ import Vocabulary
     private static let push: UInt16 = 0x0d
     private static let briefPush: UInt16 = 0x1f
 
-    private func pushed(_ revision: Int64, _ bucket: String, _ value: String) -> [UInt8] {
+    private func pushed(
+        _ revision: Int64,
+        _ bucket: String,
+        _ value: String,
+        datatype: UInt8 = 1
+    ) -> [UInt8] {
         let key = Array(bucket.utf8)
         let body = big(Int64(1)) + big(revision) + key + Array(value.utf8)
-        return [0x82, 0x01] + big(UInt16(key.count)) + [16, value.isEmpty ? 0 : 1, 0, 0]
+        return [0x82, 0x01] + big(UInt16(key.count)) + [16, value.isEmpty ? 0 : datatype, 0, 0]
             + big(UInt32(body.count)) + big(UInt32(0)) + big(UInt64(0)) + body
     }
 
@@ -146,6 +151,13 @@ import Vocabulary
         world.service.publish(global: MapTests.configuration(revision: 3))
         notified.settle()
         #expect(notified.received == pushed(2, "guests", "{\"rev\":2}"))
+    }
+
+    @Test func mapIsPushedWithoutDatatypeToClientThatDidNotAgreeToJSON() {
+        let client = world.client(of: "guests", features: [MapTests.duplex, MapTests.push])
+        world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
+        client.settle()
+        #expect(client.received == pushed(2, "guests", "{\"rev\":2}", datatype: 0))
     }
 
     @Test func quickMapChangesArePushedTogether() {

@@ -114,10 +114,10 @@ extension Connection {
             json.withUnsafeBytes { json in
                 ResponseEncoder.appendClusterMapChange(
                     to: output,
-                    epoch: current.epoch,
-                    revision: current.revision,
+                    version: (current.epoch, current.revision),
                     bucket: ByteView(name),
-                    config: ByteView(json)
+                    config: ByteView(json),
+                    datatype: isJSONAgreed && !isBrief ? .json : []
                 )
             }
         }
