@@ -3,7 +3,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// What a copy answers about histories.
+/// OBSERVE, and the size of its answer.
 @Suite struct ObserveTests {
     private let world = TestWorld()
     private let client: Client
@@ -11,6 +11,26 @@ import Vocabulary
     init() throws {
         try world.service.open(TestWorld.settings("guests"))
         client = world.client(of: "guests")
+    }
+
+    /// A request for keys of `keyCount` bytes that do not exist.
+    private func observe(_ count: Int, keyCount: Int) -> [UInt8] {
+        let pairs = (0..<count).flatMap { number -> [UInt8] in
+            let digits = Array(String(number).utf8)
+            let key = digits + [UInt8](repeating: 0x6b, count: keyCount - digits.count)
+            return big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(keyCount)) + key
+        }
+        return frame(0x92, value: pairs)
+    }
+
+    @Test(arguments: [5, 100, Limits.keyBytesMax])
+    func answerHasAsManyBytesAsAConnectionMayHold(_ keyCount: Int) throws {
+        let most = Limits.connectionBytes / (keyCount + 13)
+        let reply = try #require(client.ask(observe(most, keyCount: keyCount)).first)
+        #expect(reply.status == 0 && reply.value.count == most * (keyCount + 13))
+        let refused = client.ask(observe(most + 1, keyCount: keyCount))
+        #expect(refused.map(\.status) == [3])
+        #expect(client.ask(Ask.get("k")).map(\.status) == [1])
     }
 
     @Test func historyThatTheActiveCopyDoesNotKnowIsNotFound() throws {

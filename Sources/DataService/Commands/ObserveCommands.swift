@@ -92,6 +92,9 @@ extension Connection {
     }
 
     /// OBSERVE: the state of single keys, for older clients.
+    ///
+    /// The answer has as many bytes as a connection may hold in any case (`Limits.connectionBytes`);
+    /// a request for more keys is too big. It is executed on the reactor, and again after each wait.
     func observe(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
@@ -106,6 +109,12 @@ extension Connection {
                     to: request.replyTo,
                     because: "OBSERVE needs (vBucket, key) pairs."
                 )
+                return .done
+            }
+            let entryCount = 13 + key.count
+            guard result.count + entryCount <= Limits.connectionBytes else {
+                let text = "The answer to OBSERVE would exceed 64 KiB. Request fewer keys."
+                answer(.tooBig, to: request.replyTo, because: text)
                 return .done
             }
             guard let copy = observable(number, request, bucket.engine) else { return .done }
