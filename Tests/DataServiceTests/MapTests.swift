@@ -179,6 +179,24 @@ import Vocabulary
         #expect(client.received == both)
     }
 
+    /// The cluster's map has another form, and the client would apply it to the bucket.
+    @Test func clientOfDeletedBucketGetsNoMapOfTheCluster() throws {
+        let features = Features.usual + [MapTests.duplex, MapTests.push]
+        let client = world.client(of: "guests", features: features)
+        world.service.publish(global: MapTests.configuration(revision: 1))
+        try world.service.delete("guests")
+        client.settle()
+        #expect(client.ask(frame(0xb5)).map(\.status) == [8])
+        world.service.publish(global: MapTests.configuration(revision: 3))
+        client.settle()
+        #expect(client.received.isEmpty)
+        // A bucket that is created again under its name is selected, with its own map.
+        try world.service.open(TestWorld.settings("guests"))
+        world.service.publish(MapTests.configuration(revision: 4), ofBucket: "guests")
+        client.settle()
+        #expect(client.received == pushed(4, "guests", "{\"rev\":4}"))
+    }
+
     // MARK: Hand over
 
     @Test func writesWaitDuringHandOverAndContinueIfItFails() {

@@ -82,10 +82,12 @@ extension Connection {
         subscription?.revision = current.revision
     }
 
-    /// The selected bucket's configuration, or the cluster's if no bucket is selected; nil before
-    /// the first one.
+    /// The selected bucket's configuration, or the cluster's if no bucket is selected.
+    ///
+    /// Nil before the first one, and after the deletion of the selected bucket: the client would
+    /// apply the cluster's to that bucket.
     var currentConfiguration: RenderedConfiguration? {
-        guard let bucket else { return service.globalConfiguration }
+        guard let bucket else { return lostBucketName == nil ? service.globalConfiguration : nil }
         return service.configuration(ofBucket: bucket.name)
     }
 
