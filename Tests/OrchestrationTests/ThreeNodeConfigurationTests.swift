@@ -130,23 +130,6 @@ import Vocabulary
         #expect(world.apply(.setAlternate(unknown)) == .refused(.nodeUnknown))
     }
 
-    /// Nodes have no ports with TLS, so that a client must not be sent there.
-    @Test func alternatePortsWithTLSAreAcceptedAndNotListed() throws {
-        var world = world()
-        let ports = AlternateAddress.services.map {
-            AlternateAddress.Port(service: $0, number: 31_210)
-        }
-        let address = AlternateAddress(host: "public.example", ports: ports)
-        world.apply(.setAlternate(AlternateChange(number: n(2), address: address)))
-        let listed =
-            #""external":{"hostname":"public.example","ports":{"mgmt":31210,"kv":31210}}"#
-        #expect(try bucket(world, on: 1).contains(listed))
-        let shown = String(decoding: address.json.bytes, as: UTF8.self)
-        for service in AlternateAddress.services {
-            #expect(shown.contains("\"\(service)\":31210"), "\(shown)")
-        }
-    }
-
     @Test func serverGroupsAreListedIfThereAreSeveral() throws {
         var world = world()
         let groups = [ServerGroup.first, ServerGroup(name: "Rack \"2\"", uuid: "2")]

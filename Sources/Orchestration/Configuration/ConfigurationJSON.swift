@@ -102,7 +102,7 @@ package enum ConfigurationJSON {
                 if !node.isLoopback { members.append(("hostname", .string(node.host))) }
                 if state.groups.count > 1 { members.append(("serverGroup", .string(node.group))) }
                 if let alternate = node.alternate {
-                    let json = alternate.json(ports: own, listening: node.ports)
+                    let json = alternate.json(ports: own, hasViews: node.ports.views != 0)
                     members.append(("alternateAddresses", json))
                 }
                 members.append(("nodeUUID", .string(node.uuid)))

@@ -26,40 +26,22 @@ package struct AlternateAddress: Hashable, Sendable {
         self.ports = ports
     }
 
-    /// The REST form, as it was set; has `ports` only if some were given.
+    /// The REST form; has `ports` only if some were given.
     package var json: JSONText {
         ports.isEmpty
-            ? ["external": ["hostname": .string(host)]] : json(ports: Self.object(ports))
+            ? ["external": ["hostname": .string(host)]] : json(ports: .object([]), hasViews: true)
     }
 
     /// The form of configurations, always with `ports`: some clients crash if these are missing.
     ///
     /// - Parameters:
-    ///   - own: The node's own ports as JSON, used if no alternate ports were given.
-    ///   - listening: The node's own ports. A port given for a service without one leads nowhere and
+    ///   - own: The node's own ports, used if no alternate ports were given.
+    ///   - hasViews: Whether the node serves views; if not, a port given for them leads nowhere and
     ///     is left out.
     /// - Returns: The JSON object.
-    func json(ports own: JSONText, listening: NodePorts) -> JSONText {
-        let served = ports.filter { Self.isServed($0.service, by: listening) }
-        return json(ports: ports.isEmpty ? own : Self.object(served))
-    }
-
-    private static func isServed(_ service: String, by ports: NodePorts) -> Bool {
-        switch service {
-        case "capi": ports.views != 0
-        case "mgmtSSL": ports.adminTLS != 0
-        case "kvSSL": ports.dataTLS != 0
-        // Views have no port with TLS.
-        case "capiSSL": false
-        default: true
-        }
-    }
-
-    private static func object(_ ports: [Port]) -> JSONText {
-        .object(ports.map { ($0.service, .number($0.number)) })
-    }
-
-    private func json(ports: JSONText) -> JSONText {
-        ["external": ["hostname": .string(host), "ports": ports]]
+    func json(ports own: JSONText, hasViews: Bool) -> JSONText {
+        let used = ports.filter { hasViews || $0.service != "capi" }
+        let given = JSONText.object(used.map { ($0.service, .number($0.number)) })
+        return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]
     }
 }
