@@ -24,8 +24,8 @@ import Vocabulary
     }
 
     @Test(arguments: [5, 100, Limits.keyBytesMax])
-    func answerHasAsManyBytesAsAConnectionMayHold(_ keyCount: Int) throws {
-        let most = Limits.connectionBytes / (keyCount + 13)
+    func answerHasABound(_ keyCount: Int) throws {
+        let most = Limits.observeBytesMax / (keyCount + 13)
         let reply = try #require(client.ask(observe(most, keyCount: keyCount)).first)
         #expect(reply.status == 0 && reply.value.count == most * (keyCount + 13))
         let refused = client.ask(observe(most + 1, keyCount: keyCount))

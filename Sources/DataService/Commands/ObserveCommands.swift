@@ -93,8 +93,8 @@ extension Connection {
 
     /// OBSERVE: the state of single keys, for older clients.
     ///
-    /// The answer has as many bytes as a connection may hold in any case (`Limits.connectionBytes`);
-    /// a request for more keys is too big. It is executed on the reactor, and again after each wait.
+    /// The answer has at most `Limits.observeBytesMax`; a request for more keys is too big. It is executed
+    /// on the reactor, and again after each wait.
     func observe(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
@@ -112,8 +112,8 @@ extension Connection {
                 return .done
             }
             let entryCount = 13 + key.count
-            guard result.count + entryCount <= Limits.connectionBytes else {
-                let text = "The answer to OBSERVE would exceed 64 KiB. Request fewer keys."
+            guard result.count + entryCount <= Limits.observeBytesMax else {
+                let text = "The answer to OBSERVE would exceed 1 MiB. Request fewer keys."
                 answer(.tooBig, to: request.replyTo, because: text)
                 return .done
             }
