@@ -22,7 +22,33 @@ extension AdministrationService {
     private static var compactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
     private static var begun: [UInt8] { [1] }
 
-    /// Starts compaction on all nodes; it continues in the background.
+    /// Starts compaction of the documents and of all views on all nodes; it continues in the
+    /// background.
+    ///
+    /// If a node has not begun with the views, because it has no indexes or they are not open, this
+    /// is only logged: each node compacts its indexes by itself too.
+    ///
+    /// - Returns: As `compactBucket`.
+    package func compactBucketAndViews(_ name: String) async -> BucketOutcome {
+        let outcome = await compactBucket(name)
+        guard case .done = outcome else { return outcome }
+        for document in designDocuments(ofBucket: name) ?? [] {
+            do throws(DesignDocumentError) {
+                try await compactViews(ofDesignDocument: document.name, inBucket: name)
+            } catch {
+                // A document that was deleted meanwhile has no views any more.
+                guard error.code == .failed else { continue }
+                logEvent(
+                    .warning,
+                    .bucket,
+                    "Views of design document \"\(document.name)\" of bucket \"\(name)\": \(error)"
+                )
+            }
+        }
+        return .done
+    }
+
+    /// Starts compaction of the documents on all nodes; it continues in the background.
     ///
     /// - Returns: Done if all nodes have begun, else which have not.
     package func compactBucket(_ name: String) async -> BucketOutcome {

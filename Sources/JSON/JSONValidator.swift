@@ -1,7 +1,7 @@
 package import Bytes
 internal import CSimdjson
 
-/// Decides whether a value is JSON, for clients that do not declare it.
+/// Decides whether a value is JSON, whatever the client declares.
 ///
 /// It is on the write path, so it decides as cheaply as possible: by the first and last byte (which
 /// decide most binary values), scalars by a few loads, documents by simdjson with a preallocated

@@ -84,4 +84,9 @@ package struct NoopPulse: Hashable, Sendable {
     }
 
     package mutating func answered() { isAnswered = true }
+
+    /// Gives a sent no-op the whole interval again, as its answer cannot be read at `now`.
+    package mutating func postponeEnd(_ now: UInt64) {
+        if !isAnswered { sentAt = now }
+    }
 }

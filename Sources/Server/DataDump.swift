@@ -93,7 +93,8 @@ package struct DataDump {
             let value = XattrBlob.body(of: value, meta.datatype)
             // JSON may contain line ends, which would split the line; such documents are in Base64.
             let isOneLine = !value.buffer.contains { $0 == 0x0a || $0 == 0x0d }
-            if meta.datatype.contains(.json), isOneLine {
+            // Earlier releases stored the datatype that a client declared.
+            if meta.datatype.contains(.json), isOneLine, JSONGrammar.accepts(value) {
                 json.member("value", raw: value)
             } else {
                 json.member("base64", String(decoding: Base64.encode(value), as: UTF8.self))

@@ -33,6 +33,10 @@ package enum Limits {
     /// Applies to input, to unread replies and to parked requests separately. A frame before
     /// authentication fits, and so do most documents.
     @inlinable package static var connectionBytes: Int { 64 << 10 }
+    /// Bytes of an answer to OBSERVE: more than 20 000 keys of 30 bytes.
+    ///
+    /// Older clients that wait for durability put all keys of a node into one request.
+    package static let observeBytesMax = 1 << 20
     /// Bytes of parked requests of one connection: beyond it the connection completes them in
     /// order.
     package static let parkedBytesMax = 1 << 20

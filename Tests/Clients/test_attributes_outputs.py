@@ -245,6 +245,8 @@ def test_included_documents_have_the_body_alone(node):
     assert views.put("included", {"all": source}).status == 201
     answer = views.fresh("included", "all", include_docs=True, key="doc")
     assert answer.rows[0]["doc"]["json"] == {"a": 1}
+    text = views.fresh("included", "all", include_docs=True, key="text").rows[0]["doc"]
+    assert text["base64"] == "bm8ganNvbg==" and "json" not in text
 
 
 # Browser and dump

@@ -30,6 +30,9 @@ NO_RESET = (
 NO_FAILOVER_NOW = "Cannot failover during rebalance."
 WHICH_RECOVERY = "recovery type must be either 'delta' or 'full'"
 WHICH_NODE = "invalid node name or node not found"
+WHICH_RECOVERABLE = (
+    "A recovery type can be set only for a node that was failed over, and {1} was not."
+)
 
 
 def named(what, cluster, at=0):
@@ -138,7 +141,7 @@ def test_order_for_a_node_in_another_state_is_refused_by_every_node(
         ({"otpNode": "n_1@nowhere", "recoveryType": "delta"}, {"otpNode": WHICH_NODE}),
         (
             {"otpNode": "{1}", "recoveryType": "delta"},
-            {"otpNode": "the node was not failed over"},
+            {"otpNode": WHICH_RECOVERABLE},
         ),
     ],
 )
@@ -146,7 +149,7 @@ def test_invalid_recovery_type_is_refused_by_every_node(idle, form, expected):
     before = picture(idle)
     for member in idle.members:
         reply = member.admin.post("/controller/setRecoveryType", named(form, idle))
-        assert (reply.status, reply.json) == (400, expected)
+        assert (reply.status, reply.json) == (400, named(expected, idle))
     assert picture(idle) == before
 
 

@@ -56,6 +56,7 @@ def outcome(node, login, route, bucket):
         return "401"
     if reply.status == 403 and route.port == "view port":
         assert reply.json["error"] == "forbidden" and need in reply.json["reason"]
+        assert reply.json["permissions"] == [need]
         return "403"
     # An allowed request to evaluate code is refused with this status too.
     if reply.status == 403 and route.path != "/diag/eval" or b'"permissions"' in reply.body[:100]:

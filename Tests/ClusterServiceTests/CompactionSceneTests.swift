@@ -87,5 +87,19 @@ import Vocabulary
             #expect(orders.map(\.isCancellation) == [false, false, true])
             #expect(orders.allSatisfy { $0.bucket == "b-uuid" && $0.designDocument == "x" })
         }
+        // Compaction of the bucket includes its views. A node without indexes does not fail it.
+        scene.members[1].views.withLock { $0.hasIndexes = false }
+        guard case .done = await scene[3].compactBucketAndViews("b") else {
+            Issue.record("not all nodes have begun")
+            return
+        }
+        #expect(scene.members[0].plane?.calls.contains("compact b") == true)
+        #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
+        // Compaction of the documents alone does not.
+        guard case .done = await scene[3].compactBucket("b") else {
+            Issue.record("not all nodes have begun")
+            return
+        }
+        #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
     }
 }

@@ -59,6 +59,17 @@ import Vocabulary
         #expect(reply.text == Self.body && reply.datatype == 1 && reply.extras.count == 4)
     }
 
+    @Test func randomKeyIsOfDefaultCollectionOnly() {
+        let requests: [(extras: [UInt8], status: UInt16)] = [
+            (big(UInt32(0)), 0), (big(UInt32(0)) + [0], 0), (big(UInt32(8)), 0x88),
+            (big(UInt32(8)) + [0], 0x88), (big(UInt32(0)) + [1], 0x83), ([0], 4),
+        ]
+        for request in requests {
+            let replies = client().ask(frame(0xb6, extras: request.extras))
+            #expect(replies.map(\.status) == [request.status], "\(request.extras)")
+        }
+    }
+
     @Test func randomKeyOfBucketWithoutDocumentsIsNotFound() throws {
         try world.put("doc", [])
         #expect(client().ask(frame(0xb6)).map(\.status) == [1])

@@ -48,6 +48,25 @@ import Vocabulary
         #expect(client.ask(Ask.get("large")).map(\.text) == [ClientMemoryTests.large])
     }
 
+    /// A lookup with the whole document several times.
+    @Test func eachCopyOfADocumentInOneReplyCounts() {
+        let client = world.client(of: "guests")
+        let value = String(repeating: "m", count: 40_000)
+        #expect(client.ask(Ask.set("medium", value)).map(\.status) == [0])
+        // GET of the whole document: no flags, an empty path.
+        let whole: [UInt8] = [0, 0, 0, 0]
+        let filled = fillReplies()
+        #expect(client.ask(Ask.on(0xd0, "medium", whole)).map(\.status) == [0])
+        let twice = Ask.on(0xd0, "medium", whole + whole)
+        #expect(client.ask(twice).map(\.status) == [ClientMemoryTests.temporaryFailure])
+        memory.countReplies(-filled)
+        client.send(twice)
+        client.settle()
+        let replies = client.replies()
+        #expect(replies.map(\.status) == [0])
+        #expect(replies.first?.value.count == 2 * (40_000 + 6))
+    }
+
     /// A change whose reply cannot be stored is refused.
     @Test func readingChangesAreRefusedUnexecutedWhileRepliesFillMemory() {
         let client = world.client(of: "guests")

@@ -64,9 +64,10 @@ final class FillingDisk: Disk {
         world.service.bucket(named: "guests")?.totals.unpersisted
     }
 
-    private func observeSeqno(_ key: String) -> [UInt8] {
+    private func observeSeqno(_ key: String, _ world: TestWorld) throws -> [UInt8] {
         let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
-        return frame(0x91, value: big(UInt64(0)), vBucket: number)
+        let uuid = try world.vBucket(of: key).withCore { $0.uuid.value }
+        return frame(0x91, value: big(uuid), vBucket: number)
     }
 
     @Test func commitBegins250MillisecondsAfterOldestChange() throws {
@@ -88,8 +89,9 @@ final class FillingDisk: Disk {
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", "value"))
-        let first = client.ask(observeSeqno("key")).first?.value ?? []
-        let second = client.ask(observeSeqno("key")).first?.value ?? []
+        let observe = try observeSeqno("key", world)
+        let first = client.ask(observe).first?.value ?? []
+        let second = client.ask(observe).first?.value ?? []
         #expect(first.suffix(16) == (big(UInt64(0)) + big(UInt64(1)))[...])
         #expect(second.suffix(16) == (big(UInt64(1)) + big(UInt64(1)))[...])
     }
@@ -118,10 +120,11 @@ final class FillingDisk: Disk {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
+        let observe = try observeSeqno("key", world)
         for round in 0..<200 {
             // Half of the changes arrive while a commit is posted, so that another one has to
             // follow.
-            client.send(Ask.set("key", "value \(round)") + observeSeqno("key"))
+            client.send(Ask.set("key", "value \(round)") + observe)
             client.send(Ask.set("other", "value \(round)"))
             world.settle()
         }

@@ -90,6 +90,10 @@ import Vocabulary
         #expect(observed.map(\.status) == [0])
         #expect(observed.first?.value.count == 27)
         #expect(observed.first?.value.suffix(16).allSatisfy { $0 == 0 } == true)
+        // An active copy does not answer for a history that it does not have.
+        let here = VBucketID(ofKey: Array(active.utf8), count: 64).number
+        let unknown = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: here))
+        #expect(unknown.map(\.status) == [1])
         let gone = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
         let refused = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: gone))
         #expect(refused.map(\.status) == [7])
@@ -120,10 +124,15 @@ import Vocabulary
     private static let push: UInt16 = 0x0d
     private static let briefPush: UInt16 = 0x1f
 
-    private func pushed(_ revision: Int64, _ bucket: String, _ value: String) -> [UInt8] {
+    private func pushed(
+        _ revision: Int64,
+        _ bucket: String,
+        _ value: String,
+        datatype: UInt8 = 1
+    ) -> [UInt8] {
         let key = Array(bucket.utf8)
         let body = big(Int64(1)) + big(revision) + key + Array(value.utf8)
-        return [0x82, 0x01] + big(UInt16(key.count)) + [16, value.isEmpty ? 0 : 1, 0, 0]
+        return [0x82, 0x01] + big(UInt16(key.count)) + [16, value.isEmpty ? 0 : datatype, 0, 0]
             + big(UInt32(body.count)) + big(UInt32(0)) + big(UInt64(0)) + body
     }
 
@@ -144,6 +153,13 @@ import Vocabulary
         #expect(notified.received == pushed(2, "guests", "{\"rev\":2}"))
     }
 
+    @Test func mapIsPushedWithoutDatatypeToClientThatDidNotAgreeToJSON() {
+        let client = world.client(of: "guests", features: [MapTests.duplex, MapTests.push])
+        world.service.publish(MapTests.configuration(revision: 2), ofBucket: "guests")
+        client.settle()
+        #expect(client.received == pushed(2, "guests", "{\"rev\":2}", datatype: 0))
+    }
+
     @Test func quickMapChangesArePushedTogether() {
         let client = world.client(
             of: "guests",
@@ -161,6 +177,24 @@ import Vocabulary
         world.pass(milliseconds: 500)
         client.settle()
         #expect(client.received == both)
+    }
+
+    /// The cluster's map has another form, and the client would apply it to the bucket.
+    @Test func clientOfDeletedBucketGetsNoMapOfTheCluster() throws {
+        let features = Features.usual + [MapTests.duplex, MapTests.push]
+        let client = world.client(of: "guests", features: features)
+        world.service.publish(global: MapTests.configuration(revision: 1))
+        try world.service.delete("guests")
+        client.settle()
+        #expect(client.ask(frame(0xb5)).map(\.status) == [8])
+        world.service.publish(global: MapTests.configuration(revision: 3))
+        client.settle()
+        #expect(client.received.isEmpty)
+        // A bucket that is created again under its name is selected, with its own map.
+        try world.service.open(TestWorld.settings("guests"))
+        world.service.publish(MapTests.configuration(revision: 4), ofBucket: "guests")
+        client.settle()
+        #expect(client.received == pushed(4, "guests", "{\"rev\":4}"))
     }
 
     // MARK: Hand over

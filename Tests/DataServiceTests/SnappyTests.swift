@@ -136,6 +136,14 @@ import Vocabulary
         }
     }
 
+    @Test func mapInRefusalIsPlain() throws {
+        let map = Array(Self.document.utf8)
+        world.service.publish(.init(epoch: 1, revision: 1, json: map), ofBucket: "guests")
+        let elsewhere = frame(0x00, key: Array("k".utf8), vBucket: 64)
+        let reply = try #require(client.ask(elsewhere).first)
+        #expect(reply.status == 7 && reply.datatype == 1 && reply.value == map)
+    }
+
     @Test func answersInPipelineAreCompressedOneByOne() throws {
         _ = client.ask(set(Array(Self.document.utf8), datatype: 0))
         client.send(Ask.get("k", opaque: 1) + Ask.get("none", opaque: 2) + Ask.get("k", opaque: 3))

@@ -60,9 +60,12 @@ import Vocabulary
                 case 8: requests += Ask.on(0xa0, key, opaque: UInt32(opaque))
                 default:
                     let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
+                    // A flush replaces the bucket and its histories.
+                    let bucket = shared.world.service.bucket(named: "guests")
+                    let uuid = bucket?.engine[number]?.withCore { $0.uuid.value }
                     requests += frame(
                         0x91,
-                        value: big(UInt64(1)),
+                        value: big(uuid ?? 1),
                         vBucket: number,
                         opaque: UInt32(opaque)
                     )

@@ -99,6 +99,29 @@ import Vocabulary
         #expect(world.stop())
     }
 
+    /// NOT_MY_VBUCKET, as clients repeat such a request after a pause.
+    @Test func streamOfUnreadableVBucketIsRefusedAtOnce() throws {
+        let world = try reopened()
+        let file = try damage()
+        let client = world.client(of: "guests")
+        let open = frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
+        #expect(client.ask(open).map(\.status) == [0])
+        let extras =
+            [UInt8](repeating: 0, count: 16) + big(UInt64.max) + [UInt8](repeating: 0, count: 24)
+        let request = frame(0x53, extras: extras, vBucket: 5)
+        // The first request waits for the read that fails, the second comes after it.
+        client.send(request)
+        #expect(client.isPaused)
+        world.lanes.release("reader")
+        client.settle()
+        #expect(client.ask(request).map(\.status) == [7, 7])
+        try mend(file)
+        world.pass(milliseconds: 10_000)
+        client.send(request)
+        client.settle()
+        #expect(client.messages().filter { !$0.isRequest }.map(\.status) == [0])
+    }
+
     /// The block may have contained the newest version of any document: older versions are not
     /// served as if they were the newest.
     @Test func blockOfUnknownContentAffectsAllVBucketsItMayContain() throws {

@@ -82,6 +82,19 @@ import Vocabulary
         #expect(client.replies().first?.value.dropFirst(4 + key.count).first == 1)
     }
 
+    /// A client that streams to these seqnos would miss documents if they were too low.
+    @Test func seqnosListedDuringWarmupAreThoseAfterIt() throws {
+        let world = try reopened()
+        let client = world.client(of: "guests")
+        let during = client.ask(frame(0x48)).flatMap(\.value)
+        world.lanes.release("reader")
+        client.settle()
+        #expect(during == client.ask(frame(0x48)).flatMap(\.value))
+        // Entries of ten bytes; the last byte is enough for these seqnos.
+        let seqnos = stride(from: 9, to: during.count, by: 10).map { Int(during[$0]) }
+        #expect(seqnos.count == 64 && seqnos.reduce(0, +) == 300)
+    }
+
     @Test(arguments: [true, false])
     func waitingRequestIsAnsweredWhenBucketCloses(isFlush: Bool) throws {
         let world = try reopened()

@@ -246,6 +246,21 @@ import Wire
         }
     }
 
+    /// The token of another bucket names a history that this bucket never had.
+    @Test func waitPersistedOfAnUnknownHistoryFails() async throws {
+        try await with([("one", .persistent), ("two", .persistent)]) { node in
+            let one = try await node.client("one")
+            let two = try await node.client("two")
+            let token = try #require(try await one.set("k", [1]).token)
+            let code = await code { () async throws(ClientError) in
+                try await two.waitPersisted(token)
+            }
+            #expect(code == .historyChanged)
+            await one.close()
+            await two.close()
+        }
+    }
+
     @Test func readOfCopiesAsksTheCopiesThatTheMapNames() async throws {
         try await with { node in
             let client = try await node.client()

@@ -190,6 +190,37 @@ import Testing
         }
     }
 
+    /// A whole document is queued together with the end of its response.
+    @Test(arguments: ["HTTP/1.0", "HTTP/1.1"])
+    func largeLastResponseIsReadWholeAlsoSlowly(version: String) async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            // More than the kernel buffers for the connection.
+            await site.write("large", [UInt8](repeating: 0xff, count: 16 << 20))
+            let text = site.request(
+                "GET /pools/default/buckets/b/docs/large",
+                .administrator,
+                headers: version == "HTTP/1.1" ? ["Connection: close"] : []
+            ).replacingOccurrences(of: " HTTP/1.1\r\n", with: " \(version)\r\n")
+            let port = site.port
+            let (count, declared) = try await apart {
+                let client = try RawClient(
+                    port: port,
+                    timeoutSeconds: 60,
+                    receiveBytes: 64 << 10
+                )
+                try client.send(text)
+                let head = try client.head()
+                // Longer than a connection stays open after its last response was read.
+                Thread.sleep(forTimeInterval: 3)
+                let declared = try #require(head.headers["content-length"].flatMap { Int($0) })
+                return (try client.bytes(declared).count, declared)
+            }
+            #expect(count == declared)
+            #expect(count > 16 << 20)
+        }
+    }
+
     @Test func requestsOnOneConnectionAreAnsweredInOrder() async throws {
         try await Site.with { site in
             let port = site.port

@@ -1,3 +1,4 @@
+import Bytes
 import Foundation
 import Testing
 
@@ -17,6 +18,7 @@ import Testing
             #expect(bucket["bucketType"] as? String == "membase")
             #expect(bucket["quota"] as? [String: Int] == ["ram": 100 << 20, "rawRAM": 100 << 20])
             #expect(bucket["replicaNumber"] as? Int == 2)
+            #expect(bucket["replicaIndex"] as? Bool == false)
             #expect(bucket["evictionPolicy"] as? String == "valueOnly")
             #expect(bucket["conflictResolutionType"] as? String == "seqno")
             let node = try #require((bucket["nodes"] as? [[String: Any]])?.first)
@@ -151,6 +153,21 @@ import Testing
             }
             #expect(try await site.ask("GET /pools", .basic("closed", "")).status == 401)
             #expect(try await site.ask("GET /pools", .basic("open", "guess")).status == 401)
+        }
+    }
+
+    /// The statistics of a bucket are read from all its vBuckets.
+    @Test func listOfBucketsReadsTheStatisticsOfEachBucketOnce() async throws {
+        try await Site.with { site in
+            let count = 8
+            for number in 0..<count { try await site.createBucket("b\(number)") }
+            let before = site.plane.statisticsReadCount.withLock { $0 }
+            let list = try await site.ask("GET /pools/default/buckets")
+            let reads = site.plane.statisticsReadCount.withLock { $0 } - before
+            #expect((list.json as? [[String: Any]])?.count == count)
+            // The sampler reads the statistics of every bucket too, once a second.
+            #expect(reads >= count)
+            #expect(reads < count * count)
         }
     }
 }

@@ -1,4 +1,6 @@
+import ClusterService
 import Foundation
+import Orchestration
 import Testing
 
 /// The cluster's structure in REST; `test_cluster_rest.py` tests it with several nodes.
@@ -38,6 +40,21 @@ import Testing
             #expect(status["status"] as? String == "healthy")
             #expect(status["gracefulFailoverPossible"] as? Bool == false)
             #expect(status["dataless"] as? Bool == false)
+        }
+    }
+
+    @Test func refusedRecoveryTypeHasTheCause() async throws {
+        try await Site.with { site in
+            let node = try #require(site.service.state.nodes.first?.otpNode)
+            let reply = try await site.ask(
+                "POST /controller/setRecoveryType",
+                form: "otpNode=\(node)&recoveryType=full"
+            )
+            #expect(reply.status == 400)
+            let text =
+                "A recovery type can be set only for a node that was failed over, and \(node) was "
+                + "not."
+            #expect(reply.object as? [String: String] == ["otpNode": text])
         }
     }
 

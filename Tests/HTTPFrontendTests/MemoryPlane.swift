@@ -24,6 +24,8 @@ final class MemoryPlane: DataPlane {
     let unreadable = Guarded<Set<String>>([])
     /// Answers every operation on a document with this, as a faulty node might.
     let outcome = Guarded<DocumentOutcome?>(nil)
+    /// How often the statistics of a bucket were read.
+    let statisticsReadCount = Guarded(0)
 
     func retain(only buckets: [BucketSettings]) {}
 
@@ -53,7 +55,8 @@ final class MemoryPlane: DataPlane {
     }
 
     func statistics(ofBucket name: String) -> BucketStatistics? {
-        buckets.withLock { buckets in
+        statisticsReadCount.withLock { $0 += 1 }
+        return buckets.withLock { buckets in
             guard let bucket = buckets[name] else { return nil }
             var statistics = bucket.statistics
             statistics.items = UInt64(bucket.documents.count)

@@ -62,6 +62,10 @@ import Testing
                 #expect(rows.status == query, "\(user)")
                 let whole = try await views.ask("GET \(path)/_view/v?include_docs=true", login)
                 #expect(whole.status == documents, "\(user)")
+                if query == 200, documents == 403 {
+                    let needed = whole.object["permissions"] as? [String]
+                    #expect(needed == ["cluster.bucket[b].data.docs!read"], "\(user)")
+                }
             }
         }
     }

@@ -144,6 +144,9 @@ final class RawClient {
         try receive(through: mark).dropLast(mark.utf8.count)
     }
 
+    /// The next `count` bytes.
+    func bytes(_ count: Int) throws -> [UInt8] { try receive(count) }
+
     private func receive(_ count: Int) throws -> [UInt8] {
         while received.count < count { try receive() }
         defer { received.removeFirst(count) }

@@ -51,7 +51,9 @@ import Testing
             #expect(other.statusLine == "HTTP/1.1 403 Forbidden")
             #expect(
                 other.text == #"{"error":"forbidden","reason":"#
-                    + #""The user needs the permission cluster.bucket[b].views!read"}"#
+                    + #""The user needs the permission cluster.bucket[b].views!read","#
+                    + #""message":"Forbidden. User needs the following permissions","#
+                    + #""permissions":["cluster.bucket[b].views!read"]}"#
             )
             let write = try await views.ask("DELETE /b/_design/d", .basic("open", ""))
             #expect(write.object["error"] as? String == "forbidden")

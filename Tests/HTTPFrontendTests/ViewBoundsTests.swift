@@ -117,15 +117,19 @@ import Testing
     }
 
     /// The end of the response is queued long before the client has read the rest.
-    @Test func lastResponseIsReadWholeAlsoSlowly() async throws {
+    ///
+    /// On the view port and on the admin port, which has no `stallTimeout`.
+    @Test(arguments: [false, true])
+    func lastResponseIsReadWholeAlsoSlowly(onAdminPort: Bool) async throws {
         try await ViewSite.with { views in
             let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
             let sent = ScriptedRows { number in
                 number < 256 ? .bytes(part) : .end(isPartial: false)
             }
             views.queries.answer(.rows(sent))
-            let text = views.request("GET \(Self.path)", headers: ["Connection: close"])
-            let port = views.port
+            let path = "\(onAdminPort ? "/couchBase" : "")\(Self.path)"
+            let text = views.request("GET \(path)", headers: ["Connection: close"])
+            let port = onAdminPort ? views.site.server.port : views.port
             let count = try await apart {
                 let client = try RawClient(port: port, receiveBytes: 64 << 10)
                 try client.send(text)

@@ -61,7 +61,8 @@ import Testing
             #expect(meta["type"] as? String == "json")
             #expect((documents[0]["json"] as? [String: Any])?["n"] as? Int == 1)
             #expect((documents[1]["meta"] as? [String: Any])?["type"] as? String == "base64")
-            #expect(documents[1].values.contains { $0 as? String == "bm8gSlNPTg==" })
+            #expect(documents[1]["base64"] as? String == "bm8gSlNPTg==")
+            #expect(documents[1]["json"] == nil)
         }
     }
 

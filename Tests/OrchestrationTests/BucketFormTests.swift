@@ -308,4 +308,28 @@ import Vocabulary
                 + #""free":400}}"#
         )
     }
+
+    /// A refused form shows its quota too, up to 2^60 bytes on each node.
+    @Test(
+        arguments: [
+            (1, 1_152_921_504_606_846_976, -1_152_921_503_558_270_976),
+            (15, 17_293_822_569_102_704_640, -9_223_372_036_854_775_807),
+            (16, 18_446_744_073_709_551_615, -9_223_372_036_854_775_807),
+            (17, 18_446_744_073_709_551_615, -9_223_372_036_854_775_807),
+        ] as [(Int, UInt64, Int64)]
+    )
+    func summaryOfTooLargeQuotaIsBounded(nodes: Int, allocated: UInt64, free: Int64) {
+        let state = ClusterWorld(nodes: nodes).state
+        #expect(state.activeNodes.count == nodes)
+        let summaries = BucketSummaries(state: state, name: nil, quota: 1 << 60, usage: .init())
+        let text = String(decoding: summaries.json.bytes, as: UTF8.self)
+        #expect(
+            text.hasPrefix(
+                #"{"ramSummary":{"total":\#(nodes * 1_000 << 20),"otherBuckets":0,"#
+                    + #""nodesCount":\#(nodes),"perNodeMegs":1099511627776,"#
+                    + #""thisAlloc":\#(allocated),"thisUsed":0,"free":\#(free)}"#
+            ),
+            "\(text)"
+        )
+    }
 }

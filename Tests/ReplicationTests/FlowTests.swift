@@ -31,4 +31,14 @@ import Testing
         let again = [pulse.step(1_205), pulse.step(1_304), pulse.step(1_305)]
         #expect(again == [.send, .wait(1), .giveUp])
     }
+
+    @Test func noopWhoseAnswerCannotBeReadTimesOutLater() {
+        var pulse = NoopPulse(intervalNanoseconds: 100, now: 1_000)
+        pulse.postponeEnd(1_050)
+        let sent = pulse.step(1_100)
+        #expect(sent == .send, "a no-op that is not sent yet is not postponed")
+        pulse.postponeEnd(1_190)
+        let later = [pulse.step(1_200), pulse.step(1_290)]
+        #expect(later == [.wait(90), .giveUp])
+    }
 }

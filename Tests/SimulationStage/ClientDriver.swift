@@ -27,6 +27,8 @@ final class ClientDriver: @unchecked Sendable {
     /// Counts requests, so that a timeout detects that its request is still pending.
     private var requests: UInt64 = 0
     private var values = 0
+    /// The UUIDs of vBuckets, from the tokens of their newest writes.
+    private var histories: [UInt16: UInt64] = [:]
     /// Whether the client only reads all documents once and sends no other requests.
     private var isReading = false
     private var toRead: [Judge.Document] = []
@@ -168,7 +170,7 @@ final class ClientDriver: @unchecked Sendable {
             case .get(let document):
                 frame(0x00, key: Array(document.key.utf8), vBucket: vBucket(document))
             case .observe(let vBucket):
-                frame(0x91, value: big(UInt64(0)), vBucket: vBucket)
+                frame(0x91, value: big(histories[vBucket] ?? 0), vBucket: vBucket)
             }
         connection.send(request)
         closeWithoutAnswer(connection)
@@ -188,12 +190,14 @@ final class ClientDriver: @unchecked Sendable {
             lane.post(after: 50_000_000) { [self] in sendNext() }
             return
         case (.set(let document, let value), 0):
-            judge.wrote(document, value, seqno: seqno(reply), start: start)
+            judge.wrote(document, value, seqno: seqno(reply, document), start: start)
         case (.delete(let document), 0):
-            judge.wrote(document, nil, seqno: seqno(reply), start: start)
+            judge.wrote(document, nil, seqno: seqno(reply, document), start: start)
         case (.get(let document), 0): judge.read(document, reply.value, start: start)
         case (.get(let document), 1), (.delete(let document), 1):
             judge.read(document, nil, start: start)
+        // The client has no token of the vBucket, or the history of its token is lost.
+        case (.observe, 1): break
         case (.observe(let vBucket), 0):
             let persisted = reply.value[11..<19].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
             judge.persisted(bucket, vBucket, through: persisted, start: start)
@@ -202,11 +206,13 @@ final class ClientDriver: @unchecked Sendable {
         sendNext()
     }
 
-    private func seqno(_ reply: Reply) -> UInt64 {
+    /// The seqno of a write; notes the history of its vBucket.
+    private func seqno(_ reply: Reply, _ document: Judge.Document) -> UInt64 {
         guard reply.extras.count == 16 else {
             judge.recordViolation("a write was acknowledged without a mutation token")
             return 0
         }
+        histories[vBucket(document)] = reply.extras[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
         return reply.extras[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
     }
 }

@@ -105,10 +105,10 @@ import Wire
             [UInt8]("bucket".utf8).withUnsafeBytes { bucket in
                 ResponseEncoder.appendClusterMapChange(
                     to: writer,
-                    epoch: 1,
-                    revision: 5,
+                    version: (1, 5),
                     bucket: ByteView(bucket),
-                    config: .empty
+                    config: .empty,
+                    datatype: []
                 )
             }
             extras(token(old, 5)).withUnsafeBytes { extras in

@@ -48,6 +48,21 @@ import Wire
         #expect(results == [Found(.success, live.body)])
     }
 
+    @Test func severalCopiesOfTheDocumentCountAsReadingMuch() {
+        let whole = Spec(.getDocument)
+        let attribute = Spec.attribute(.get, "user")
+        let cases: [(specs: [Spec], copies: Int, scans: Bool)] = [
+            ([whole], 1, false), ([attribute, whole], 1, false), ([attribute], 0, false),
+            ([whole, whole], 2, true), ([Spec](repeating: whole, count: 16), 16, true),
+        ]
+        for (specs, copies, scans) in cases {
+            withRequest(specs) { request in
+                #expect(LookupMachine.documentCopies(request) == copies)
+                live.withImage { #expect(LookupMachine.scans(request, $0) == scans) }
+            }
+        }
+    }
+
     @Test func documentThatIsNotJSONIsReadAsAWholeOnly() {
         let version = Version(attributes: ["x": "1"], body: "binary", isJSON: false)
         let (status, results) = lookUp(

@@ -233,6 +233,14 @@ import Wire
         #expect(missing == .failed(0, .subdocPathNotFound))
     }
 
+    /// Versions of other clusters have attributes of any bytes.
+    @Test func attributeThatIsNotJSONBecomesABodyThatIsNotJSON() {
+        let version = Version(attributes: ["list": "[1 2]"], body: "{}")
+        let expected = Version(attributes: ["list": "[1 2]"], body: "[1 2]", isJSON: false)
+        let specs: [Spec] = [.attribute(.replaceBodyWithAttribute, "list")]
+        #expect(mutate(specs, on: version) == .version(expected))
+    }
+
     // MARK: Binary values
 
     @Test func binaryValueIsStoredAsAStringAndBecomesABody() {

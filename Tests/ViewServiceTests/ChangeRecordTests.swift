@@ -119,6 +119,26 @@ import Vocabulary
         #expect(texts.body == "\"/wBB\"" && texts.meta.contains(#""type":"base64""#))
     }
 
+    /// Earlier releases stored the datatype that a client declared.
+    @Test(arguments: [#"1,{"id":"v"},2"#, #"{"x": NaN}"#, ""])
+    func valueThatIsWronglyDeclaredAsJSONIsBase64(_ value: String) throws {
+        let bytes = Array(value.utf8)
+        let encoded = bytes.withUnsafeBytes { Base64.encode(ByteView($0)) }
+        let base64 = "\"" + String(decoding: encoded, as: UTF8.self) + "\""
+        let meta = DocumentMeta(seqno: Seqno(1), datatype: .json)
+        let found = texts(meta, key: [0x6b], value: bytes)
+        let mapped = try #require(found)
+        #expect(mapped.body == base64 && mapped.meta.contains(#""type":"base64""#))
+        let input = MapInput()
+        let included = [UInt8]("k".utf8).withUnsafeBytes { key in
+            bytes.withUnsafeBytes { value in
+                input.included(meta, key: ByteView(key), value: ByteView(value))
+                    .map { $0.meta.text + $0.body.text }
+            }
+        }
+        #expect(included?.hasSuffix(#""type":"base64"}"# + base64) == true)
+    }
+
     /// The stored form of attributes and a body.
     private static func stored(_ pairs: [(String, String)], _ body: String) -> [UInt8] {
         let writer = ByteWriter()

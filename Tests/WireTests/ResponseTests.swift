@@ -104,10 +104,10 @@ import Wire
                 written {
                     ResponseEncoder.appendClusterMapChange(
                         to: $0,
-                        epoch: 1,
-                        revision: 258,
+                        version: (1, 258),
                         bucket: bucket,
-                        config: config
+                        config: config,
+                        datatype: .json
                     )
                 }
             }
@@ -119,10 +119,10 @@ import Wire
         let brief = written {
             ResponseEncoder.appendClusterMapChange(
                 to: $0,
-                epoch: 1,
-                revision: 2,
+                version: (1, 2),
                 bucket: .empty,
-                config: .empty
+                config: .empty,
+                datatype: []
             )
         }
         #expect(brief.prefix(8) == hex("82 01 0000 10 00 0000")[...])

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Engine
 internal import Replication
+internal import Seams
 internal import Vocabulary
 internal import Wire
 
@@ -23,22 +24,29 @@ extension Connection {
         }
     }
 
-    /// Executes a command that needs an opened producer.
-    private func openedChanges(_ request: CommandContext) {
+    /// The producer for a command that needs an opened one; answers and returns nil without it.
+    private func openedProducer(_ request: CommandContext) -> ClientProducer? {
         // After a flush or a deletion, a client acknowledges messages of the bucket before it.
         let isAcknowledgement = request.command.opcode == .dcpBufferAcknowledgement
         guard let producer else {
             let text = "Send DCP_OPEN first: this connection streams no changes."
-            return answer(.invalid, to: request.replyTo, because: text)
+            answer(.invalid, to: request.replyTo, because: text)
+            return nil
         }
         // The connection closes when its streams have ended. The request is right, on a new connection.
         guard producer.bucket === bucket || isAcknowledgement else {
             let text = "The bucket was flushed or deleted. Connect again."
-            return answer(.temporaryFailure, to: request.replyTo, because: text)
+            answer(.temporaryFailure, to: request.replyTo, because: text)
+            return nil
         }
+        return producer
+    }
+
+    /// Executes a command that needs an opened producer.
+    private func openedChanges(_ request: CommandContext) {
+        guard let producer = openedProducer(request) else { return }
         switch request.command.opcode {
         case .dcpControl: control(request, producer)
-        case .dcpStreamRequest: requestStream(request, producer)
         case .dcpCloseStream: closeStream(request, producer)
         case .dcpBufferAcknowledgement:
             let bytes = request.frame.extras.bigEndian(at: 0, as: UInt32.self)
@@ -130,40 +138,86 @@ extension Connection {
 
     // MARK: Streams
 
-    private func requestStream(_ request: CommandContext, _ producer: ClientProducer) {
+    /// STREAM_REQ; waits while the vBucket is being loaded.
+    func requestStream(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        guard let producer = openedProducer(request),
+            let asked = streamRequest(request, producer)
+        else { return .done }
         let frame = request.frame
-        guard case .streamRequest(let asked, let filter) = DCPDecoder.message(in: frame) else {
-            // A seqno of more than 48 bits never existed, so the client starts again.
-            return answer(.outOfRange, to: request.replyTo)
-        }
-        if let text = Connection.refusal(of: asked.flags) ?? StreamFilter.refusal(of: filter) {
-            return answer(.invalid, to: request.replyTo, because: text)
-        }
-        guard vBucket(frame.vBucket.number, request, producer.bucket.engine) != nil else { return }
-        guard producer.streams[frame.vBucket] == nil else {
-            let text = "This connection has a stream of this vBucket."
-            return answer(.keyExists, to: request.replyTo, because: text)
-        }
         switch producer.open(frame.vBucket, opaque: frame.opaque, asked) {
         case .opened(let feed, _, let log):
             answer(log, request)
             producer.streams.start(frame.vBucket, opaque: frame.opaque, feed)
-        case .rollBack(let seqno, _):
-            let scratch = context.scratch
-            scratch.removeAll()
-            scratch.append(bigEndian: seqno.value)
-            ResponseEncoder.append(
-                .rollback,
-                to: output,
-                replyTo: request.replyTo,
-                value: scratch.view,
-                duration: duration
-            )
+        case .rollBack(let seqno, _): answerRollback(to: seqno, request)
         case .outOfRange: answer(.outOfRange, to: request.replyTo)
         case .noVBucket, .notAdmitted: answerNotMyVBucket(request)
-        case .notLoaded:
-            let text = "The vBucket is being loaded. Retry."
-            answer(.temporaryFailure, to: request.replyTo, because: text)
+        case .notLoaded: return waitForLoading(request, producer, completion)
+        }
+        return .done
+    }
+
+    /// The position of a stream request that can be served; answers and returns nil if it cannot.
+    private func streamRequest(
+        _ request: CommandContext,
+        _ producer: ClientProducer
+    ) -> DCPStreamRequest? {
+        let frame = request.frame
+        guard case .streamRequest(let asked, let filter) = DCPDecoder.message(in: frame) else {
+            // A seqno of more than 48 bits never existed, so the client starts again.
+            answer(.outOfRange, to: request.replyTo)
+            return nil
+        }
+        if let text = Connection.refusal(of: asked.flags) ?? StreamFilter.refusal(of: filter) {
+            answer(.invalid, to: request.replyTo, because: text)
+            return nil
+        }
+        let engine = producer.bucket.engine
+        guard vBucket(frame.vBucket.number, request, engine) != nil else { return nil }
+        guard producer.streams[frame.vBucket] == nil else {
+            let text = "This connection has a stream of this vBucket."
+            answer(.keyExists, to: request.replyTo, because: text)
+            return nil
+        }
+        return asked
+    }
+
+    private func answerRollback(to seqno: Seqno, _ request: CommandContext) {
+        let scratch = context.scratch
+        scratch.removeAll()
+        scratch.append(bigEndian: seqno.value)
+        ResponseEncoder.append(
+            .rollback,
+            to: output,
+            replyTo: request.replyTo,
+            value: scratch.view,
+            duration: duration
+        )
+    }
+
+    /// Suspends a stream request until its vBucket is loaded; refuses it if that fails or takes too
+    /// long.
+    ///
+    /// The refusal is NOT_MY_VBUCKET: clients repeat such a request after a pause. After a temporary
+    /// failure they repeat it at once, or give up.
+    private func waitForLoading(
+        _ request: CommandContext,
+        _ producer: ClientProducer,
+        _ completion: Completion?
+    ) -> Execution {
+        var isFailed = false
+        if case .failed = completion { isFailed = true }
+        guard !isFailed, let disk = producer.bucket.disk,
+            let nanoseconds = producer.timeToWaitForLoading()
+        else {
+            answerNotMyVBucket(request)
+            return .done
+        }
+        let vBucket = request.frame.vBucket
+        return wait(request) { [lane = service.lanes.nonIO.lane] done in
+            disk.warmup.whenLoaded(vBucket, done)
+            lane.post(after: nanoseconds) {
+                done(.failed(.notMyVBucket, "The vBucket is being loaded."))
+            }
         }
     }
 

@@ -161,7 +161,7 @@ struct Command {
         case .selectBucket: shape(.user, key: .some)
         case .getClusterConfig: shape(.user, extras: [0, 16])
         case .stat: shape(.bucketUser, key: .any)
-        case .getRandomKey: shape(.bucketUser)
+        case .getRandomKey: shape(.bucketUser, extras: [0, 4, 5])
         case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4, 8])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)
         case .flush: shape(.bucketUser, extras: [0, 4])

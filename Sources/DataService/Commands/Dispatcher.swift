@@ -27,6 +27,7 @@ extension Connection {
         case .getRandomKey: getRandomKey(request, completion)
         case .observe: observe(request, completion)
         case .observeSeqno: observeSeqno(request)
+        case .dcpStreamRequest: requestStream(request, completion)
         case .stat: stat(request)
         case .flush: flush(request, completion)
         case .saslAuth: authenticate(request, completion)
@@ -55,8 +56,7 @@ extension Connection {
         case .getClusterConfig: clusterConfig(request)
         case .collectionsGetManifest: answerJSON(CollectionsManifest.json, request)
         case .getAllVBucketSeqnos: allSeqnos(request)
-        case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpStreamRequest,
-            .dcpGetFailoverLog,
+        case .tapConnect, .dcpOpen, .dcpAddStream, .dcpCloseStream, .dcpGetFailoverLog,
             .getFailoverLog, .dcpNoop, .dcpBufferAcknowledgement, .dcpControl:
             changes(request)
         default: answer(.unknownCommand, to: request.replyTo)

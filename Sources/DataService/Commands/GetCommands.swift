@@ -161,7 +161,20 @@ extension Connection {
     }
 
     /// GET_RANDOM_KEY: a document of an active copy on this node, with its key.
+    ///
+    /// Extras: none, or collection 4, and optionally 1 byte that requests attributes.
     func getRandomKey(_ request: CommandContext, _ completion: Completion?) -> Execution {
+        let extras = request.frame.extras
+        guard extras.isEmpty || extras.bigEndian(at: 0, as: UInt32.self) == 0 else {
+            let text = "Only the default collection, 0, exists."
+            answer(.unknownCollection, to: request.replyTo, because: text)
+            return .done
+        }
+        guard extras.count < 5 || extras[4] == 0 else {
+            let text = "GET_RANDOM_KEY answers with the body, without attributes."
+            answer(.notSupported, to: request.replyTo, because: text)
+            return .done
+        }
         let bucket = selectedBucket
         guard mayAnswerForActiveCopy, let key = RandomKey(service).find(in: bucket, .activeCopy)
         else {

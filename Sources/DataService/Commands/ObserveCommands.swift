@@ -9,6 +9,8 @@ extension Connection {
     ///
     /// Clients query all copies to count those that have a write: a replica reports its covered
     /// seqno. The commit of an unpersisted change starts at once, since a client waits for it.
+    ///
+    /// An active copy answers 0x01 if its failover log lacks the history: its changes may be lost.
     func observeSeqno(_ request: CommandContext) -> Execution {
         let bucket = selectedBucket
         guard request.frame.value.count == 8 else {
@@ -22,17 +24,20 @@ extension Connection {
         let asked = VBucketUUID(request.frame.value.bigEndian(at: 0, as: UInt64.self))
         let scratch = context.scratch
         scratch.removeAll()
-        var isBehind = false
+        var (isBehind, isKnown) = (false, true)
         let isHere = vBucket.withCore { core in
             guard core.state == state else { return false }
             isBehind = core.durableSeqno < core.highSeqno
             let log = core.failoverLog.entries
+            let knows = log.contains { $0.uuid == asked }
             var (onDisk, high) = (core.durableSeqno, core.highSeqno)
             if state == .replica {
                 // A history that the replica does not know counts as absent, whatever its own
                 // seqno.
-                let knows = log.contains { $0.uuid == asked }
                 (onDisk, high) = knows ? (core.coveredOnDisk, core.coveredSeqno) : (.zero, .zero)
+            } else if !knows {
+                isKnown = false
+                return true
             }
             let old = log.firstIndex { $0.uuid == asked }.flatMap { $0 == 0 ? nil : log[$0 - 1] }
             scratch.append(old == nil ? 0 : 1)
@@ -48,6 +53,11 @@ extension Connection {
         }
         guard isHere else {
             answerNotMyVBucket(request)
+            return .done
+        }
+        guard isKnown else {
+            let text = "The vBucket has no history of this UUID."
+            answer(.keyNotFound, to: request.replyTo, because: text)
             return .done
         }
         if isBehind { bucket.disk?.flushNow(VBucketID(number)) }
@@ -82,6 +92,9 @@ extension Connection {
     }
 
     /// OBSERVE: the state of single keys, for older clients.
+    ///
+    /// The answer has at most `Limits.observeBytesMax`; a request for more keys is too big. It is executed
+    /// on the reactor, and again after each wait.
     func observe(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         let result = ByteWriter()
@@ -96,6 +109,12 @@ extension Connection {
                     to: request.replyTo,
                     because: "OBSERVE needs (vBucket, key) pairs."
                 )
+                return .done
+            }
+            let entryCount = 13 + key.count
+            guard result.count + entryCount <= Limits.observeBytesMax else {
+                let text = "The answer to OBSERVE would exceed 1 MiB. Request fewer keys."
+                answer(.tooBig, to: request.replyTo, because: text)
                 return .done
             }
             guard let copy = observable(number, request, bucket.engine) else { return .done }

@@ -109,6 +109,10 @@ extension Connection {
             let text = "The user has no privilege in the selected bucket any more."
             return answer(.accessDenied, to: request.replyTo, because: text)
         }
+        guard lostBucketName == nil else {
+            let text = "The selected bucket was deleted, or is not open on this node yet."
+            return answer(.noBucket, to: request.replyTo, because: text)
+        }
         guard let configuration = currentConfiguration else {
             return answer(
                 .keyNotFound,

@@ -131,9 +131,10 @@ extension Connection {
                     state.map({ $0 == core.state }) ?? (core.state != .dead)
                 else { return }
                 result.append(bigEndian: core.id.number)
-                // A client without synchronous replication never gets the changes above it.
-                let high = seesPrepares ? core.highSeqno : core.highVisible
-                result.append(bigEndian: high.value)
+                // A client without synchronous replication never gets the changes above it. It is
+                // not known before every document is loaded.
+                let visible = core.isLoaded ? core.highVisible : core.coveredSeqno
+                result.append(bigEndian: (seesPrepares ? core.highSeqno : visible).value)
             }
         }
         ResponseEncoder.append(

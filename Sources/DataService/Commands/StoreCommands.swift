@@ -43,12 +43,12 @@ extension Connection {
 
     /// The datatype of a request's value; nil if the client states one that it did not agree to.
     ///
-    /// Clients without the JSON feature, and those that never set the bit, store JSON too. Other
-    /// clients need the datatype, so the value is examined.
+    /// The value decides about JSON, and not the request. Many clients never set the bit, and views
+    /// and sub-document commands of other clients rely on it.
     private func datatype(of frame: Frame, _ value: ByteView) -> Datatype? {
         let said = frame.datatype
-        if said.isEmpty { return context.validator.isDocument(value) ? .json : [] }
-        return said == .json && isJSONAgreed ? .json : nil
+        guard said.isEmpty || said == .json && isJSONAgreed else { return nil }
+        return context.validator.isDocument(value) ? .json : []
     }
 
     func delete(_ request: CommandContext, _ completion: Completion?) -> Execution {

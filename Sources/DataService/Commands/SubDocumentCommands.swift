@@ -53,17 +53,20 @@ extension Connection {
         let place = place(of: document, isNeeded: lookup.namesVirtualAttributes)
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
+        let copies = LookupMachine.documentCopies(lookup)
         var reading = Reading.refused
         func visit(_ item: Item, _ cas: CAS) {
             var meta = item.meta
             meta.cas = cas
             let image = DocumentImage(meta: meta, value: item.value, place: place)
             let isLarge = item.valueCount > Limits.lockedTransformBytesMax
+            guard copies == 0 || hasRoom(for: item, copies: copies) else { return }
             guard !isLarge || !LookupMachine.scans(lookup, image) else {
                 reading = .deferred
                 return
             }
-            guard hasRoom(for: item) else { return }
+            // Parts of a document together count as one copy.
+            guard copies > 0 || hasRoom(for: item, copies: 1) else { return }
             reading = .answered(LookupMachine.run(lookup, on: image, to: value), cas)
         }
         let operations = operations(request, on: bucket, completion)

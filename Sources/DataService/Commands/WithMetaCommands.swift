@@ -103,7 +103,7 @@ extension Connection {
                 return .failure(Refusal("A deletion has no value but system attributes."))
             }
             guard value.count <= Limits.valueBytesMax else { return .failure(.tooBig) }
-            return .success((value, isDeletion ? [] : datatype(ofBody: value, said)))
+            return .success((value, isDeletion ? [] : datatype(ofBody: value)))
         }
         guard service.allowsAttributes else {
             let text = "A node of the cluster cannot store attributes yet. Upgrade all nodes."
@@ -120,14 +120,15 @@ extension Connection {
             }
             return .success(blob.isEmpty ? (.empty, []) : (value, .xattr))
         }
-        let body = datatype(ofBody: blob.body, said)
+        let body = datatype(ofBody: blob.body)
         return .success(
             blob.isEmpty ? (blob.body, body) : (value, body.union(.xattr))
         )
     }
 
-    private func datatype(ofBody body: ByteView, _ said: Datatype) -> Datatype {
-        said.contains(.json) || context.validator.isDocument(body) ? .json : []
+    /// The body decides about JSON, and not the request, as for a plain SET.
+    private func datatype(ofBody body: ByteView) -> Datatype {
+        context.validator.isDocument(body) ? .json : []
     }
 }
 

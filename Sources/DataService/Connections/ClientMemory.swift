@@ -22,13 +22,13 @@ extension Connection {
         output.count >= Limits.repliesBytesMax || memory.isFullOfReplies
     }
 
-    /// Whether a document may be copied into a reply.
+    /// Whether a document may be copied into a reply, once or several times.
     ///
     /// The memory of a reply is counted when its connection cannot send it, so replies may exceed
     /// the bound by one for each reactor.
     @inline(__always)
-    func hasRoom(for item: Item) -> Bool {
-        item.valueCount <= Limits.connectionBytes || !memory.isFullOfReplies
+    func hasRoom(for item: Item, copies: Int = 1) -> Bool {
+        item.valueCount * copies <= Limits.connectionBytes || !memory.isFullOfReplies
     }
 
     /// Answers a read that needs more memory for its reply than is free: the client retries.

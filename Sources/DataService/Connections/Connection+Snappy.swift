@@ -71,12 +71,15 @@ extension Connection {
         return frame.datatype.contains(.xattr) ? Limits.storedValueBytesMax : Limits.valueBytesMax
     }
 
-    /// Compresses the value of the last answer, if that is worth it.
+    /// Compresses the document in the last answer, if that is worth it.
     ///
-    /// Called after the vBucket's lock was released.
+    /// Called after the vBucket's lock was released. Other values stay plain: clients do not inflate
+    /// the map of NOT_MY_VBUCKET.
     ///
     /// - Parameter start: Where the answer begins in the output.
     func compressAnswer(at start: Int) {
+        let answer = FrameHeader(output.view.dropFirst(start))
+        guard answer.statusNumber == Status.success.rawValue else { return }
         CompressedFrame.compress(lastFrameOf: output, at: start, by: context.scratch)
     }
 }

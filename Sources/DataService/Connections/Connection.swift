@@ -404,8 +404,8 @@ package final class Connection: ConnectionHandler {
     ///
     /// - Parameters:
     ///   - request: The request.
-    ///   - start: Starts the work that the request waits for. The work calls the closure once, from
-    ///     any lane.
+    ///   - start: Starts the work that the request waits for. The work calls the closure from any
+    ///     lane; only the first call counts.
     /// - Returns: The execution to return: the request is parked, or blocks the ones after it.
     func wait(
         _ request: CommandContext,

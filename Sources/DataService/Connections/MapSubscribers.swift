@@ -82,10 +82,12 @@ extension Connection {
         subscription?.revision = current.revision
     }
 
-    /// The selected bucket's configuration, or the cluster's if no bucket is selected; nil before
-    /// the first one.
+    /// The selected bucket's configuration, or the cluster's if no bucket is selected.
+    ///
+    /// Nil before the first one, and after the deletion of the selected bucket: the client would
+    /// apply the cluster's to that bucket.
     var currentConfiguration: RenderedConfiguration? {
-        guard let bucket else { return service.globalConfiguration }
+        guard let bucket else { return lostBucketName == nil ? service.globalConfiguration : nil }
         return service.configuration(ofBucket: bucket.name)
     }
 
@@ -114,10 +116,10 @@ extension Connection {
             json.withUnsafeBytes { json in
                 ResponseEncoder.appendClusterMapChange(
                     to: output,
-                    epoch: current.epoch,
-                    revision: current.revision,
+                    version: (current.epoch, current.revision),
                     bucket: ByteView(name),
-                    config: ByteView(json)
+                    config: ByteView(json),
+                    datatype: isJSONAgreed && !isBrief ? .json : []
                 )
             }
         }

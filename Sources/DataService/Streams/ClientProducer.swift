@@ -23,6 +23,7 @@ final class ClientProducer {
     private let service: DocumentService
     private let clock: ClientProducerClock
     private var noop: Noop?
+    private var loadingWaits = LoadingWaits()
 
     init(
         name: String,
@@ -76,6 +77,13 @@ final class ClientProducer {
             format.append(item, encoder, to: output)
         }
     }
+
+    /// How long the next stream request may wait for the loading of its vBucket, in nanoseconds; nil
+    /// if it has to be refused.
+    func timeToWaitForLoading() -> UInt64? { loadingWaits.timeLeft(at: now) }
+
+    /// The input is not read for now, and an answer to the last no-op may be in it.
+    func notePausedInput() { noop?.pulse.postponeEnd(now) }
 
     /// Whether a message is the answer to the last no-op.
     func answersNoop(_ opaque: UInt32) -> Bool {

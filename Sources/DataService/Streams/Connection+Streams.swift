@@ -43,6 +43,7 @@ extension Connection {
             )
             return ReceiveProgress(consumed: progress.consumed, next: .close)
         }
+        if progress.next == .pause { producer?.notePausedInput() }
         if let end = sender.handleEvents(output) {
             if end == .silent {
                 service.environment.trace.info(

@@ -193,8 +193,8 @@ extension Client {
 
     /// Reads the seqnos of a vBucket from its active node.
     ///
-    /// - Throws: `ClientError`: `refused` if the answer is malformed, and what any operation may
-    ///   throw.
+    /// - Throws: `ClientError`: `notFound` if the vBucket has no history of the token's UUID,
+    ///   `refused` if the answer is malformed, and what any operation may throw.
     package func observeSeqno(
         _ token: MutationToken,
         _ timeout: OperationTimeout = .usual

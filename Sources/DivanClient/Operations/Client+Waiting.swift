@@ -116,18 +116,16 @@ extension Client {
         }
         observeSeqno(token, .milliseconds(max(1, (deadline - now) / 1_000_000))) { [self] result in
             switch result {
+            // The vBucket has no history of this UUID any more.
+            case .failure(let error) where error.code == .notFound:
+                handler(.failure(lost(token)))
             case .failure(let error): handler(.failure(error))
             case .success(let seen):
                 // If the vBucket has another history now, the change is lost if it came after the
                 // point where the two histories part.
                 let isLost =
                     seen.uuid != token.uuid && (seen.forkedAt ?? .zero) < token.seqno
-                if isLost {
-                    let text =
-                        "seqno \(token.seqno.value) of \(token.vBucket) was lost in a failover"
-                    let error = ClientError(.historyChanged, text, vBucket: token.vBucket)
-                    return handler(.failure(error))
-                }
+                if isLost { return handler(.failure(lost(token))) }
                 if seen.persisted >= token.seqno { return handler(.success(())) }
                 let wait = RetryPolicy.wait(beforeAttempt: attempt + 1)
                 core.pause(wait) { [self] in
@@ -135,5 +133,10 @@ extension Client {
                 }
             }
         }
+    }
+
+    private func lost(_ token: MutationToken) -> ClientError {
+        let text = "seqno \(token.seqno.value) of \(token.vBucket) was lost in a failover"
+        return ClientError(.historyChanged, text, vBucket: token.vBucket)
     }
 }

@@ -17,11 +17,15 @@ struct BucketJSON {
 
     /// The bucket's object.
     ///
-    /// - Parameter volatile: Whether to include statistics, which change all the time; false for
-    ///   streams, which send only when the JSON changes.
+    /// - Parameters:
+    ///   - volatile: Whether to include statistics, which change all the time; false for streams,
+    ///     which send only when the JSON changes.
+    ///   - numbers: The nodes' statistics if they were collected already; nil to collect them. They
+    ///     contain all buckets, so that a list of buckets collects them once.
     /// - Returns: The object.
-    func json(volatile: Bool = true) -> JSONText {
-        let numbers = volatile ? ClusterNumbers(call) : nil
+    func json(volatile: Bool = true, numbers: ClusterNumbers? = nil) -> JSONText {
+        let numbers = volatile ? numbers ?? ClusterNumbers(call) : nil
+        let silent = numbers?.silentNodes ?? call.silentNodes
         let servers = call.state.servers(of: bucket)
         var members: [(String, JSONText)] = [
             ("name", .string(settings.name)),
@@ -52,7 +56,8 @@ struct BucketJSON {
                         NodeJSON(call, $0).json(
                             bucket: bucket,
                             volatile: volatile,
-                            numbers: numbers
+                            numbers: numbers,
+                            silent: silent
                         )
                     }
                 )
@@ -75,6 +80,8 @@ struct BucketJSON {
             ("maxTTL", .number(settings.maxTTL)),
             ("compressionMode", .string(bucket.options.compressionMode.rawValue)),
         ]
+        // Clients expect the member of every bucket with views.
+        if settings.type == .persistent { members.append(("replicaIndex", false)) }
         if call.request.query["skipMap"] != "true" {
             let map = ConfigurationJSON.serverMap(bucket, servers, host: call.naming)
             members.append(("vBucketServerMap", map))
@@ -102,14 +109,17 @@ struct BucketJSON {
     }
 
     private var quota: JSONText {
+        ["ram": .number(quotaOnAllNodes), "rawRAM": .number(settings.quota)]
+    }
+
+    private var quotaOnAllNodes: UInt64 {
         let nodes = UInt64(max(bucket.holders.count, 1))
-        return ["ram": .number(settings.quota * nodes), "rawRAM": .number(settings.quota)]
+        return ClusterState.bytes(ofQuota: settings.quota, onNodes: nodes)
     }
 
     private func basicStats(_ numbers: ClusterNumbers) -> JSONText {
         let totals = numbers.totals(ofBucket: settings.name)
-        let nodes = UInt64(max(bucket.holders.count, 1))
-        let percent = 100 * Double(totals.memoryUsed) / Double(max(settings.quota * nodes, 1))
+        let percent = 100 * Double(totals.memoryUsed) / Double(max(quotaOnAllNodes, 1))
         return [
             "quotaPercentUsed": .double(percent),
             "opsPerSec": .double(totals.operations),

@@ -6,7 +6,9 @@ internal import Vocabulary
 extension Routes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
-            .json(.array(call.visibleBuckets.map { BucketJSON(call, $0).json() }))
+            let numbers = ClusterNumbers(call)
+            let buckets = call.visibleBuckets.map { BucketJSON(call, $0).json(numbers: numbers) }
+            return .json(.array(buckets))
         },
         Route(
             .get,
@@ -59,16 +61,14 @@ extension Routes {
             .post,
             "/pools/default/buckets/*/controller/compactBucket",
             .permission("cluster.bucket[.]!compact"),
-            needsCluster: true,
-            compact
-        ),
+            needsCluster: true
+        ) { call in reply(await call.service.compactBucketAndViews(call.capture(0))) },
         Route(
             .post,
             "/pools/default/buckets/*/controller/compactDatabases",
             .permission("cluster.bucket[.]!compact"),
-            needsCluster: true,
-            compact
-        ),
+            needsCluster: true
+        ) { call in reply(await call.service.compactBucket(call.capture(0))) },
         Route(
             .get,
             "/pools/default/buckets/*/nodes",
@@ -119,10 +119,6 @@ extension Routes {
             return validation(call, of: call.capture(0))
         }
         return reply(await call.service.changeBucket(call.capture(0), call.request.form))
-    }
-
-    @Sendable private static func compact(_ call: Call) async -> Reply {
-        reply(await call.service.compactBucket(call.capture(0)))
     }
 
     private static func validation(_ call: Call, of name: String?) -> Reply {

@@ -48,7 +48,10 @@ struct ClusterNumbers {
     let nodes: [NodeNumber: NodeStatistics]
     /// Nodes with views only.
     let views: [NodeNumber: ViewStatistics]
-    private let visible: Set<String>
+    /// Nodes that are unhealthy from this node's view.
+    let silentNodes: [NodeNumber]
+    /// The sums of each node over the visible buckets.
+    private let sums: [NodeNumber: Totals]
 
     /// - Parameters:
     ///   - call: The request, whose identity decides which buckets are counted.
@@ -60,23 +63,26 @@ struct ClusterNumbers {
             found[node.number] = call.service.statistics(of: node.number)
             views[node.number] = call.service.viewStatistics(of: node.number)
         }
-        self.nodes = found
-        self.views = views
-        visible = Set(call.visibleBuckets.map(\.settings.name))
-    }
-
-    func totals(of some: [NodeRecord]) -> Totals {
-        var totals = Totals()
-        for node in some {
-            for bucket in nodes[node.number]?.buckets ?? [] where visible.contains(bucket.name) {
-                totals.add(bucket)
-            }
-            for bucket in views[node.number]?.buckets ?? [] where visible.contains(bucket.name) {
-                totals.add(bucket)
+        let visible = Set(call.visibleBuckets.map(\.settings.name))
+        var sums: [NodeNumber: Totals] = [:]
+        for (node, statistics) in found {
+            for bucket in statistics.buckets where visible.contains(bucket.name) {
+                sums[node, default: Totals()].add(bucket)
             }
         }
-        return totals
+        for (node, statistics) in views {
+            for bucket in statistics.buckets where visible.contains(bucket.name) {
+                sums[node, default: Totals()].add(bucket)
+            }
+        }
+        self.nodes = found
+        self.views = views
+        self.sums = sums
+        silentNodes = call.silentNodes
     }
+
+    /// The sums of one node over the visible buckets.
+    func totals(of node: NodeNumber) -> Totals { sums[node] ?? Totals() }
 
     /// The sums of one bucket over all nodes.
     func totals(ofBucket name: String) -> Totals {
@@ -92,7 +98,9 @@ struct ClusterNumbers {
 
     /// Memory and disk of these nodes, as REST shows them.
     func storageTotals(of some: [NodeRecord], _ state: ClusterState) -> JSONText {
-        let totals = totals(of: some)
+        let parts = some.map { totals(of: $0.number) }
+        let memoryUsed: UInt64 = parts.reduce(0) { $0 + $1.memoryUsed }
+        let diskUsed: UInt64 = parts.reduce(0) { $0 + $1.diskUsed }
         let statistics = some.compactMap { nodes[$0.number] }
         func sum(_ number: (NodeStatistics) -> UInt64) -> UInt64 {
             statistics.reduce(0) { $0 + number($1) }
@@ -106,10 +114,14 @@ struct ClusterNumbers {
         return [
             "ram": [
                 "total": .number(memory),
-                "quotaTotal": .number(state.memoryQuota * holders),
-                "quotaUsed": .number(quotaUsed * holders),
+                "quotaTotal": .number(
+                    ClusterState.bytes(ofQuota: state.memoryQuota, onNodes: holders)
+                ),
+                "quotaUsed": .number(
+                    ClusterState.bytes(ofQuota: quotaUsed, onNodes: holders)
+                ),
                 "used": .number(memory - min(memory, free)),
-                "usedByData": .number(totals.memoryUsed),
+                "usedByData": .number(memoryUsed),
                 "quotaUsedPerNode": .number(quotaUsed),
                 "quotaTotalPerNode": .number(state.memoryQuota),
             ],
@@ -117,7 +129,7 @@ struct ClusterNumbers {
                 "total": .number(disk),
                 "quotaTotal": .number(disk),
                 "used": .number(disk - min(disk, room)),
-                "usedByData": .number(totals.diskUsed),
+                "usedByData": .number(diskUsed),
                 "free": .number(room),
             ],
         ]

@@ -45,6 +45,7 @@ extension Routes {
             needsCluster: true
         ) { call in
             .stream(call) { call in
+                let silent = call.silentNodes
                 let buckets = call.visibleBuckets.map { bucket -> JSONText in
                     let servers = call.state.servers(of: bucket)
                     return [
@@ -56,7 +57,13 @@ extension Routes {
                             host: call.naming
                         ),
                         "nodes": .array(
-                            servers.map { NodeJSON(call, $0).json(bucket: bucket, volatile: false) }
+                            servers.map {
+                                NodeJSON(call, $0).json(
+                                    bucket: bucket,
+                                    volatile: false,
+                                    silent: silent
+                                )
+                            }
                         ),
                     ]
                 }

@@ -153,8 +153,7 @@ extension Routes {
         }
         switch await call.service.setRecovery(node.otpNode, recovery) {
         case .done: return .json([])
-        case .refused:
-            return .json(["otpNode": "the node was not failed over"], status: 400)
+        case .refused(let text): return .json(["otpNode": .string(text)], status: 400)
         case .busy(let text): return .text(text, status: 503)
         case .failed(let text): return .text(text, status: 500)
         }

@@ -20,11 +20,13 @@ struct NodeJSON {
     ///     which send only when the JSON changes.
     ///   - numbers: The nodes' statistics if they were collected already; nil to collect this
     ///     node's.
+    ///   - silent: The unhealthy nodes if they were determined already; nil to determine them.
     /// - Returns: The node's object.
     func json(
         bucket: BucketRecord? = nil,
         volatile: Bool = true,
-        numbers: ClusterNumbers? = nil
+        numbers: ClusterNumbers? = nil,
+        silent: [NodeNumber]? = nil
     ) -> JSONText {
         var members: [(String, JSONText)] = [
             ("clusterMembership", .string(node.membership.name)),
@@ -62,8 +64,10 @@ struct NodeJSON {
         if node.number == call.service.thisNode { members.append(("thisNode", true)) }
         if let bucket {
             // The fraction of the configured replicas that exist.
-            let silent = call.silentNodes
-            let share = bucket.replication(ofNode: node.number, silent: silent)
+            let share = bucket.replication(
+                ofNode: node.number,
+                silent: silent ?? call.silentNodes
+            )
             members.append(("replication", .double(share)))
         }
         if volatile { members += volatileMembers(numbers ?? ClusterNumbers(call, of: [node])) }
@@ -108,7 +112,7 @@ struct NodeJSON {
             ("systemStats", isReporting ? Self.systemStats(machine) : [:]),
             (
                 "interestingStats",
-                isReporting ? Self.interestingStats(numbers.totals(of: [node])) : [:]
+                isReporting ? Self.interestingStats(numbers.totals(of: node.number)) : [:]
             ),
             // A string, since clients decode it as one.
             ("uptime", .string("\(own?.uptimeSeconds ?? 0)")),

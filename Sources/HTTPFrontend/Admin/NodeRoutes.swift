@@ -12,30 +12,35 @@ extension Routes {
             node(call, named: call.capture(0))
         },
         Route(.get, "/nodeStatuses", .permission("cluster.nodes!read")) { call in
-            .json(
+            let silent = call.silentNodes
+            return .json(
                 .object(
                     call.shownNodes.map { node in
-                        (NodeJSON(call, node).hostname, status(of: node, call))
+                        (NodeJSON(call, node).hostname, status(of: node, call, silent: silent))
                     }
                 )
             )
         },
     ]
 
-    private static func status(of node: NodeRecord, _ call: Call) -> JSONText {
+    private static func status(
+        of node: NodeRecord,
+        _ call: Call,
+        silent: [NodeNumber]
+    ) -> JSONText {
         let status = call.service.status(of: node.number)
         let state = call.state
         var members: [(String, JSONText)] = [
             ("status", .string(status.rawValue)),
             ("otpNode", .string(node.otpNode)),
             ("dataless", .bool(!state.holdsData(node.number))),
-            ("replication", .double(replication(of: node, call))),
-            ("onlyCopy", .bool(state.haveOnlyCopies([node.number], silent: call.silentNodes))),
+            ("replication", .double(replication(of: node, state, silent: silent))),
+            ("onlyCopy", .bool(state.haveOnlyCopies([node.number], silent: silent))),
         ]
         if status == .healthy {
             let isPossible =
                 node.membership == .active && state.rebalance == nil
-                && state.canFailOverGracefully([node.number], silent: call.silentNodes)
+                && state.canFailOverGracefully([node.number], silent: silent)
             members.append(("gracefulFailoverPossible", .bool(isPossible)))
         }
         members += memcachedListener(of: node, call)
@@ -59,9 +64,12 @@ extension Routes {
     }
 
     /// The lowest fraction of existing replicas over all buckets.
-    private static func replication(of node: NodeRecord, _ call: Call) -> Double {
-        let silent = call.silentNodes
-        let shares = call.state.buckets.map {
+    private static func replication(
+        of node: NodeRecord,
+        _ state: ClusterState,
+        silent: [NodeNumber]
+    ) -> Double {
+        let shares = state.buckets.map {
             $0.replication(ofNode: node.number, silent: silent)
         }
         return shares.min() ?? 1

@@ -36,7 +36,7 @@ extension Routes {
                 newBase: true
             )
         },
-        Route(.get, "/settings/web", .permission("cluster.admin.security!read")) { call in
+        Route(.get, "/settings/web", .permission("cluster.settings!read")) { call in
             .json([
                 "port": .number(call.service.adminPort),
                 "username": .string(call.state.administrator?.name ?? ""),

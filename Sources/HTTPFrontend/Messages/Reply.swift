@@ -93,10 +93,13 @@ struct Reply: Sendable {
         json(["errors": ["_": .string(text)]], status: 500)
     }
 
+    /// The message of Couchbase Server's refusals, before `permissions`.
+    static let forbiddenMessage = "Forbidden. User needs the following permissions"
+
     static func forbidden(_ permission: String) -> Reply {
         json(
             [
-                "message": "Forbidden. User needs the following permissions",
+                "message": .string(forbiddenMessage),
                 "permissions": [.string(permission)],
             ],
             status: 403

@@ -9,6 +9,10 @@ internal import NIOHTTP1
 /// - While a response is sent there is no deadline: streams may last indefinitely. With a
 ///   `stallTimeout`, a client that stops reading is an exception: between two moments at which the
 ///   channel's buffer is full, the client must have read half of it.
+/// - A response that is queued may be in the channel's buffer for long, because the client reads
+///   slowly. Its connection stays open while the client reads: something of the buffer must be sent
+///   in every `nextHeadTimeout`, or `stallTimeout`. The deadline for what follows the response begins
+///   when its end is written.
 /// - If a request is refused before all of its body arrived, the rest is not read.
 /// - `ConnectionPersistence` decides which response is the last. If the route requested the close,
 ///   the response may be an endless stream. The connection then closes as soon as the client shuts
@@ -35,6 +39,8 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private var deadline: Scheduled<Void>?
     /// Closes the connection if its buffer stays full; nil while the channel is writable.
     private var stall: Scheduled<Void>?
+    /// The ends of responses that are queued and whose write is awaited.
+    private var unwrittenEndCount = 0
     private var isReading = false
     private var isLast = false
     private var isClosedByRoute = false
@@ -79,8 +85,13 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
             break
         case .end:
             isReading = false
-            deadline?.cancel()
-            deadline = nil
+            if persistence.unansweredCount > 0 {
+                deadline?.cancel()
+                deadline = nil
+            } else if !isLast, unwrittenEndCount == 0 {
+                // The response ended before the request.
+                setIdleDeadline(context)
+            }
         }
         context.fireChannelRead(data)
     }
@@ -96,29 +107,38 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
             break
         case .end:
             persistence.endResponse()
-            if isLast { return writeLastEnd(data, promise, context) }
-            if persistence.unansweredCount == 0 {
-                setDeadline(isReading ? Self.closeTimeout : Self.nextHeadTimeout, context)
+            let isIdle = persistence.unansweredCount == 0
+            // A writable channel has little in its buffer: no promise for a short response.
+            if isLast || (isIdle && !context.channel.isWritable) {
+                return writeEnd(data, promise, context)
             }
+            if isIdle { setIdleDeadline(context) }
         }
         context.write(data, promise: promise)
     }
 
-    /// Writes the end of the last response and closes the sending side behind it.
+    /// Writes the end of a response after which the connection is idle, or closes.
     ///
-    /// With a `stallTimeout` the client has that time to read what is still queued.
-    private func writeLastEnd(
+    /// The end of the last response closes the sending side behind it.
+    private func writeEnd(
         _ data: NIOAny,
         _ promise: EventLoopPromise<Void>?,
         _ context: ChannelHandlerContext
     ) {
         let written = promise ?? context.eventLoop.makePromise()
-        context.writeAndFlush(data, promise: written)
-        context.close(mode: .output, promise: nil)
-        setDeadline(stallTimeout ?? Self.closeTimeout, context)
-        guard stallTimeout != nil else { return }
+        unwrittenEndCount += 1
+        if isLast {
+            context.writeAndFlush(data, promise: written)
+            context.close(mode: .output, promise: nil)
+        } else {
+            context.write(data, promise: written)
+        }
+        setDrainDeadline(context)
         written.futureResult.assumeIsolated().whenSuccess {
-            if context.channel.isActive { self.setDeadline(Self.closeTimeout, context) }
+            self.unwrittenEndCount -= 1
+            let isIdle = self.persistence.unansweredCount == 0 && self.unwrittenEndCount == 0
+            guard self.isLast || isIdle, context.channel.isActive else { return }
+            self.setIdleDeadline(context)
         }
     }
 
@@ -136,6 +156,29 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         deadline = nil
         stall?.cancel()
         stall = nil
+    }
+
+    /// Closes the connection if the client sends nothing: no next request, not the rest of its
+    /// request, or no close after the last response.
+    private func setIdleDeadline(_ context: ChannelHandlerContext) {
+        setDeadline(isLast || isReading ? Self.closeTimeout : Self.nextHeadTimeout, context)
+    }
+
+    /// Closes the connection if nothing of what is queued is sent in this time; else begins again.
+    private func setDrainDeadline(_ context: ChannelHandlerContext) {
+        let before = Self.bufferedBytes(context)
+        deadline?.cancel()
+        let timeout = stallTimeout ?? Self.nextHeadTimeout
+        deadline = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) {
+            guard Self.bufferedBytes(context) < before else { return context.close(promise: nil) }
+            self.setDrainDeadline(context)
+        }
+    }
+
+    /// The bytes in the channel's buffer, which the kernel has not accepted yet.
+    private static func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
+        let bytes = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+        return bytes ?? 0
     }
 
     private func setDeadline(_ amount: TimeAmount, _ context: ChannelHandlerContext) {

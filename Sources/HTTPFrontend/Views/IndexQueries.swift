@@ -61,11 +61,11 @@ package struct IndexQueries: ViewQueries {
                 ViewRefusal(status: error.status, error: error.error, reason: error.reason)
             )
         }
-        return await begin(QueryPlan(query), of: definition, bucket, request)
+        return await begin(query, of: definition, bucket, request)
     }
 
     private func begin(
-        _ plan: QueryPlan,
+        _ parsed: ViewQuery,
         of definition: ViewDefinition,
         _ bucket: QueryRun.Bucket,
         _ request: ViewRequest
@@ -73,7 +73,7 @@ package struct IndexQueries: ViewQueries {
         guard let indexes = node.indexes(), let surroundings = node.surroundings() else {
             return IndexQueries.unavailable("The node is starting or stopping")
         }
-        guard let current = indexes.version(plan, of: definition, bucket) else {
+        guard let current = indexes.version(QueryPlan(parsed), of: definition, bucket) else {
             return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
         }
         var query = QueryRun.Query(of: bucket, current)
@@ -82,12 +82,12 @@ package struct IndexQueries: ViewQueries {
             query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
         }
         // A query that the previous definition would refuse is answered by the current one.
-        if let old = standing.previous, plan.freshness != .current,
+        if let old = standing.previous, parsed.freshness != .current,
             let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
         {
             query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
         }
-        query.usesSubset = usesSubset(request, bucket)
+        query.usesSubset = usesSubset(parsed, of: request.designDocument, bucket)
         switch await QueryRun.begin(query, surroundings, awaitsPart: true) {
         case .open(let run):
             guard let text = run.whole else { return .rows(IndexRows(run: run)) }
@@ -95,18 +95,23 @@ package struct IndexQueries: ViewQueries {
             return .whole(text)
         case .busy:
             return IndexQueries.unavailable(
-                "This node carries out \(QuerySlots.countMax) view queries already. Retry later."
+                "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
+                    + " in time. Retry later."
             )
         case .unknownBucket: return IndexQueries.missing("missing")
         }
     }
 
     /// Whether a query is answered from one vBucket.
-    private func usesSubset(_ request: ViewRequest, _ bucket: QueryRun.Bucket) -> Bool {
-        let query = try? IndexQueries.query(request, hasReduce: true)
+    private func usesSubset(
+        _ query: ViewQuery,
+        of designDocument: String,
+        _ bucket: QueryRun.Bucket
+    ) -> Bool {
+        guard designDocument.hasPrefix(DesignDocument.developmentPrefix) else { return false }
         return DevelopmentSubset.applies(
-            isDevelopment: request.designDocument.hasPrefix(DesignDocument.developmentPrefix),
-            usesFullSet: query?.usesFullSet ?? false,
+            isDevelopment: true,
+            usesFullSet: query.usesFullSet,
             documents: service.documentCount(ofBucket: bucket.name),
             vBuckets: service.state.bucket(named: bucket.name)?.settings.vBuckets ?? 0
         )

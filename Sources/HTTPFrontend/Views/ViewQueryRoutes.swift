@@ -105,7 +105,7 @@ extension ViewTable {
         let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
         let write = Permission(.bucket(bucket), ["views"], "write")
         guard asked, !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
-        return .failure(403, "forbidden", "include_docs needs the permission \(permission.text)")
+        return .forbidden(permission.text, "include_docs needs the permission \(permission.text)")
     }
 
     // MARK: The response

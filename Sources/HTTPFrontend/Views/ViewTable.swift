@@ -52,7 +52,7 @@ struct ViewTable: RouteTable {
                 .withChallenge(for: request)
         case .forbidden(let permission):
             let reason = "The user needs the permission \(permission)"
-            return .failure(403, "forbidden", reason)
+            return .forbidden(permission, reason)
         case .illFormedTarget:
             return .failure(400, "bad_request", "The path or the query is not valid UTF-8")
         case .illFormedField(let error):
@@ -118,6 +118,19 @@ extension Reply {
     /// `{"error":"word","reason":"sentence"}`, the view port's form of every failure.
     static func failure(_ status: Int, _ error: String, _ reason: String) -> Reply {
         json(["error": .string(error), "reason": .string(reason)], status: status)
+    }
+
+    /// The refusal of an identity that lacks a permission: also with the members that Couchbase Server
+    /// answers with instead.
+    static func forbidden(_ permission: String, _ reason: String) -> Reply {
+        json(
+            [
+                "error": "forbidden", "reason": .string(reason),
+                "message": .string(forbiddenMessage),
+                "permissions": [.string(permission)],
+            ],
+            status: 403
+        )
     }
 
     /// Clients match the word `not_found`.

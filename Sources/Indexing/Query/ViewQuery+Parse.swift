@@ -2,8 +2,11 @@ package import Bytes
 internal import JSON
 
 extension ViewQuery {
-    /// Bytes of all `keys` as sort keys: a request between nodes has them in one frame.
+    /// Bytes of all `keys` as sort keys, each with `keyBytes` more: a request between nodes has them in one
+    /// message.
     private static let keysBytesMax = 8 << 20
+    /// What a key needs besides its bytes: its own array, and two more of its range of rows.
+    private static let keyBytes = 128
 
     /// Reads a query from the parameters of a URL, in their order, and the body of a POST.
     ///
@@ -36,6 +39,7 @@ extension ViewQuery {
         let kind = ViewQuery.viewKind(hasReduce: hasReduce, settings)
         if kind == .reduce { reduction = .all }
         for setting in settings { try apply(setting, kind) }
+        setTimeoutDefault(settings)
         try requireRowsInRange()
         try requireGroups(kind, settings)
     }
@@ -51,7 +55,9 @@ extension ViewQuery {
 
     private static func viewKind(hasReduce: Bool, _ settings: [QuerySetting]) -> ViewKind {
         guard hasReduce else { return .map }
-        for case .reduce(let isWanted) in settings { return isWanted ? .reduce : .mapOfReduce }
+        for case .reduce(let isWanted) in settings.reversed() {
+            return isWanted ? .reduce : .mapOfReduce
+        }
         return .reduce
     }
 
@@ -96,14 +102,24 @@ extension ViewQuery {
         var keys: [[UInt8]] = []
         var bytes = 0
         for text in texts {
+            if isLongerThanRowKeys(text) { continue }
             let key = try QuerySetting.sortKey("keys", text, encode)
-            bytes += key.count
+            bytes += key.count + keyBytes
             guard bytes <= keysBytesMax else {
                 throw .request("There are too many `keys`. Query them in several requests.")
             }
             keys.append(key)
         }
         return keys
+    }
+
+    /// Whether no row can have a key, because of its length.
+    ///
+    /// Only a string without escapes is as long in a row. Blanks, escapes and digits of other texts can make
+    /// them longer than the row's.
+    private static func isLongerThanRowKeys(_ text: ByteView) -> Bool {
+        text.count > Collation.textBytesMax && text[0] == UInt8(ascii: "\"")
+            && !text.buffer.contains(UInt8(ascii: "\\"))
     }
 
     // MARK: Settings
@@ -151,6 +167,15 @@ extension ViewQuery {
             throw .parameter("Invalid URL parameter 'group' or  'group_level' for non-reduce view.")
         }
         reduction = groups
+    }
+
+    /// A current query that states no timeout outlasts its client's own.
+    private mutating func setTimeoutDefault(_ settings: [QuerySetting]) {
+        let isStated = settings.contains {
+            if case .timeoutMilliseconds = $0 { true } else { false }
+        }
+        guard freshness == .current, !isStated else { return }
+        timeoutMilliseconds = ViewQuery.currentTimeoutMillisecondsDefault
     }
 
     private func requireNoKeys(_ name: String) throws(QueryRefusal) {

@@ -22,6 +22,13 @@ package struct ViewQuery: Equatable, Sendable {
 
     /// Couchbase's default.
     package static let timeoutMillisecondsDefault = 60_000
+    /// The default of a query whose freshness is `current`, which waits for the build of an index.
+    ///
+    /// A late answer is a success with `errors`. Sync Gateway and many applications do not read these, so
+    /// they would continue with missing rows. They time out themselves after 75 s, which is an error, and
+    /// retry. So the answer must come clearly after that, but not much later: a query whose client has
+    /// left holds a slot until then.
+    package static let currentTimeoutMillisecondsDefault = 90_000
 
     package init() {}
 

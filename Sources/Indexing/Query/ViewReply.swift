@@ -41,8 +41,8 @@ package struct ViewReply {
         case none
         /// The document was deleted after its row was read.
         case missing
-        /// Both are JSON texts.
-        case found(meta: ByteView, json: ByteView)
+        /// Both are JSON texts. The body is a string in base64 if the member `type` of `meta` says so.
+        case found(meta: ByteView, body: ByteView)
     }
 
     /// What `debug=true` adds to a row.
@@ -104,11 +104,12 @@ package struct ViewReply {
         switch document {
         case .none: break
         case .missing: output.append(",\"doc\":null")
-        case .found(let meta, let json):
+        case .found(let meta, let body):
+            let isBase64 = JSONParts.member("type", of: meta)?.text == "\"base64\""
             output.append(",\"doc\":{\"meta\":")
             output.append(meta)
-            output.append(",\"json\":")
-            output.append(json)
+            output.append(isBase64 ? ",\"base64\":" : ",\"json\":")
+            output.append(body)
             output.append("}")
         }
         output.append("}")

@@ -10,8 +10,8 @@ extension BucketForm {
                 refuse("replicaNumber", "The number of replicas is 0, 1, 2 or 3")
             }
         }
-        // Clients always send this. It configures views, which are not implemented: it has no
-        // effect.
+        // Clients always send this. There are no replica indexes, so it has no effect, and REST shows
+        // false.
         guard let text = parameters["replicaIndex"] else { return }
         if settings.type == .ephemeral {
             refuse("replicaIndex", "An ephemeral bucket has no replica index")

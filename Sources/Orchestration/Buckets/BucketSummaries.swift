@@ -30,10 +30,12 @@ package struct BucketSummaries: Hashable, Sendable {
 
     package var json: JSONText {
         let nodes = UInt64(max(state.activeNodes.count, 1))
-        let total = state.memoryQuota * nodes
-        let others = state.bucketQuotas(except: name) * nodes
-        let allocated = quota * nodes
-        let free = Int64(clamping: total) - Int64(clamping: others) - Int64(clamping: allocated)
+        let total = ClusterState.bytes(ofQuota: state.memoryQuota, onNodes: nodes)
+        let others = ClusterState.bytes(
+            ofQuota: state.bucketQuotas(except: name),
+            onNodes: nodes
+        )
+        let allocated = ClusterState.bytes(ofQuota: quota, onNodes: nodes)
         let otherData = usage.diskTotal - min(usage.diskTotal, usage.diskFree)
         let ours = usage.thisDisk + usage.otherDisk
         return [
@@ -44,7 +46,7 @@ package struct BucketSummaries: Hashable, Sendable {
                 "perNodeMegs": .number(quota >> 20),
                 "thisAlloc": .number(allocated),
                 "thisUsed": .number(usage.thisMemory),
-                "free": .number(free),
+                "free": .number(Self.difference(total, others, allocated)),
             ],
             "hddSummary": [
                 "total": .number(usage.diskTotal),
@@ -54,5 +56,17 @@ package struct BucketSummaries: Hashable, Sendable {
                 "free": .number(usage.diskFree),
             ],
         ]
+    }
+
+    /// `total` without `others` and `allocated`; negative if these are more, and bounded by what
+    /// fits into 64 bits.
+    private static func difference(
+        _ total: UInt64,
+        _ others: UInt64,
+        _ allocated: UInt64
+    ) -> Int64 {
+        let (sum, isTooLarge) = others.addingReportingOverflow(allocated)
+        let used = isTooLarge ? UInt64.max : sum
+        return total >= used ? Int64(clamping: total - used) : -Int64(clamping: used - total)
     }
 }

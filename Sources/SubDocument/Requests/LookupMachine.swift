@@ -34,10 +34,16 @@ package struct LookupMachine {
         return request.form == .single ? machine.runSingle() : machine.runMulti()
     }
 
+    /// How many copies of the whole body an answer has.
+    package static func documentCopies(_ request: SubDocumentRequest) -> Int {
+        request.specs.reduce(0) { $1.operation == .getDocument ? $0 + 1 : $0 }
+    }
+
     /// Whether a lookup reads much of a document, so that a large one should not be read under a lock.
     ///
-    /// The whole body is only copied.
+    /// The whole body is only copied, once: further copies count as reading much.
     package static func scans(_ request: SubDocumentRequest, _ image: DocumentImage) -> Bool {
+        if documentCopies(request) > 1 { return true }
         for spec in request.specs where spec.operation != .getDocument {
             guard spec.flags.contains(.attribute) else { return true }
             if VirtualAttribute.needsChecksum(spec.path) { return true }

@@ -273,8 +273,10 @@ package struct MutationMachine {
         case .failure(let failure): return Status(failure)
         case .success(let value):
             guard spec.flags.contains(.binary) else {
-                // A copy: later paths may change the attribute.
-                return replaceBody(by: EditedText(copying: [value]), isJSON: true)
+                // A copy: later paths may change the attribute. Versions of other clusters
+                // (SET_WITH_META) have attributes of any bytes.
+                let body = EditedText(copying: [value])
+                return replaceBody(by: body, isJSON: JSONGrammar.accepts(body.view))
             }
             guard let bytes = BinaryValue.decode(value) else { return .subdocFieldNotBinaryValue }
             let body = EditedText(bytes)

@@ -10,6 +10,8 @@ package import Vocabulary
 /// object of the extended attributes. `doc` is the body alone; one that is not JSON is a string with
 /// its base64 form, so that of a tombstone is empty.
 ///
+/// - A body is embedded as it is only if it is JSON. The datatype alone does not prove that: earlier
+///   releases stored the one that a client declared, and such a text could add arguments to a call.
 /// - Its buffers are reused: the views of one document are valid until the next call.
 package final class MapInput {
     private let metaText = ByteWriter()
@@ -35,18 +37,23 @@ package final class MapInput {
         value: ByteView
     ) -> Arguments? {
         guard let id = String(validating: key.buffer, as: UTF8.self) else { return nil }
-        let isJSON = document.datatype.contains(.json)
+        let body = XattrBlob.body(of: value, document.datatype)
+        let isJSON = isJSON(body, document)
         metaText.removeAll()
         var json = JSONWriter(metaText)
         json.object { json in
-            MapInput.write(id, document, to: &json)
+            MapInput.write(id, document, isJSON: isJSON, to: &json)
             json.member("vb", "\(vBucket.number)")
             json.member("seq", "\(document.seqno.value)")
             json.member("cas", "\(document.cas.value)")
             json.object("xattrs") { json in write(attributesOf: value, document, to: &json) }
         }
-        let body = XattrBlob.body(of: value, document.datatype)
         return Arguments(meta: metaText.view, body: text(of: body, isJSON: isJSON))
+    }
+
+    /// Whether a body is JSON; values that are not declared as JSON are not examined.
+    private func isJSON(_ body: ByteView, _ document: DocumentMeta) -> Bool {
+        document.datatype.contains(.json) && validator.isDocument(body)
     }
 
     /// Writes the attributes whose values are JSON: others would make the whole text invalid.
@@ -74,20 +81,25 @@ package final class MapInput {
         value: ByteView
     ) -> Arguments? {
         guard let id = String(validating: key.buffer, as: UTF8.self) else { return nil }
+        let body = XattrBlob.body(of: value, document.datatype)
+        let isJSON = isJSON(body, document)
         metaText.removeAll()
         var json = JSONWriter(metaText)
-        json.object { json in MapInput.write(id, document, to: &json) }
-        let isJSON = document.datatype.contains(.json)
-        let body = XattrBlob.body(of: value, document.datatype)
+        json.object { json in MapInput.write(id, document, isJSON: isJSON, to: &json) }
         return Arguments(meta: metaText.view, body: text(of: body, isJSON: isJSON))
     }
 
-    private static func write(_ id: String, _ document: DocumentMeta, to json: inout JSONWriter) {
+    private static func write(
+        _ id: String,
+        _ document: DocumentMeta,
+        isJSON: Bool,
+        to json: inout JSONWriter
+    ) {
         json.member("id", id)
         json.member("rev", MapInput.revision(document))
         json.member("flags", document.flags)
         json.member("expiration", document.expiry)
-        json.member("type", document.datatype.contains(.json) ? "json" : "base64")
+        json.member("type", isJSON ? "json" : "base64")
     }
 
     /// The body, or a string with its base64 form.

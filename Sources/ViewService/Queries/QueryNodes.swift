@@ -80,6 +80,8 @@ package enum IncludedDocumentOutcome: Hashable, Sendable {
 }
 
 /// A document as `include_docs` shows it; both are JSON texts.
+///
+/// The body is a string in base64 if the member `type` of `meta` says so.
 package struct IncludedDocument: Hashable, Sendable {
     package let meta: [UInt8]
     package let body: [UInt8]

@@ -183,10 +183,10 @@ extension QueryRun {
             return answer.reply.appendRow(view, document: .missing, origin: origin)
         }
         return document.meta.withUnsafeBytes { meta in
-            document.body.withUnsafeBytes { json in
+            document.body.withUnsafeBytes { body in
                 answer.reply.appendRow(
                     view,
-                    document: .found(meta: ByteView(meta), json: ByteView(json)),
+                    document: .found(meta: ByteView(meta), body: ByteView(body)),
                     origin: origin
                 )
             }

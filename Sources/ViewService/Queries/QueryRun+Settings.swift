@@ -130,7 +130,8 @@ extension QueryRun {
     package enum Beginning: Sendable {
         /// All nodes have started, failed or not answered in time.
         case open(QueryRun)
-        /// The node coordinates as many queries as it may: the client retries.
+        /// The node coordinates as many queries as it may, and too many wait or the query did so until its
+        /// deadline: the client retries.
         case busy
         /// This node does not have the bucket.
         case unknownBucket

@@ -62,18 +62,19 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         _ query: Query,
         _ surroundings: Surroundings,
         map: QueryCoordination.ServingMap,
+        deadline: UInt64,
         slot: QuerySlots.Slot
     ) {
         self.query = query
         self.surroundings = surroundings
         self.slot = slot
-        let now = QueryRun.milliseconds(surroundings)
-        deadline = now + UInt64(min(max(query.current.plan.timeoutMilliseconds, 0), Int(Int32.max)))
+        self.deadline = deadline
         var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: query.current.plan.merge,
             previousMerge: query.previous?.plan.merge
         )
+        let now = QueryRun.milliseconds(surroundings)
         terms.limitRestarts(query.current.plan.freshness, now: now)
         terms.usesSubset = query.usesSubset
         coordination = QueryCoordination(terms, map: map)
@@ -83,7 +84,8 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     /// Sends a query to the nodes, and returns when its first bytes may be sent.
     ///
-    /// If the calling task is cancelled, so is the run, and `next` throws.
+    /// If the node coordinates as many queries as it may, the query waits; the time counts. If the calling
+    /// task is cancelled meanwhile, the node is `busy`; if later, so is the run, and `next` throws.
     ///
     /// - Parameters:
     ///   - query: The query.
@@ -96,11 +98,18 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         _ surroundings: Surroundings,
         awaitsPart: Bool = false
     ) async -> Beginning {
-        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
-            return .unknownBucket
-        }
-        guard let slot = surroundings.slots.tryAcquire() else { return .busy }
-        let run = QueryRun(query, surroundings, map: map, slot: slot)
+        let (maps, bucket) = (surroundings.ports.maps, query.bucket.uuid)
+        guard maps.servingMap(ofBucket: bucket) != nil else { return .unknownBucket }
+        let start = milliseconds(surroundings)
+        let span = UInt64(min(max(query.current.plan.timeoutMilliseconds, 0), Int(Int32.max)))
+        let slot = await surroundings.slots.acquire(
+            within: span * 1_000_000,
+            on: surroundings.lane
+        )
+        guard let slot else { return .busy }
+        // The bucket may have been deleted during the wait.
+        guard let map = maps.servingMap(ofBucket: bucket) else { return .unknownBucket }
+        let run = QueryRun(query, surroundings, map: map, deadline: start + span, slot: slot)
         await withTaskCancellationHandler {
             await withUnsafeContinuation { waiter in
                 run.steps.post { run.start(waiter, awaitsPart) }

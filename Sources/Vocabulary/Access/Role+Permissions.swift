@@ -121,6 +121,7 @@ extension Role {
         Pattern(.grantedBucket, "data", "sxattr", allow: .only(["read"])),
         Pattern(.grantedBucket, "data", "xattr", allow: .only(["read"])),
         Pattern(.grantedBucket, "settings", allow: .only(["read"])),
+        Pattern(.grantedBucket, "collections", allow: .only(["read"])),
         Pattern(.cluster, "admin", "memcached", "idle", allow: .only(["write"])),
         Pattern(.cluster, "pools", allow: .only(["read"])),
     ]

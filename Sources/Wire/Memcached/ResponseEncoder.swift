@@ -105,24 +105,27 @@ package enum ResponseEncoder {
 
     /// Appends the notification of a newer cluster map.
     ///
-    /// `bucket` is empty for the map without a bucket, and `config` if the connection agreed to
-    /// revisions only.
+    /// - Parameters:
+    ///   - writer: Gets the notification.
+    ///   - version: Epoch and revision of the map.
+    ///   - bucket: The bucket's name; empty for the map without a bucket.
+    ///   - config: The map; empty if the connection agreed to revisions only.
+    ///   - datatype: That of `config`: `json` only if the connection agreed to it.
     package static func appendClusterMapChange(
         to writer: ByteWriter,
-        epoch: Int64,
-        revision: Int64,
+        version: (epoch: Int64, revision: Int64),
         bucket: ByteView,
-        config: ByteView
+        config: ByteView,
+        datatype: Datatype
     ) {
         let place = writer.claim(FrameHeader.byteCount + 16 + bucket.count + config.count)
-        let datatype: Datatype = config.isEmpty ? [] : .json
         let shape =
             UInt64(Magic.serverRequest.rawValue) << 56 | UInt64(clusterMapChange) << 48
             | UInt64(bucket.count) << 32 | 16 << 24 | UInt64(datatype.rawValue) << 16
         let bodyCount = UInt64(16 + bucket.count + config.count)
         storeHeader(place, shape, bodyCount << 32, 0)
-        place.storeBytes(of: epoch.bigEndian, toByteOffset: 24, as: Int64.self)
-        place.storeBytes(of: revision.bigEndian, toByteOffset: 32, as: Int64.self)
+        place.storeBytes(of: version.epoch.bigEndian, toByteOffset: 24, as: Int64.self)
+        place.storeBytes(of: version.revision.bigEndian, toByteOffset: 32, as: Int64.self)
         Memory.copy(to: place + 40, from: bucket.start, count: bucket.count)
         Memory.copy(to: place + 40 + bucket.count, from: config.start, count: config.count)
     }

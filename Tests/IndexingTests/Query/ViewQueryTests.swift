@@ -69,6 +69,15 @@ import Testing
         #expect(try Self.parse(one) == Self.parse(other))
     }
 
+    /// Gateways time out after 75 s and retry; they do not read the errors of an answer.
+    @Test(arguments: [
+        ("stale=false", 90_000), ("stale=false&connection_timeout=60000", 60_000),
+        ("connection_timeout=1000&stale=false", 1_000), ("stale=false&stale=ok", 60_000),
+        ("stale=ok&stale=false", 90_000), ("stale=update_after", 60_000),
+    ]) func onlyACurrentQueryWithoutATimeoutOutlastsItsClient(query: String, timeout: Int) throws {
+        #expect(try Self.parse(query).timeoutMilliseconds == timeout)
+    }
+
     @Test func numberAboveAllIntegersIsTheGreatestOne() throws {
         #expect(try Self.parse("limit=99999999999999999999999").limit == .max)
     }
@@ -76,7 +85,9 @@ import Testing
     @Test(arguments: [
         ("group=true", ViewQuery.Reduction.groups(level: nil)), ("group=false", .all),
         ("group_level=2", .groups(level: 2)), ("group_level=0", .all), ("reduce=true", .all),
-        ("reduce=false", .none),
+        ("reduce=false", .none), ("reduce=true&reduce=false", .none),
+        ("reduce=false&reduce=true", .all),
+        ("reduce=false&reduce=true&group_level=1", .groups(level: 1)),
     ]) func groupsAreRead(query: String, reduction: ViewQuery.Reduction) throws {
         #expect(try Self.parse(query, hasReduce: true).reduction == reduction)
     }
@@ -94,6 +105,32 @@ import Testing
         #expect(try Self.parse("keys=[]").selection.keys == [])
         let reduced = try Self.parse("keys=[1]&group=true", hasReduce: true)
         #expect(reduced.reduction == .groups(level: nil))
+    }
+
+    @Test func stringInKeysThatIsTooLongForARowMatchesNothing() throws {
+        let long = "\"" + String(repeating: "x", count: 4_094) + "\""
+        let keys = try Self.parse("keys=[1,\(long),2]").selection.keys
+        #expect(keys == [StandInKeys.encode("1"), StandInKeys.encode("2")])
+        #expect(try Self.parse("", body: "{\"keys\":[\(long)]}").selection.keys == [])
+        // The keys of rows can be shorter than these texts of them.
+        let escaped = "\"" + String(repeating: "\\u0061", count: 1_000) + "\""
+        let blank = "[" + String(repeating: " ", count: 5_000) + "]"
+        for key in [escaped, blank] {
+            #expect(throws: QueryRefusal.self) { try Self.parse("keys=[\(key)]") }
+        }
+    }
+
+    /// Each key costs more memory than its bytes.
+    @Test(arguments: [(50_000, false), (70_000, true)])
+    func manyShortKeysAreRefused(count: Int, isRefused: Bool) throws {
+        let body = "{\"keys\":[" + String(repeating: "1,", count: count - 1) + "1]}"
+        do throws(QueryRefusal) {
+            let query = try Self.parse("", body: body)
+            #expect(!isRefused && query.selection.keys?.count == count)
+        } catch {
+            let reason = "There are too many `keys`. Query them in several requests."
+            #expect(isRefused && error.reason == reason && error.status == 400)
+        }
     }
 
     @Test func equalStartAndEndAreARange() throws {

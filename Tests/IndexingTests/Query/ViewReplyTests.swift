@@ -91,7 +91,7 @@ import Vocabulary
             info.borrowed { reply.start(totalRows: 2, debugInfo: $0) }
             meta.borrowed { meta in
                 json.borrowed { json in
-                    let document = ViewReply.IncludedDocument.found(meta: meta, json: json)
+                    let document = ViewReply.IncludedDocument.found(meta: meta, body: json)
                     let origin = ViewReply.RowOrigin(vBucket: VBucketID(5), node: "n:8092")
                     let row = Self.row("1", id: "a", value: "1")
                     Self.append(row, to: &reply, document: document, origin: origin)
@@ -109,6 +109,26 @@ import Vocabulary
         #expect(rows[1]["doc"] == .null)
         let reasons = answer["errors"]?.array?.map { $0["reason"]?.string }
         #expect(reasons == ["a \"reason\"", "other"])
+    }
+
+    @Test(arguments: [
+        (#"{"id":"type","type":"json"}"#, #"{"x":1}"#, "json"),
+        (#"{"id":"base64","type":"json"}"#, "\"base64\"", "json"),
+        (#"{"id":"a","flags":0,"type":"base64"}"#, "\"AAA=\"", "base64"),
+    ]) func bodyIsNamedByTheTypeOfItsDocument(meta: String, body: String, name: String) throws {
+        let text = Self.reply { reply in
+            reply.start(totalRows: 1)
+            Array(meta.utf8).borrowed { meta in
+                Array(body.utf8).borrowed { body in
+                    let row = Self.row("1", id: "a", value: "1")
+                    Self.append(row, to: &reply, document: .found(meta: meta, body: body))
+                }
+            }
+            reply.finish()
+        }
+        let document = try #require(JSONValue.parse(text))["rows"]?.array?.first?["doc"]
+        #expect(document?.members?.map(\.name) == ["meta", name])
+        #expect(document?[name] == JSONValue.parse(body))
     }
 
     @Test func malformedRowIsNotWritten() {

@@ -306,21 +306,6 @@ import Vocabulary
         #expect(world.slots.usedCount == 0)
     }
 
-    @Test func queriesBeyondTheSlotsAndUnknownBucketsDoNotBegin() async throws {
-        let world = RunWorld([1], slots: 1)
-        defer { world.stop() }
-        world.nodes.follow { _, _ in ScriptedNodes.rows([]) }
-        let first = try await world.run()
-        guard case .busy = try await world.begin() else {
-            Issue.record("a query began without a slot")
-            return
-        }
-        _ = try await RunWorld.read(first)
-        // The end of the answer frees the slot, before `cancel`.
-        _ = try await world.answer()
-        first.cancel()
-    }
-
     // MARK: Included documents
 
     @Test func documentsOfTheAnswerAreReadTogetherAndOnce() async throws {

@@ -24,9 +24,13 @@ final class RunWorld: Sendable {
     static let bucket = QueryRun.Bucket(uuid: "u1", name: "travel")
 
     /// A world whose vBuckets are served by these nodes; 0 for none.
-    init(_ actives: [UInt16], slots: Int = QuerySlots.countMax) {
+    init(
+        _ actives: [UInt16],
+        slots: Int = QuerySlots.countMax,
+        waiters: Int = QuerySlots.waitersMax
+    ) {
         maps = ScriptedMaps(actives)
-        self.slots = QuerySlots(slots)
+        self.slots = QuerySlots(slots, waitersMax: waiters)
         lane = linux.environment.lanes.makeLane("queries")
         scriptLane = linux.environment.lanes.makeLane("scripts")
         scripts = ScriptPool(
@@ -50,6 +54,11 @@ final class RunWorld: Sendable {
         return gate
     }
 
+    /// A slot, requested as a run does.
+    func acquireSlot(withinMilliseconds milliseconds: UInt64) async -> QuerySlots.Slot? {
+        await slots.acquire(within: milliseconds * 1_000_000, on: lane)
+    }
+
     static func signature(_ byte: UInt8) throws -> IndexSignature {
         try #require(IndexSignature([UInt8](repeating: byte, count: IndexSignature.byteCount)))
     }
@@ -58,7 +67,8 @@ final class RunWorld: Sendable {
         _ query: ViewQuery = ViewQuery(),
         _ reduction: QueryRun.Reduction = .none,
         previous: IndexSignature? = nil,
-        awaitsPart: Bool = false
+        awaitsPart: Bool = false,
+        of bucket: QueryRun.Bucket = RunWorld.bucket
     ) async throws -> QueryRun.Beginning {
         func version(_ signature: IndexSignature) -> QueryRun.Version {
             QueryRun.Version(
@@ -70,7 +80,7 @@ final class RunWorld: Sendable {
                 reduction: reduction
             )
         }
-        var run = QueryRun.Query(of: RunWorld.bucket, version(try RunWorld.signature(1)))
+        var run = QueryRun.Query(of: bucket, version(try RunWorld.signature(1)))
         run.previous = previous.map(version)
         run.isReady = { [readyCount] in readyCount.withLock { $0 += 1 } }
         return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)

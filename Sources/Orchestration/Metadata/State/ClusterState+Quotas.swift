@@ -40,6 +40,15 @@ extension ClusterState {
         quota <= MemoryQuota.megabytesMax(memoryTotal: memoryTotal) << 20
     }
 
+    /// The bytes on `nodes` nodes together if a quota is `quota` bytes on each.
+    ///
+    /// `UInt64.max` if the product does not fit into 64 bits: forms also show quotas that they
+    /// refuse, and an earlier release accepted any.
+    package static func bytes(ofQuota quota: UInt64, onNodes nodes: UInt64) -> UInt64 {
+        let (product, isTooLarge) = quota.multipliedReportingOverflow(by: nodes)
+        return isTooLarge ? .max : product
+    }
+
     /// Bytes by which the bucket quotas exceed the memory quota; 0 unless an earlier release did
     /// that.
     package var quotaExcess: UInt64 { bucketQuotas() - min(memoryQuota, bucketQuotas()) }
