@@ -140,8 +140,18 @@ def size(plan):
 
 
 def stored(node, rows):
-    """Bytes of the index files for each row; the node is stopped, so that the files have
-    everything, and started again."""
+    """Bytes of the index files for each row.
+
+    The sorted runs of a build are removed in steps after it, and so the sizes must be still for two
+    seconds. The node is stopped, so that the files have everything, and started again.
+    """
+    sizes, since, deadline = None, time.monotonic(), time.monotonic() + 60
+    while time.monotonic() - since < 2:
+        if time.monotonic() > deadline:
+            raise Failure("the index files change their sizes for a minute")
+        time.sleep(0.1)
+        if (found := node.index_files()) != sizes:
+            sizes, since = found, time.monotonic()
     node.stop()
     files = node.index_files()
     node.start()
