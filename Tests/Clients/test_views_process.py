@@ -1,8 +1,6 @@
 """Views over restarts and crashes, in every kind of bucket, and when buckets are emptied or deleted."""
 
 import json
-import random
-import threading
 import time
 
 import pytest
@@ -10,7 +8,7 @@ import pytest
 from rig.load import ingest
 from rig.node import wait_until
 from rig.views import Views
-from rig.wire import Closed, Op, Status, frame, vbucket_of
+from rig.wire import Op, Status
 from view_oracle import View
 
 NUMBERS = View(
@@ -288,71 +286,3 @@ def test_old_definition_answers_after_a_restart_in_the_middle_of_a_build(make_no
     # The vBuckets may still be loading.
     wait_until(lambda: not views.query("numbers", "map", stale="ok").errors, 30, "no errors")
     ask_until_new(views, len(documents), 0, 1)
-
-
-# Crashes
-
-
-class Writer(threading.Thread):
-    """Writes, changes and deletes documents until the node is killed."""
-
-    def __init__(self, node, seed):
-        super().__init__(daemon=True)
-        self.connection = node.connect("crash")
-        self.random = random.Random(seed)
-        self.count = 0
-
-    def run(self):
-        try:
-            while True:
-                self.connection.send(b"".join(self.request() for _ in range(32)))
-                for _ in range(32):
-                    self.connection.receive()
-                self.count += 32
-        except (Closed, OSError):
-            pass
-        finally:
-            self.connection.close()
-
-    def request(self):
-        number = self.random.randrange(2_000)
-        key = b"doc-%05d" % number
-        vbucket = vbucket_of(key, self.connection.vbuckets)
-        if self.random.random() < 0.2:
-            return frame(Op.DELETE, key, vbucket=vbucket)
-        body = b'{"n":%d,"v":%d}' % (self.random.randrange(17), self.random.randrange(10**6))
-        return frame(Op.SET, key, bytes(8), body, vbucket=vbucket)
-
-
-def stored(node):
-    """All documents as the data port has them."""
-    found = {}
-    with node.connect("crash") as connection:
-        for number in range(2_000):
-            reply = connection.get(b"doc-%05d" % number)
-            if reply.status == Status.SUCCESS:
-                found[f"doc-{number:05}"] = json.loads(reply.value)
-    return found
-
-
-def test_rows_are_those_of_the_documents_after_each_kill(make_node):
-    """The index may be ahead of what the documents' files had: it must not stay so."""
-    node = make_node().start().provision()
-    node.create_bucket("crash", numVBuckets=64)
-    views = Views(node, "crash")
-    assert views.put("numbers", BOTH).status == 201
-    for turn in range(3):
-        writer = Writer(node, turn)
-        writer.start()
-        deadline = time.monotonic() + 2
-        while time.monotonic() < deadline:
-            # The index follows while documents change.
-            assert views.fresh("numbers", "sum").status == 200
-        node.kill()
-        writer.join(10)
-        assert writer.count > 0
-        node.start()
-        node.await_bucket("crash")
-        documents = stored(node)
-        assert documents, turn
-        check(views, documents)
