@@ -8,6 +8,7 @@ struct RESTRequest: Sendable {
         case post = "POST"
         case put = "PUT"
         case delete = "DELETE"
+        case patch = "PATCH"
         case head = "HEAD"
         case other = ""
 
