@@ -200,6 +200,7 @@ def test_pools_name_the_versions_clients_branch_on(node):
     pools = node.admin.get("/pools").json
     assert pools["implementationVersion"] == "7.6.2-0000-enterprise"
     assert pools["isEnterprise"] is True and pools["isAdminCreds"] is True
+    assert pools["componentsVersion"]["ns_server"] == "7.6.2-0000-enterprise"
     assert pools["divanVersion"]
     (pool,) = pools["pools"]
     assert pool["name"] == "default" and pool["uri"].startswith("/pools/default")
@@ -219,6 +220,11 @@ def test_the_pool_has_what_clients_end_their_process_without(node, bucket):
     assert found["buckets"]["uri"].startswith("/pools/default/buckets")
     assert found["buckets"]["terseBucketsBase"] == "/pools/default/b/"
     assert found["buckets"]["terseStreamingBucketsBase"] == "/pools/default/bs/"
+    assert node.admin.get(found["remoteClusters"]["uri"]).json == []
+    compaction = found["controllers"]["setAutoCompaction"]
+    form = {"parallelDBAndViewCompaction": "false"}
+    assert node.admin.post(compaction["validateURI"], form).status == 200
+    assert compaction["uri"].startswith("/controller/setAutoCompaction?uuid=")
     ram = found["storageTotals"]["ram"]
     assert ram["quotaTotal"] == 2048 << 20 and ram["quotaUsed"] >= 100 << 20
     (this,) = found["nodes"]
