@@ -314,6 +314,19 @@ def test_logs_contain_events(node, bucket):
     assert any(bucket in entry["text"] for entry in found)
 
 
+def test_reported_error_of_a_user_interface_is_in_the_nodes_log_only(node):
+    report = b'{"message":"Uncaught' + b"\n" + b"error of a test" + b"x" * 5000
+    assert node.admin.request("POST", "/logClientError", report).status == 200
+    (line,) = [line for line in node.log().splitlines() if "error of a test" in line]
+    assert "Uncaught error of a test" in line and line.endswith("xx (shortened)")
+    assert "error of a test" not in node.admin.get("/logs").text
+
+
+def test_prometheus_finds_the_admin_port(node):
+    reply = node.admin.get("/prometheus_sd_config")
+    assert reply.json == [{"targets": [f"127.0.0.1:{node.admin_port}"]}]
+
+
 def test_metrics_are_prometheus_text_without_duplicates(node, bucket):
     with node.connect(bucket) as connection:
         for number in range(10):

@@ -12,7 +12,7 @@ struct AdminTable: RouteTable {
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
             + Routes.nodeSetup + Routes.buckets
             + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
-            + Routes.statistics + Routes.settings + Routes.indexing
+            + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
             + Routes.retries
             + Routes.autoFailover + Routes.groups
