@@ -200,6 +200,7 @@ def test_pools_name_the_versions_clients_branch_on(node):
     pools = node.admin.get("/pools").json
     assert pools["implementationVersion"] == "7.6.2-0000-enterprise"
     assert pools["isEnterprise"] is True and pools["isAdminCreds"] is True
+    assert pools["componentsVersion"]["ns_server"] == "7.6.2-0000-enterprise"
     assert pools["divanVersion"]
     (pool,) = pools["pools"]
     assert pool["name"] == "default" and pool["uri"].startswith("/pools/default")
@@ -219,6 +220,11 @@ def test_the_pool_has_what_clients_end_their_process_without(node, bucket):
     assert found["buckets"]["uri"].startswith("/pools/default/buckets")
     assert found["buckets"]["terseBucketsBase"] == "/pools/default/b/"
     assert found["buckets"]["terseStreamingBucketsBase"] == "/pools/default/bs/"
+    assert node.admin.get(found["remoteClusters"]["uri"]).json == []
+    compaction = found["controllers"]["setAutoCompaction"]
+    form = {"parallelDBAndViewCompaction": "false"}
+    assert node.admin.post(compaction["validateURI"], form).status == 200
+    assert compaction["uri"].startswith("/controller/setAutoCompaction?uuid=")
     ram = found["storageTotals"]["ram"]
     assert ram["quotaTotal"] == 2048 << 20 and ram["quotaUsed"] >= 100 << 20
     (this,) = found["nodes"]
@@ -306,6 +312,19 @@ def test_logs_contain_events(node, bucket):
         assert entry["type"] in ("info", "warning", "critical")
         assert entry["text"] and entry["tstamp"] > 1_700_000_000_000
     assert any(bucket in entry["text"] for entry in found)
+
+
+def test_reported_error_of_a_user_interface_is_in_the_nodes_log_only(node):
+    report = b'{"message":"Uncaught' + b"\n" + b"error of a test" + b"x" * 5000
+    assert node.admin.request("POST", "/logClientError", report).status == 200
+    (line,) = [line for line in node.log().splitlines() if "error of a test" in line]
+    assert "Uncaught error of a test" in line and line.endswith("xx (shortened)")
+    assert "error of a test" not in node.admin.get("/logs").text
+
+
+def test_prometheus_finds_the_admin_port(node):
+    reply = node.admin.get("/prometheus_sd_config")
+    assert reply.json == [{"targets": [f"127.0.0.1:{node.admin_port}"]}]
 
 
 def test_metrics_are_prometheus_text_without_duplicates(node, bucket):

@@ -253,6 +253,35 @@ def test_list_is_walked_in_pages_by_its_links(node):
     assert node.admin.get(f"{USERS}?pageSize=1000").status == 400
 
 
+def test_sorted_and_selected_list_is_walked_in_pages_by_its_links(node):
+    for number in range(5):
+        form = {"password": "secret-1", "name": f"Walker {9 - number}", "roles": "ro_admin"}
+        assert put(node, f"walk-{number}", **form).status == 200
+    assert put(node, "walk-9", password="secret-1", name="Walker 0").status == 200
+    query = "pageSize=2&substr=WALKER&sortBy=name&order=desc&permission=cluster.settings!read"
+    path, walked = f"{USERS}?{query}", []
+    while path is not None:
+        page = node.admin.get(path).json
+        assert (page["total"], page["skipped"]) == (5, len(walked))
+        walked += [each["id"] for each in page["users"]]
+        path = page["links"].get("next")
+    assert walked == [f"walk-{number}" for number in range(5)]
+
+
+def test_patch_changes_the_password_and_nothing_else(node):
+    assert put(node, "patched", password="secret-1", name="P", roles="ro_admin").status == 200
+    before = node.admin.get(f"{USERS}/patched").json
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    reply = node.admin.request("PATCH", f"{USERS}/patched", "password=secret-2", headers)
+    assert reply.status == 200, reply
+    after = node.admin.get(f"{USERS}/patched").json
+    assert {**after, "password_change_date": ""} == {**before, "password_change_date": ""}
+    assert node.admin.as_user("patched", "secret-1").get("/whoami").status == 401
+    assert node.admin.as_user("patched", "secret-2").get("/whoami").status == 200
+    reply = node.admin.request("PATCH", f"{USERS}/patched", "roles=admin", headers)
+    assert reply.status == 400 and "roles" in reply.json["errors"]
+
+
 def test_deleted_bucket_takes_the_roles_for_it_along(node):
     node.create_bucket("short-lived")
     roles = "data_reader[short-lived],ro_admin"

@@ -59,6 +59,18 @@ import Testing
         }
     }
 
+    @Test func sampleBucketsAreAnEmptyListAndTheirInstallationIsRefused() async throws {
+        try await Site.with { site in
+            #expect(try await site.ask("GET /sampleBuckets").text == "[]")
+            let install = try await site.ask(
+                "POST /sampleBuckets/install",
+                json: #"["travel-sample"]"#
+            )
+            #expect(install.status == 400)
+            #expect((install.json as? [String])?.first?.contains("no sample buckets") == true)
+        }
+    }
+
     @Test func unknownFieldOfAddNodeIsRefusedByName() async throws {
         try await Site.with { site in
             let path = "POST /controller/addNode"

@@ -89,6 +89,7 @@ import Testing
             for line in ["GET", "POST"].map({ "\($0) /pools/default/buckets/b/scopes" }) + [
                 "DELETE /pools/default/buckets/b/scopes/s",
                 "POST /pools/default/buckets/b/scopes/s/collections",
+                "PATCH /pools/default/buckets/b/scopes/s/collections/c",
                 "DELETE /pools/default/buckets/b/scopes/s/collections/c",
             ] {
                 let reply = try await site.ask(line)

@@ -11,7 +11,7 @@ import Testing
             let controllers = try #require(pool["controllers"] as? [String: [String: String]])
             let names: Set = [
                 "addNode", "rebalance", "failOver", "startGracefulFailover", "reAddNode",
-                "reFailOver", "ejectNode", "setRecoveryType",
+                "reFailOver", "ejectNode", "setRecoveryType", "setAutoCompaction",
             ]
             #expect(Set(controllers.keys) == names)
             // Each route exists: the request is refused for missing fields, not as unknown.
@@ -20,6 +20,8 @@ import Testing
                 let reply = try await site.ask("POST \(uri)", form: "x=1")
                 #expect(reply.status != 404 && reply.status != 405, "\(uri)")
             }
+            let remote = try #require((pool["remoteClusters"] as? [String: String])?["uri"])
+            #expect(try await site.ask("GET \(remote)").text == "[]")
             #expect(pool["rebalanceStatus"] as? String == "none")
             #expect(pool["balanced"] as? Bool == true)
             #expect(pool["bucketsNeedRebalance"] == nil)
@@ -28,6 +30,47 @@ import Testing
             #expect(info["orchestrator"] as? String == nodes.first?["otpNode"] as? String)
             #expect(info["isBalanced"] as? Bool == true)
             #expect(nodes.first?["serverGroup"] as? String == "Group 1")
+        }
+    }
+
+    @Test func addressForTheValidationOfCompactionSettingsChangesNothing() async throws {
+        try await Site.with { site in
+            let pool = try await site.ask("GET /pools/default").object
+            let controllers = try #require(pool["controllers"] as? [String: [String: String]])
+            let uri = try #require(controllers["setAutoCompaction"]?["validateURI"])
+            let form =
+                "parallelDBAndViewCompaction=false&viewFragmentationThreshold%5Bpercentage%5D=77"
+            let reply = try await site.ask("POST \(uri)", form: form)
+            #expect(reply.status == 200 && reply.object["errors"] != nil)
+            let settings = try await site.ask("GET /settings/autoCompaction")
+            #expect(!settings.text.contains("77"))
+        }
+    }
+
+    @Test func internalSettingsHaveAndChangeTheNumberOfParallelIndexers() async throws {
+        try await Site.with { site in
+            let path = "/internalSettings"
+            #expect(try await site.ask("GET \(path)").object["maxParallelIndexers"] as? Int == 4)
+            let form = "maxParallelIndexers=3&maxBucketCount=7&maxDocsLimit=1000"
+            #expect(try await site.ask("POST \(path)?just_validate=1", form: form).status == 200)
+            #expect(try await site.ask("GET \(path)").object["maxParallelIndexers"] as? Int == 4)
+            #expect(try await site.ask("POST \(path)", form: form).status == 200)
+            let settings = try await site.ask("GET \(path)").object
+            #expect(settings["maxParallelIndexers"] as? Int == 3)
+            #expect(settings["maxBucketCount"] as? Int == 7)
+            let indexers = try await site.ask("GET /settings/maxParallelIndexers").object
+            #expect(indexers["globalValue"] as? Int == 3)
+            let refusals = [
+                ("maxParallelIndexers=0&maxBucketCount=9", "maxParallelIndexers"),
+                ("maxBucketCount=x", "maxBucketCount"), ("maxDocsLimit=1", "maxDocsLimit"),
+                ("restRequestLimit=1", "restRequestLimit"), ("", "_"),
+            ]
+            for (form, field) in refusals {
+                let reply = try await site.ask("POST \(path)", form: form)
+                #expect(reply.status == 400, "\(form)")
+                #expect((reply.object["errors"] as? [String: String])?[field] != nil, "\(form)")
+            }
+            #expect(try await site.ask("GET \(path)").object["maxBucketCount"] as? Int == 7)
         }
     }
 

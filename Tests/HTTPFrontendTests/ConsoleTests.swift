@@ -53,6 +53,37 @@ import Testing
         }
     }
 
+    @Test func changeFromAPageOfAnotherSiteIsRefusedWithCauseAndCure() async throws {
+        try await Site.with { site in
+            func status(_ headers: [String]) async throws -> Int {
+                let form = "clusterName=x"
+                return try await site.ask("POST /pools/default", headers: headers, form: form)
+                    .status
+            }
+            let own = "Origin: http://127.0.0.1:\(site.port)"
+            let proxy = "Origin: https://Admin.example.com"
+            #expect(try await status([own]) == 200)
+            #expect(try await status([proxy]) == 403)
+            #expect(try await status(["Origin: null"]) == 403)
+            #expect(try await status([own, "X-Forwarded-Host: admin.example.com"]) == 200)
+            #expect(try await status([proxy, "X-Forwarded-Host: inner, admin.example.com"]) == 200)
+            #expect(try await status([proxy, "X-Forwarded-Host: example.com"]) == 403)
+            #expect(try await status([proxy, "Sec-Fetch-Site: same-origin"]) == 200)
+            for finding in ["same-site", "cross-site", "none"] {
+                #expect(try await status([proxy, "Sec-Fetch-Site: \(finding)"]) == 403)
+            }
+            let refused = try await site.ask("POST /pools/default", headers: [proxy])
+            #expect(refused.text.contains("Origin https://Admin.example.com"))
+            #expect(refused.text.contains("X-Forwarded-Host"))
+            // Reads change nothing, and a page of another site does not see their replies.
+            #expect(try await site.ask("GET /pools/default", headers: [proxy]).status == 200)
+            // A browser asks with this method before it sends a page's own headers.
+            let preflight = try await site.ask("OPTIONS /pools/default", .none, headers: [proxy])
+            #expect(preflight.status == 405)
+            #expect(preflight.headers["access-control-allow-origin"] == nil)
+        }
+    }
+
     @Test func passwordChangeEndsEverySession() async throws {
         try await Site.with { site in
             let login = try await site.ask(

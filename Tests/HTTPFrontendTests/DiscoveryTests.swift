@@ -12,6 +12,8 @@ import Vocabulary
             #expect((pools["settings"] as? [Any])?.isEmpty == true)
             #expect((pools["uuid"] as? [Any])?.isEmpty == true)
             #expect(pools["implementationVersion"] as? String == "7.6.2-0000-enterprise")
+            let components = pools["componentsVersion"] as? [String: String]
+            #expect(components?["ns_server"] == "7.6.2-0000-enterprise")
             #expect(pools["divanVersion"] as? String == Release.version)
             for path in ["/pools/default", "/pools/default/terseClusterInfo"] {
                 let reply = try await site.ask("GET \(path)", .none)

@@ -2,6 +2,35 @@ import Foundation
 import Testing
 
 @Suite struct StatisticsTests {
+    @Test func prometheusFindsTheAdminPortsOfAllNodes() async throws {
+        try await Site.with { site in
+            let path = "GET /prometheus_sd_config"
+            let expected = #"[{"targets":["127.0.0.1:\#(site.port)"]}]"#
+            let json = try await site.ask(path)
+            #expect(json.text == expected)
+            #expect(json.headers["content-type"] == "application/json")
+            let yaml = try await site.ask("\(path)?type=yaml&port=insecure")
+            #expect(yaml.text == expected && yaml.headers["content-type"] == "text/yaml")
+            for (query, field) in [("port=secure", "port"), ("a=1", "a"), ("type=xml", "type")] {
+                let reply = try await site.ask("\(path)?\(query)")
+                #expect(reply.status == 400)
+                #expect((reply.object["errors"] as? [String: String])?[field] != nil)
+            }
+            #expect(try await site.ask(path, .none).status == 401)
+        }
+    }
+
+    @Test func reportedErrorOfAUserInterfaceIsNoEvent() async throws {
+        try await Site.with { site in
+            let report = "Uncaught error\n" + String(repeating: "x", count: 5_000)
+            let reply = try await site.ask("POST /logClientError", json: report)
+            #expect(reply.status == 200 && reply.text.isEmpty)
+            #expect(try await site.ask("POST /logClientError").status == 200)
+            #expect(try await site.ask("POST /logClientError", .none, json: report).status == 401)
+            #expect(try await !site.ask("GET /logs").text.contains("Uncaught"))
+        }
+    }
+
     @Test func bucketStatisticsAreSampledEverySecond() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

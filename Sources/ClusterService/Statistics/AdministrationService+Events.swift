@@ -39,6 +39,13 @@ extension AdministrationService {
         return sorted.suffix(countMax).map(\.element)
     }
 
+    /// Writes an error that a client reports to this node's log.
+    ///
+    /// It is not an event: clients must not displace the events that are kept.
+    package func logClientError(_ text: String) {
+        environment.trace.warning("client", text)
+    }
+
     func handleEvents() {
         calls.handleCalls(PeerKind.events) { [weak self] _, bytes, answer in
             guard let self, let call = EventsCall(bytes: bytes) else { return answer([]) }

@@ -76,16 +76,18 @@ extension AdministrationService {
         }
     }
 
-    /// Changes a user's own password.
+    /// Changes a user's password.
     ///
     /// - Parameters:
     ///   - user: The user as it was when its present password was checked. If the password was changed
     ///     since, the request is overtaken.
     ///   - parameters: The form.
+    ///   - isOwn: Whether the user itself sent the request; for the log.
     /// - Returns: The result.
     package func changePassword(
         of user: LocalUser,
-        _ parameters: FormParameters
+        _ parameters: FormParameters,
+        isOwn: Bool = true
     ) async -> ClusterFormOutcome {
         let text = parameters["password"] ?? ""
         if let flaw = ClusterForm.flaw(ofPassword: text) {
@@ -94,7 +96,9 @@ extension AdministrationService {
         guard let password = await newPassword(text) else { return Self.stopping }
         return await carryUser(
             .changePassword(PasswordChange(id: user.id, password: password, was: user.credentials)),
-            logging: "The user \"\(user.id)\" changed its password."
+            logging: isOwn
+                ? "The user \"\(user.id)\" changed its password."
+                : "The password of the user \"\(user.id)\" was changed."
         )
     }
 

@@ -59,6 +59,16 @@ extension Routes {
             ) { _ in
                 .refused([FieldError("_", "This server does not replicate to other clusters")])
             },
+            Route(.get, "/sampleBuckets", .permission("cluster.samples!read")) { _ in .json([]) },
+            Route(
+                .post,
+                "/sampleBuckets/install",
+                .permission("cluster.buckets!create"),
+                body: .raw
+            ) { _ in
+                let text = "This server has no sample buckets. Create a bucket and load documents"
+                return .list(text + " with a client.", status: 400)
+            },
             Route(.post, "/diag/eval", .permission("cluster.admin.diag!write"), body: .raw) {
                 _ in .text("This server does not evaluate code from requests.\r\n", status: 403)
             },

@@ -12,7 +12,7 @@ struct AdminTable: RouteTable {
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
             + Routes.nodeSetup + Routes.buckets
             + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
-            + Routes.statistics + Routes.settings + Routes.indexing
+            + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
             + Routes.retries
             + Routes.autoFailover + Routes.groups
@@ -44,8 +44,7 @@ struct AdminTable: RouteTable {
             reply.headers.append(("Allow", allowed.sorted().joined(separator: ", ")))
             return reply
         case .fromAnotherSite:
-            let text = "The request comes from a page of another site and is refused.\r\n"
-            return .text(text, status: 403)
+            return .text(request.anotherSiteReason + ".\r\n", status: 403)
         case .unauthorized:
             return Reply.empty(401).withChallenge(for: request)
         case .forbidden(let permission):

@@ -10,6 +10,7 @@ extension Routes {
         unavailable(.put, "scopes"),
         unavailable(.delete, "scopes/*"),
         unavailable(.post, "scopes/*/collections"),
+        unavailable(.patch, "scopes/*/collections/*"),
         unavailable(.delete, "scopes/*/collections/*"),
     ]
 

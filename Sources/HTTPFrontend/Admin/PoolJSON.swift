@@ -35,6 +35,11 @@ struct PoolJSON {
                     "terseStreamingBucketsBase": "/pools/default/bs/",
                 ]
             ),
+            // The list is always empty; tools read where it is.
+            (
+                "remoteClusters",
+                ["uri": .string("/pools/default/remoteClusters?uuid=\(uuid)")]
+            ),
             ("bucketNames", .array(call.visibleBuckets.map(bucketName))),
             ("controllers", controllers),
             ("chronicleRev", .number(state.index)),
@@ -95,8 +100,13 @@ struct PoolJSON {
             ("reFailOver", "reFailOver"), ("ejectNode", "ejectNode"),
             ("setRecoveryType", "setRecoveryType"),
         ]
+        let compaction: JSONText = [
+            "uri": .string("/controller/setAutoCompaction?uuid=\(uuid)"),
+            "validateURI": "/controller/setAutoCompaction?just_validate=1",
+        ]
         return .object(
             paths.map { ($0, ["uri": .string("/controller/\($1)?uuid=\(uuid)")]) }
+                + [("setAutoCompaction", compaction)]
         )
     }
 

@@ -77,15 +77,20 @@ extension Routes {
             "prod": "server",
             "prodName": "Couchbase Server",
             "implementationVersion": .string(Release.couchbaseVersion),
-            "componentsVersion": ["divan": .string(Release.version)],
+            "componentsVersion": components,
             "divanVersion": .string(Release.version),
         ]
     }
 
+    /// Tools read the version of `ns_server`, which is the REST interface that a release has.
+    private static let components: JSONText = [
+        "ns_server": .string(Release.couchbaseVersion), "divan": .string(Release.version),
+    ]
+
     private static var versions: JSONText {
         [
             "implementationVersion": .string(Release.couchbaseVersion),
-            "componentsVersion": ["divan": .string(Release.version)],
+            "componentsVersion": components,
             "divanVersion": .string(Release.version),
         ]
     }

@@ -15,12 +15,11 @@ extension Routes {
             ])
         },
         Route(.get, "/internalSettings", .permission("cluster.admin.settings!read")) { call in
-            let count = call.state.settings.maxBucketCount
-            return .json(
-                .object(
-                    [("maxBucketCount", .number(count))] + fixed.map { ($0.name, $0.value) }
-                )
-            )
+            let changeable: [(String, JSONText)] = [
+                ("maxBucketCount", .number(call.state.settings.maxBucketCount)),
+                ("maxParallelIndexers", .number(call.state.indexing.parallelIndexersMax)),
+            ]
+            return .json(.object(changeable + fixed.map { ($0.name, $0.value) }))
         },
         Route(
             .post,
@@ -57,33 +56,58 @@ extension Routes {
         ("maxDocsSkip", 1_000),
     ]
 
+    private static let bucketCount = (name: "maxBucketCount", range: 1...bucketsMax)
+    private static let indexerCount = (
+        name: "maxParallelIndexers",
+        range: UInt64(
+            IndexingSettings.parallelIndexersRange.lowerBound
+        )...UInt64(
+            IndexingSettings.parallelIndexersRange.upperBound
+        )
+    )
+
     @Sendable private static func changeInternalSettings(_ call: Call) async -> Reply {
         let form = call.request.form
-        let others = form.pairs.filter { $0.name != "maxBucketCount" }
-        let errors = others.compactMap { name, value -> FieldError? in
-            guard let known = fixed.first(where: { $0.name == name }) else {
-                return FieldError(name, "Unsupported key")
-            }
-            let text = String(decoding: known.value.bytes, as: UTF8.self)
-            let reason = "The value is \(text) and cannot be changed"
-            return value == text ? nil : FieldError(name, reason)
-        }
+        var errors = form.pairs.compactMap(flaw)
+        if form.pairs.isEmpty { errors.append(FieldError("_", "Request should have parameters")) }
         guard errors.isEmpty else { return .refused(errors) }
-        if form["maxBucketCount"] == nil, !others.isEmpty {
-            return call.request.isValidationOnly ? .valid : .done
-        }
-        guard let number = form["maxBucketCount"].flatMap(FormParameters.number),
-            (1...bucketsMax).contains(number)
-        else {
-            let text = "maxBucketCount must be a number from 1 to \(bucketsMax)"
-            return .refused([FieldError("maxBucketCount", text)])
-        }
         if call.request.isValidationOnly { return .valid }
-        switch await call.service.change(maxBucketCount: UInt32(number)) {
-        case .done: return .done
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
+        // If the second change is overtaken, the router repeats both; the first is then without effect.
+        if let count = form[bucketCount.name].flatMap(FormParameters.number) {
+            let outcome = await call.service.change(maxBucketCount: UInt32(count))
+            guard case .done = outcome else { return reply(outcome) }
+        }
+        guard let count = form[indexerCount.name].flatMap(FormParameters.number) else {
+            return .done
+        }
+        var indexing = call.state.indexing
+        indexing.parallelIndexersMax = UInt16(count)
+        return reply(await call.service.change(indexing: indexing, was: call.state.indexing))
+    }
+
+    /// The error of one field of `/internalSettings`; nil if its value is possible.
+    private static func flaw(name: String, value: String) -> FieldError? {
+        if let setting = [bucketCount, indexerCount].first(where: { $0.name == name }) {
+            if let number = FormParameters.number(value), setting.range.contains(number) {
+                return nil
+            }
+            let bounds = "\(setting.range.lowerBound) to \(setting.range.upperBound)"
+            return FieldError(name, "\(name) must be a number from \(bounds)")
+        }
+        guard let known = fixed.first(where: { $0.name == name }) else {
+            return FieldError(name, "Unsupported key")
+        }
+        let text = String(decoding: known.value.bytes, as: UTF8.self)
+        return value == text
+            ? nil : FieldError(name, "The value is \(text) and cannot be changed")
+    }
+
+    private static func reply(_ outcome: ClusterFormOutcome) -> Reply {
+        switch outcome {
+        case .done: .done
+        case .overtaken: .overtaken
+        case .refused(let errors): .refused(errors)
+        case .failed(let text): .failed(text)
         }
     }
 }

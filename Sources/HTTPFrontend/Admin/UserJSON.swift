@@ -30,10 +30,29 @@ enum UserJSON {
         )
     }
 
-    /// A role with `*` for each parameter that it needs.
-    static func role(_ role: Role) -> JSONText {
+    /// The roles that can be granted, with `*` for each parameter that they need.
+    ///
+    /// - Parameters:
+    ///   - permission: Only grants that include it; nil for all roles. If it names a bucket, grants for
+    ///     this bucket are listed too.
+    ///   - state: The state whose buckets can be granted.
+    /// - Returns: The list.
+    static func roles(including permission: Permission?, in state: ClusterState) -> JSONText {
+        var bucket: String?
+        if case .bucket(let name) = permission?.owner {
+            bucket = state.bucket(named: name)?.settings.name
+        }
+        let grants = Role.allCases.flatMap { role in
+            guard role.isScoped, let bucket else { return [RoleGrant(role)] }
+            return [RoleGrant(role), RoleGrant(role, bucket: bucket)]
+        }
+        return .array(grants.filter { permission.map($0.allows) ?? true }.map(role))
+    }
+
+    private static func role(_ grant: RoleGrant) -> JSONText {
+        let role = grant.role
         var members: [(String, JSONText)] = [("role", .string(role.rawValue))]
-        members += parameters(of: role, bucket: nil)
+        members += parameters(of: role, bucket: grant.bucket)
         members.append(("name", .string(role.title)))
         members.append(("desc", .string(role.description)))
         if isOfEveryEdition(role) { members.append(("ce", true)) }

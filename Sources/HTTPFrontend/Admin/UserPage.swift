@@ -1,6 +1,6 @@
 internal import Orchestration
 
-/// One page of the list of users: so many users from one id on.
+/// One page of the list of users: so many users from one user on.
 struct UserPage {
     struct FormError: Error {
         let field: FieldError
@@ -10,7 +10,7 @@ struct UserPage {
     private static let sizes: ClosedRange<UInt64> = 2...100
 
     private let size: Int
-    /// The first user of the page has this id, or the next larger one; nil for the first page.
+    /// The first user of the page has this id, or is the next in the list; nil for the first page.
     private let start: String?
 
     /// Nil if the query asks for no pages.
@@ -33,25 +33,25 @@ struct UserPage {
     }
 
     /// - Parameters:
-    ///   - users: All users, sorted by the bytes of their ids.
+    ///   - all: All users.
+    ///   - selection: Which of them the list contains, and in which order.
     ///   - path: The path of the list, for the links to the other pages.
     /// - Returns: The page, with links.
-    func json(of users: [LocalUser], path: String) -> JSONText {
-        let first = start.map { start in
-            users.firstIndex { !$0.id.utf8.lexicographicallyPrecedes(start.utf8) } ?? users.count
-        }
-        let place = first ?? 0
+    func json(of all: [LocalUser], _ selection: UserSelection, path: String) -> JSONText {
+        let users = selection.users(of: all)
+        let place = start.map { selection.start(at: $0, in: users, of: all) } ?? 0
+        let query = "\(path)?pageSize=\(size)" + Self.text(of: selection.parameters)
         let page = users.dropFirst(place).prefix(size)
-        var links = [("first", link(path, from: nil))]
+        var links = [("first", link(query, from: nil))]
         if place > 0 {
             let before = max(0, place - size)
-            links.append(("prev", link(path, from: before == 0 ? nil : users[before].id)))
+            links.append(("prev", link(query, from: before == 0 ? nil : users[before].id)))
         }
         if page.endIndex < users.count {
-            links.append(("next", link(path, from: users[page.endIndex].id)))
+            links.append(("next", link(query, from: users[page.endIndex].id)))
         }
         let last = max(0, users.count - size)
-        links.append(("last", link(path, from: last == 0 ? nil : users[last].id)))
+        links.append(("last", link(query, from: last == 0 ? nil : users[last].id)))
         return [
             "total": .number(users.count),
             "links": .object(links.map { ($0.0, .string($0.1)) }),
@@ -60,8 +60,11 @@ struct UserPage {
         ]
     }
 
-    private func link(_ path: String, from id: String?) -> String {
-        let query = "\(path)?pageSize=\(size)"
+    private static func text(of parameters: [(name: String, value: String)]) -> String {
+        parameters.map { "&\($0.name)=\(URLCoding.encode($0.value.utf8))" }.joined()
+    }
+
+    private func link(_ query: String, from id: String?) -> String {
         guard let id else { return query }
         return query + "&startFromDomain=\(UserJSON.domain)&startFrom=\(URLCoding.encode(id.utf8))"
     }

@@ -14,6 +14,15 @@ extension Routes {
                 validates: true,
                 putUser
             ),
+            // As in Couchbase Server, only local users can be changed in part.
+            Route(
+                .patch,
+                "/settings/rbac/users/local/*",
+                .permission(writePermission),
+                needsCluster: true,
+                validates: true,
+                patchUser
+            ),
             Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission), deleteUser),
             Route(.get, "/settings/rbac/groups", .permission(readPermission)) { _ in .json([]) },
             Route(.get, "/settings/rbac/groups/*", .permission(readPermission)) { _ in
@@ -26,9 +35,7 @@ extension Routes {
             Route(.delete, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
                 .json("Group was not found.", status: 404)
             },
-            Route(.get, "/settings/rbac/roles", .permission(readPermission)) { _ in
-                .json(.array(Role.allCases.map(UserJSON.role)))
-            },
+            Route(.get, "/settings/rbac/roles", .permission(readPermission), listRoles),
             Route(.get, "/settings/passwordPolicy", .permission(readPermission)) { _ in
                 .json([
                     "minLength": .number(ClusterForm.passwordCharactersMin),
@@ -69,16 +76,29 @@ extension Routes {
     private static let readPermission = "cluster.admin.security!read"
     private static let writePermission = "cluster.admin.security!write"
 
-    /// All users, or one page of them if the query asks for pages.
+    /// The users that the query selects, or one page of them if the query asks for pages.
     private static func list(_ call: Call, path: String) -> Reply {
-        let page: UserPage?
         do throws(UserPage.FormError) {
-            page = try UserPage(call.request.query)
+            let page = try UserPage(call.request.query)
+            let selection = try UserSelection(call.request.query, isPaged: page != nil)
+            let users = call.state.users
+            guard let page else {
+                return .json(.array(selection.users(of: users).map(UserJSON.user)))
+            }
+            return .json(page.json(of: users, selection, path: path))
         } catch {
             return .refused([error.field])
         }
-        guard let page else { return .json(.array(call.state.users.map(UserJSON.user))) }
-        return .json(page.json(of: call.state.users, path: path))
+    }
+
+    /// All roles, or those that include the permission of the query.
+    @Sendable private static func listRoles(_ call: Call) async -> Reply {
+        do throws(UserPage.FormError) {
+            let permission = try UserSelection.permission(call.request.query)
+            return .json(UserJSON.roles(including: permission, in: call.state))
+        } catch {
+            return .refused([error.field])
+        }
     }
 
     // MARK: Changes
@@ -91,6 +111,25 @@ extension Routes {
             return flaws.isEmpty ? .valid : .refused(flaws)
         }
         return userReply(await call.service.putUser(id, call.request.form))
+    }
+
+    /// Changes a user's password, as the administrator; all else needs PUT.
+    @Sendable private static func patchUser(_ call: Call) async -> Reply {
+        guard let user = call.state.user(call.capture(0)) else {
+            return .json("Unknown user.", status: 404)
+        }
+        let parameters = call.request.form
+        var form = SettingsForm(parameters)
+        form.refuseUnknownFields(except: ["password", "locked"])
+        form.checkFixed([("locked", false, UserForm.lockedReason)])
+        if parameters.pairs.isEmpty { form.refuse("_", "Request should have parameters") }
+        if let flaw = parameters["password"].flatMap(ClusterForm.flaw(ofPassword:)) {
+            form.refuse("password", flaw)
+        }
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        if call.request.isValidationOnly { return .valid }
+        guard parameters["password"] != nil else { return .done }
+        return userReply(await call.service.changePassword(of: user, parameters, isOwn: false))
     }
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {

@@ -8,6 +8,7 @@ struct RESTRequest: Sendable {
         case post = "POST"
         case put = "PUT"
         case delete = "DELETE"
+        case patch = "PATCH"
         case head = "HEAD"
         case other = ""
 
@@ -86,10 +87,26 @@ struct RESTRequest: Sendable {
     /// A browser sent the request on behalf of another site's page.
     ///
     /// An unprovisioned node accepts every request; without this check any web site could control
-    /// it through a user's browser.
+    /// it through a user's browser. A proxy before the node may replace `Host`, so two other headers
+    /// can show that the page is the node's own. A page cannot forge them: browsers reserve
+    /// `Sec-Fetch-Site` for themselves, and send `X-Forwarded-Host` for a page of another site only
+    /// after a preflight request, which is refused.
     var isFromAnotherSite: Bool {
         guard method != .get, method != .head, let origin = headers["origin"] else { return false }
-        return origin.split(separator: "/").last.map(String.init) != headers["host"]
+        if headers["sec-fetch-site"] == "same-origin" { return false }
+        let site = origin.split(separator: "/").last?.lowercased()
+        let forwarded = (headers["x-forwarded-host"] ?? "").split(separator: ",")
+            .map { $0.filter { $0 != " " } }
+        let hosts = [headers["host"] ?? ""] + forwarded
+        return !hosts.contains { $0.lowercased() == site }
+    }
+
+    /// The cause of a refusal by `isFromAnotherSite`, and its cure.
+    var anotherSiteReason: String {
+        let (origin, host) = (headers["origin"] ?? "", headers["host"] ?? "")
+        return
+            "The request comes from a page of another site (Origin \(origin), Host \(host)) and is "
+            + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host"
     }
 
     /// The value of a cookie; nil if it is missing.

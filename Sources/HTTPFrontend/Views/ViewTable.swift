@@ -46,7 +46,7 @@ struct ViewTable: RouteTable {
             reply.headers.append(("Allow", allowed.joined(separator: ", ")))
             return reply
         case .fromAnotherSite:
-            return .failure(403, "forbidden", "The request comes from a page of another site")
+            return .failure(403, "forbidden", request.anotherSiteReason)
         case .unauthorized:
             return Reply.failure(401, "unauthorized", "password required")
                 .withChallenge(for: request)

@@ -13,9 +13,13 @@ package struct UserForm {
     private let parameters: FormParameters
     private let state: ClusterState
 
+    /// Why a user cannot be locked, and what to do instead.
+    package static let lockedReason =
+        "Locked users are not supported. Delete the user, or remove its roles"
+
     private static let unsupported: [(field: String, reason: String)] = [
         ("groups", "Groups of users are not supported yet. Grant the roles to the user"),
-        ("locked", "Locked users are not supported. Delete the user, or remove its roles"),
+        ("locked", lockedReason),
         ("temporaryPassword", "Temporary passwords are not supported"),
     ]
 

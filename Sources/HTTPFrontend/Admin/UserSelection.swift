@@ -1,0 +1,121 @@
+internal import Orchestration
+internal import Vocabulary
+
+/// Which users a list contains and in which order, by the query of Couchbase Server's lists.
+///
+/// - Texts are compared by their bytes, equal ones by the ids of their users. An order is therefore
+///   complete, and a page can begin at any user.
+struct UserSelection {
+    /// What the list is sorted by.
+    private enum Key: String, CaseIterable {
+        case id
+        case name
+        /// All users here are local, so this is the order of ids.
+        case domain
+        case passwordChange = "password_change_timestamp"
+    }
+
+    /// The place of a user in the ascending order.
+    private struct Place {
+        var number: UInt64 = 0
+        var text = ""
+        let id: String
+
+        func precedes(_ other: Place) -> Bool {
+            if number != other.number { return number < other.number }
+            if !text.utf8.elementsEqual(other.text.utf8) {
+                return text.utf8.lexicographicallyPrecedes(other.text.utf8)
+            }
+            return id.utf8.lexicographicallyPrecedes(other.id.utf8)
+        }
+    }
+
+    /// The users must have this permission; nil for all users.
+    private let permission: Permission?
+    /// The id or the full name must contain this text, in any case; empty for all users.
+    private let substring: String
+    private let key: Key
+    private let isDescending: Bool
+    /// The fields of the query that the links to other pages repeat.
+    let parameters: [(name: String, value: String)]
+
+    /// - Parameters:
+    ///   - query: The fields of the query.
+    ///   - isPaged: Whether the list has pages. As in Couchbase Server, another list has neither an
+    ///     order nor a substring.
+    /// - Throws: `UserPage.FormError` for a malformed permission and an unknown order.
+    init(_ query: FormParameters, isPaged: Bool) throws(UserPage.FormError) {
+        permission = try Self.permission(query)
+        let paged = isPaged ? query : FormParameters([])
+        substring = (paged["substr"] ?? "").lowercased()
+        let keys = Key.allCases.map(\.rawValue)
+        key = Key(rawValue: try Self.word(paged, "sortBy", keys) ?? "") ?? .id
+        isDescending = try Self.word(paged, "order", ["asc", "desc"]) == "desc"
+        parameters = ["permission", "substr", "sortBy", "order"].compactMap { name in
+            query[name].map { (name, $0) }
+        }
+    }
+
+    /// The permission of a query; nil if it has none.
+    ///
+    /// - Throws: `UserPage.FormError` if the permission is malformed.
+    static func permission(_ query: FormParameters) throws(UserPage.FormError) -> Permission? {
+        guard let text = query["permission"] else { return nil }
+        guard let permission = Permission(text) else {
+            throw UserPage.FormError(field: FieldError("permission", "Malformed permission"))
+        }
+        return permission
+    }
+
+    /// The value of a field that has one of these words; nil if it is missing.
+    ///
+    /// - Throws: `UserPage.FormError` for another value.
+    private static func word(
+        _ query: FormParameters,
+        _ field: String,
+        _ words: [String]
+    ) throws(UserPage.FormError) -> String? {
+        guard let text = query[field] else { return nil }
+        guard words.contains(text) else {
+            let reason = "The value must be one of the following: [\(words.joined(separator: ","))]"
+            throw UserPage.FormError(field: FieldError(field, reason))
+        }
+        return text
+    }
+
+    /// The selected users in their order.
+    func users(of all: [LocalUser]) -> [LocalUser] {
+        all.filter(isSelected).sorted { isBefore(place(of: $0), place(of: $1)) }
+    }
+
+    /// Where the page of a user begins.
+    ///
+    /// - Parameters:
+    ///   - id: The user's id. If there is no such user, its other fields count as empty.
+    ///   - users: The selected users in their order.
+    ///   - all: All users: the user itself need not be selected.
+    /// - Returns: The index of the first user that is not before this one.
+    func start(at id: String, in users: [LocalUser], of all: [LocalUser]) -> Int {
+        let start = all.first { $0.hasID(id) }.map(place) ?? Place(id: id)
+        return users.firstIndex { !isBefore(place(of: $0), start) } ?? users.count
+    }
+
+    private func isSelected(_ user: LocalUser) -> Bool {
+        if let permission, !user.roles.allows(permission) { return false }
+        guard !substring.isEmpty else { return true }
+        return user.id.lowercased().contains(substring)
+            || user.name.lowercased().contains(substring)
+    }
+
+    private func place(of user: LocalUser) -> Place {
+        switch key {
+        case .id, .domain: Place(id: user.id)
+        case .name: Place(text: user.name, id: user.id)
+        case .passwordChange: Place(number: user.passwordChangedSeconds, id: user.id)
+        }
+    }
+
+    private func isBefore(_ one: Place, _ other: Place) -> Bool {
+        isDescending ? other.precedes(one) : one.precedes(other)
+    }
+}
