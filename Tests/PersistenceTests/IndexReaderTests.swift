@@ -187,4 +187,24 @@ import Vocabulary
         #expect(failures.withLock { $0 } == [])
         #expect(snapshots.withLock { $0 } > 0)
     }
+
+    /// The process ended while the file had a rollback journal: only a new file has one.
+    @Test func fileWhoseCreationWasInterruptedNamesCauseAndCure() throws {
+        let directory = FileManager.default.temporaryDirectory
+            .appendingPathComponent("divan-interrupted-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let (whole, killed) = (directory.path + "/whole", directory.path + "/killed")
+        let connection = try Connection(path: whole, mode: .create, vfs: nil)
+        try connection.execute("PRAGMA cache_size = 1; CREATE TABLE t(x); BEGIN")
+        for _ in 0..<200 { try connection.execute("INSERT INTO t VALUES(randomblob(2000))") }
+        for end in ["", "-journal"] {
+            try FileManager.default.copyItem(atPath: whole + end, toPath: killed + end)
+        }
+        let error = #expect(throws: StorageError.self) {
+            _ = try IndexReader.inspect(path: killed, vfs: nil)
+        }
+        #expect(error?.code == .denied)
+        #expect(error?.description.contains("its next start completes it") == true)
+    }
 }

@@ -151,6 +151,11 @@ package final class Connection {
         Connection.error(code, handle, path, action)
     }
 
+    /// SQLITE_READONLY_ROLLBACK: a rollback journal must be undone, and the connection only reads.
+    ///
+    /// Only new files have such a journal: all others have a WAL.
+    private static let readOnlyRollback: Int32 = SQLITE_READONLY | (3 << 8)
+
     private static func error(
         _ result: Int32,
         _ handle: OpaquePointer?,
@@ -162,6 +167,9 @@ package final class Connection {
         var text = reason.map { String(cString: $0) } ?? "unknown error"
         if isLackOfDescriptors(result, cause: cause) {
             text += "; no file descriptor is free: raise `ulimit -n`"
+        }
+        if result == readOnlyRollback {
+            text += "; its process ended while it created the file, and its next start completes it"
         }
         return StorageError(
             code(result, cause: cause),
