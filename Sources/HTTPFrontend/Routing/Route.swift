@@ -130,8 +130,14 @@ struct Route: Sendable {
             ? BucketSegment(first)?.name : String(validating: first, as: UTF8.self)
     }
 
+    /// Whether the path ends in any number of segments.
+    private var hasRest: Bool {
+        if case .rest? = path.last { true } else { false }
+    }
+
     /// The segments that the path's patterns match; nil if the path does not match.
     func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
+        guard segments.count == path.count || hasRest else { return nil }
         var captures: [[UInt8]] = []
         for (place, segment) in path.enumerated() {
             guard place < segments.count else { return nil }
