@@ -216,8 +216,11 @@ struct BucketSegment {
     init?(_ segment: [UInt8]) {
         guard let text = String(validating: segment, as: UTF8.self) else { return nil }
         // No bucket's name has this character.
-        let parts = text.split(separator: "+", maxSplits: 1, omittingEmptySubsequences: false)
-        name = String(parts[0])
-        uuid = parts.count == 2 ? String(parts[1]) : nil
+        guard let plus = segment.firstIndex(of: UInt8(ascii: "+")) else {
+            (name, uuid) = (text, nil)
+            return
+        }
+        name = String(decoding: segment[..<plus], as: UTF8.self)
+        uuid = String(decoding: segment[(plus + 1)...], as: UTF8.self)
     }
 }
