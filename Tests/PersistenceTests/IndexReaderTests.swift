@@ -95,6 +95,22 @@ import Vocabulary
         file.release(third)
     }
 
+    @Test func indexReaderThatIsReleasedDuringACommitSeesIt() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        try file.commit { (transaction) throws(StorageError) in
+            if let reader = try file.acquireReader() {
+                #expect(try reader.begin().commit == IndexCommit(1))
+                file.release(reader)
+            }
+            try transaction.write(node: 20, [2])
+        }
+        let reader = try #require(try file.acquireReader())
+        #expect(try reader.begin().commit == IndexCommit(2))
+        try reader.use { reads throws(StorageError) in #expect(try reads.content(20) == [2]) }
+        file.release(reader)
+    }
+
     @Test func releasedIndexReadersKeepNoWAL() throws {
         index.settings.readersMax = 3
         let file = try index.open()

@@ -88,9 +88,9 @@ package final class IndexFile: Sendable {
     ) throws(StorageError) -> Result {
         try write { (writer) throws(StorageError) in
             let connection = writer.reads.connection
-            readers.endKept()
+            readers.beginCommit()
             // Also after an error: whether the commit is in the file may be unknown.
-            defer { readers.noteCommit() }
+            defer { readers.endCommit() }
             let transaction = IndexTransaction(writer.reads, after: writer.head)
             let result = try connection.transaction { () throws(StorageError) in
                 let result = try body(transaction)

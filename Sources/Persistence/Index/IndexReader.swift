@@ -12,7 +12,7 @@ package final class IndexReader: Sendable {
     struct State {
         var reads: IndexReads?
         var isInSnapshot = false
-        /// The head of the open snapshot, and the commits that were counted before it.
+        /// The head of the open snapshot, and the count of commits before it.
         var opened: (head: IndexHead, commits: UInt64)?
         /// Whether the snapshot is of an earlier caller, for the next one.
         var isKept = false
@@ -23,7 +23,7 @@ package final class IndexReader: Sendable {
     private let path: String
     private let state: Guarded<State>
     private let memory = Guarded(0)
-    /// Counts the commits of the file that this process has made.
+    /// Counts the begins and the ends of the file's commits: odd during a commit.
     private let commits: Guarded<UInt64>
 
     init(_ connection: Connection, commits: Guarded<UInt64> = Guarded(0)) {
@@ -52,7 +52,7 @@ package final class IndexReader: Sendable {
     ///   snapshot is open then.
     /// - Returns: The head of the snapshot's commit.
     package func begin() throws(StorageError) -> IndexHead {
-        // Before the snapshot: a commit meanwhile is counted as one that it lacks.
+        // Before the snapshot: a commit that ends meanwhile counts as one that it lacks.
         let count = commits.withLock { $0 }
         if let head = state.withLock({ $0.resumeSnapshot(ifOf: count) }) { return head }
         end()
@@ -69,11 +69,15 @@ package final class IndexReader: Sendable {
         state.withLock { $0.endSnapshot() }
     }
 
-    /// Keeps the snapshot for the next caller if it is of the newest commit; ends it if not.
+    /// Keeps the snapshot for the next caller if it is of the newest commit, and no other commit has
+    /// begun; ends it if not.
     func keepOrEnd() {
         let count = commits.withLock { $0 }
+        let isNewest = count.isMultiple(of: 2)
         state.withLock { state in
-            state.isKept = state.isInSnapshot && state.isReusable && state.opened?.commits == count
+            state.isKept =
+                isNewest && state.isInSnapshot && state.isReusable
+                && state.opened?.commits == count
             if !state.isKept { state.endSnapshot() }
         }
     }
@@ -128,7 +132,7 @@ package final class IndexReader: Sendable {
 }
 
 extension IndexReader.State {
-    /// The head of the kept snapshot, if it is the one before which `commits` were made.
+    /// The head of the kept snapshot, if nothing was counted since.
     mutating func resumeSnapshot(ifOf commits: UInt64) -> IndexHead? {
         guard isKept, let opened, opened.commits == commits else { return nil }
         isKept = false
@@ -205,14 +209,18 @@ final class IndexReaders: Sendable {
         return IndexReader(connection, commits: commits)
     }
 
-    /// A commit was made: no snapshot from before it is used for another caller.
-    func noteCommit() {
+    /// A commit begins: until its end no snapshot is kept, so that it can begin the WAL again.
+    func beginCommit() {
+        commits.withLock { $0 += 1 }
+        endKept()
+    }
+
+    /// A commit has ended: no snapshot from before it is used for another caller.
+    func endCommit() {
         commits.withLock { $0 += 1 }
     }
 
     /// Ends the snapshots that are kept for the next callers.
-    ///
-    /// Call it before a commit, so that it can begin the WAL again, and before a checkpoint.
     func endKept() {
         for reader in state.withLock({ $0.idle }) { reader.endKept() }
     }
