@@ -55,6 +55,81 @@ import Vocabulary
         #expect(file.walPages < 20)
     }
 
+    @Test func releasedIndexReaderSeesEveryLaterCommit() throws {
+        let file = try index.open()
+        for number in 1...5 as ClosedRange<UInt8> {
+            try commit(file, [number])
+            for _ in 0..<3 {
+                let reader = try #require(try file.acquireReader())
+                #expect(try reader.begin().commit == IndexCommit(UInt64(number)))
+                try reader.use { reads throws(StorageError) in
+                    #expect(try reads.content(20) == [number])
+                    #expect(try reads.head().commit == IndexCommit(UInt64(number)))
+                }
+                file.release(reader)
+            }
+        }
+        // A reader that has no snapshot of its own sees the newest commit too.
+        let reader = try #require(try file.acquireReader())
+        try commit(file, [6])
+        try reader.use { reads throws(StorageError) in #expect(try reads.content(20) == [6]) }
+        file.release(reader)
+    }
+
+    @Test func commitAfterAcquireIsInTheSnapshot() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        let first = try #require(try file.acquireReader())
+        _ = try first.begin()
+        file.release(first)
+        let again = try #require(try file.acquireReader())
+        #expect(again === first)
+        try commit(file, [2])
+        #expect(try again.begin().commit == IndexCommit(2))
+        // A snapshot from before a commit is not used again.
+        try commit(file, [3])
+        file.release(again)
+        let third = try #require(try file.acquireReader())
+        #expect(try third.begin().commit == IndexCommit(3))
+        try third.use { reads throws(StorageError) in #expect(try reads.content(20) == [3]) }
+        file.release(third)
+    }
+
+    @Test func indexReaderThatIsReleasedDuringACommitSeesIt() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        try file.commit { (transaction) throws(StorageError) in
+            if let reader = try file.acquireReader() {
+                #expect(try reader.begin().commit == IndexCommit(1))
+                file.release(reader)
+            }
+            try transaction.write(node: 20, [2])
+        }
+        let reader = try #require(try file.acquireReader())
+        #expect(try reader.begin().commit == IndexCommit(2))
+        try reader.use { reads throws(StorageError) in #expect(try reads.content(20) == [2]) }
+        file.release(reader)
+    }
+
+    @Test func releasedIndexReadersKeepNoWAL() throws {
+        index.settings.readersMax = 3
+        let file = try index.open()
+        for number in 1...20 as ClosedRange<UInt8> {
+            try commit(file, [number])
+            let readers = try (0..<3).map { _ in try #require(try file.acquireReader()) }
+            for reader in readers { _ = try reader.begin() }
+            for reader in readers { file.release(reader) }
+            #expect(try file.checkpoint().isComplete)
+            #expect(file.walPages == 0)
+            // Some readers have a snapshot of the file without the WAL.
+            let reader = try #require(try file.acquireReader())
+            _ = try reader.begin()
+            file.release(reader)
+        }
+        try commit(file, [21])
+        #expect(file.walPages < 20)
+    }
+
     @Test func readersBeyondTheMaximumAreRefusedUntilOneIsReleased() throws {
         index.settings.readersMax = 2
         let file = try index.open()

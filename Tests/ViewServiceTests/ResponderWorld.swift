@@ -29,13 +29,13 @@ final class ResponderWorld: Sendable {
     let world = IndexWorld()
     let buckets: KnownBuckets
     let responder: QueryResponder
-    private let lane: any Lane
+    let lane: CountedLane
     private let collation = Guarded(try? Collation())
 
     init(_ limit: (inout StallRule.Limits) -> Void = { _ in }) {
         let buckets = KnownBuckets()
         self.buckets = buckets
-        lane = world.linux.environment.lanes.makeLane("queries")
+        lane = CountedLane(world.linux.environment.lanes.makeLane("queries"))
         var surroundings = QueryResponder.Surroundings(
             environment: world.linux.environment,
             changes: world.changes,
@@ -138,6 +138,31 @@ final class ResponderWorld: Sendable {
         lane.post { isDone.withLock { $0 = true } }
         try world.waitUntil("the lane is idle") { isDone.withLock { $0 } }
     }
+}
+
+/// A lane that counts what is posted to it.
+final class CountedLane: Lane {
+    private let lane: any Lane
+    private let count = Guarded(0)
+
+    init(_ lane: any Lane) { self.lane = lane }
+
+    var name: String { lane.name }
+
+    var postCount: Int { count.withLock { $0 } }
+
+    func post(_ work: @escaping @Sendable () -> Void) {
+        count.withLock { $0 += 1 }
+        lane.post(work)
+    }
+
+    @discardableResult
+    func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
+        count.withLock { $0 += 1 }
+        return lane.post(after: nanoseconds, work)
+    }
+
+    func stop() { lane.stop() }
 }
 
 /// What a service would have: one bucket with one index.

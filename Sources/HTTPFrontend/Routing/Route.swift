@@ -130,8 +130,14 @@ struct Route: Sendable {
             ? BucketSegment(first)?.name : String(validating: first, as: UTF8.self)
     }
 
+    /// Whether the path ends in any number of segments.
+    private var hasRest: Bool {
+        if case .rest? = path.last { true } else { false }
+    }
+
     /// The segments that the path's patterns match; nil if the path does not match.
     func captures(of segments: [[UInt8]]) -> [[UInt8]]? {
+        guard segments.count == path.count || hasRest else { return nil }
         var captures: [[UInt8]] = []
         for (place, segment) in path.enumerated() {
             guard place < segments.count else { return nil }
@@ -210,8 +216,11 @@ struct BucketSegment {
     init?(_ segment: [UInt8]) {
         guard let text = String(validating: segment, as: UTF8.self) else { return nil }
         // No bucket's name has this character.
-        let parts = text.split(separator: "+", maxSplits: 1, omittingEmptySubsequences: false)
-        name = String(parts[0])
-        uuid = parts.count == 2 ? String(parts[1]) : nil
+        guard let plus = segment.firstIndex(of: UInt8(ascii: "+")) else {
+            (name, uuid) = (text, nil)
+            return
+        }
+        name = String(decoding: segment[..<plus], as: UTF8.self)
+        uuid = String(decoding: segment[(plus + 1)...], as: UTF8.self)
     }
 }

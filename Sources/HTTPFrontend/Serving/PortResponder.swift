@@ -18,10 +18,12 @@ struct PortResponder: HTTPResponder {
 
     let router: Router
     private let bodies: BodyMemory
+    private let commonHeaders: HTTPFields
 
     init(router: Router) {
         self.router = router
         bodies = router.resources.bodies
+        commonHeaders = Self.fields(router.table.commonHeaders)
     }
 
     func respond(to request: Request, context: Context) async throws -> Response {
@@ -81,7 +83,7 @@ struct PortResponder: HTTPResponder {
         to asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {
-        var headers = Self.fields(router.table.commonHeaders + reply.headers)
+        var headers = Self.fields(reply.headers, after: commonHeaders)
         if let type = reply.contentType { headers[.contentType] = type }
         return Response(
             status: HTTPResponse.Status(code: reply.status),
@@ -113,8 +115,11 @@ struct PortResponder: HTTPResponder {
     }
 
     /// Of several fields with a name, the last one.
-    private static func fields(_ pairs: [HeaderField]) -> HTTPFields {
-        var fields = HTTPFields()
+    private static func fields(
+        _ pairs: [HeaderField],
+        after earlier: HTTPFields = HTTPFields()
+    ) -> HTTPFields {
+        var fields = earlier
         for (name, value) in pairs {
             guard let name = HTTPField.Name(name) else { continue }
             fields[name] = value

@@ -282,13 +282,26 @@ extension IndexQueries {
         return text.map { Array($0.utf8) } ?? json
     }
 
-    /// Makes sort keys for one request; a request without keys opens no collation.
+    /// Collations that no request uses now; one is opened only if there is none.
+    private static let idleCollations = Guarded<[Collation]>([])
+    /// More than requests whose parameters are checked at the same time.
+    private static let idleCollationsMax = 16
+
+    /// Makes sort keys for one request; a request without keys needs no collation.
     private final class SortKeys {
         private var collation: Collation?
 
+        deinit {
+            guard let collation else { return }
+            idleCollations.withLock { idle in
+                if idle.count < idleCollationsMax { idle.append(collation) }
+            }
+        }
+
         /// Nil if the text has no sort key.
         func encode(_ text: ByteView) -> [UInt8]? {
-            guard let collation = collation ?? (try? Collation()) else { return nil }
+            let known = collation ?? idleCollations.withLock { $0.popLast() }
+            guard let collation = known ?? (try? Collation()) else { return nil }
             self.collation = collation
             let key = ByteWriter()
             return collation.appendSortKey(ofJSON: text, to: key) == .appended ? key.bytes : nil

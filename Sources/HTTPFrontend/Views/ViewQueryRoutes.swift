@@ -102,9 +102,10 @@ extension ViewTable {
         let asked = parameters.contains {
             $0.name == "include_docs" && !refusals.contains($0.value)
         }
+        guard asked else { return nil }
         let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
         let write = Permission(.bucket(bucket), ["views"], "write")
-        guard asked, !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
+        guard !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
         return .forbidden(permission.text, "include_docs needs the permission \(permission.text)")
     }
 

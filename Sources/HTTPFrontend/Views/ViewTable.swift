@@ -92,7 +92,8 @@ struct ViewTable: RouteTable {
         let segments = request.segments
         guard segments.count > 1 else { return false }
         // `/B/_design/D/_view/V`, or with the slash of the document's id encoded.
-        let isQuery = segments.count > 3 && segments[segments.count - 2] == Array("_view".utf8)
+        let isQuery =
+            segments.count > 3 && segments[segments.count - 2].elementsEqual("_view".utf8)
         let bucket = BucketSegment(segments[0]).flatMap { state.bucket(named: $0.name) }
         return !isQuery || bucket == nil
     }

@@ -174,6 +174,7 @@ extension QueryCoordination {
 
     /// Records the streams that the merge ended.
     mutating func noteDisorder() {
+        guard !merge.disordered.isEmpty else { return }
         for index in merge.removeDisordered() {
             record(index, .invalid("Its rows are out of order."))
             responders[index].state = .disordered

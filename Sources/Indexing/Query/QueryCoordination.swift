@@ -162,7 +162,10 @@ package struct QueryCoordination: Sendable {
         merge = RowMerge(streams: 0, plan: terms.merge)
     }
 
-    package var usesPreviousIndex: Bool { use == .previous }
+    // Inlinable, because a call from another module would copy the whole coordination.
+    @inlinable package var usesPreviousIndex: Bool {
+        if case .previous = use { true } else { false }
+    }
 
     /// How rows of the current attempt are combined.
     var mergePlan: MergePlan {

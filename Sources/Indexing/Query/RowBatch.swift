@@ -114,7 +114,8 @@ package struct RowBatchWriter {
     package private(set) var count = 0
 
     package init() {
-        output = ByteWriter(capacity: RowBatch.bytesTarget + 1_024)
+        // Most answers are a few rows: the memory of a whole batch would cost more than they do.
+        output = ByteWriter(capacity: 4 << 10)
         removeAll()
     }
 

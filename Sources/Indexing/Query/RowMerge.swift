@@ -123,24 +123,29 @@ package struct RowMerge: Sendable {
                 return .needsMore(streams.indices.filter { streams[$0].isHungry })
             }
             guard let first = heap.first else { break }
-            var rows = [streams[first].row]
+            let row = streams[first].row
             advanceTop()
-            while plan.isGrouped, !isOver, let other = heap.first,
-                rows[0].hasKey(of: streams[other].row)
-            {
-                rows.append(streams[other].row)
-                advanceTop()
-            }
+            let others = plan.isGrouped ? removeOthers(ofKey: row) : []
             if isOver { break }
             if skip > 0 {
                 skip -= 1
                 continue
             }
             limit -= 1
-            return plan.isGrouped ? .group(rows) : .row(rows[0])
+            return plan.isGrouped ? .group([row] + others) : .row(row)
         }
         isOver = true
         return .done
+    }
+
+    /// Removes the partial values that other streams have of a group.
+    private mutating func removeOthers(ofKey row: MergedRow) -> [MergedRow] {
+        var rows: [MergedRow] = []
+        while !isOver, let other = heap.first, row.hasKey(of: streams[other].row) {
+            rows.append(streams[other].row)
+            advanceTop()
+        }
+        return rows
     }
 
     // MARK: Heap

@@ -88,6 +88,9 @@ package final class IndexFile: Sendable {
     ) throws(StorageError) -> Result {
         try write { (writer) throws(StorageError) in
             let connection = writer.reads.connection
+            readers.beginCommit()
+            // Also after an error: whether the commit is in the file may be unknown.
+            defer { readers.endCommit() }
             let transaction = IndexTransaction(writer.reads, after: writer.head)
             let result = try connection.transaction { () throws(StorageError) in
                 let result = try body(transaction)
@@ -178,6 +181,7 @@ package final class IndexFile: Sendable {
             do throws(StorageError) {
                 if connection == nil { connection = try openCheckpointer() }
                 guard let open = connection else { throw gone }
+                readers.endKept()
                 let (pages, copied) = try open.copyWAL()
                 let result = IndexCheckpoint(walPages: pages, copiedPages: copied)
                 if result.isComplete {
@@ -212,7 +216,8 @@ package final class IndexFile: Sendable {
         return try readers.acquire()
     }
 
-    /// Ends the reader's snapshot and keeps its connection for the next caller.
+    /// Keeps the reader's connection for the next caller; its snapshot until the next commit or
+    /// checkpoint.
     package func release(_ reader: IndexReader) { readers.release(reader) }
 
     /// Closes the read connections that no caller has, to free their memory and descriptors.

@@ -5,11 +5,17 @@ internal import Bytes
 /// - From `begin` to `end`, all reads see the commit whose head `begin` returned, whatever is
 ///   committed meanwhile. The WAL cannot begin again from its start until `end`.
 /// - May be used from any thread, by one at a time: a call waits for the call before it.
+/// - A released reader keeps its snapshot until the next commit or checkpoint begins: most queries read
+///   the same commit, and to begin and end a snapshot costs more than to read a node.
 /// - After `IndexFile.close`, every call throws `.gone`.
 package final class IndexReader: Sendable {
     struct State {
         var reads: IndexReads?
         var isInSnapshot = false
+        /// The head of the open snapshot, and the count of commits before it.
+        var opened: (head: IndexHead, commits: UInt64)?
+        /// Whether the snapshot is of an earlier caller, for the next one.
+        var isKept = false
         /// Cleared after an error of the file: the connection is not used for another reader.
         var isReusable = true
     }
@@ -17,9 +23,12 @@ package final class IndexReader: Sendable {
     private let path: String
     private let state: Guarded<State>
     private let memory = Guarded(0)
+    /// Counts the begins and the ends of the file's commits: odd during a commit.
+    private let commits: Guarded<UInt64>
 
-    init(_ connection: Connection) {
+    init(_ connection: Connection, commits: Guarded<UInt64> = Guarded(0)) {
         path = connection.path
+        self.commits = commits
         state = Guarded(State(reads: IndexReads(connection)))
     }
 
@@ -43,16 +52,39 @@ package final class IndexReader: Sendable {
     ///   snapshot is open then.
     /// - Returns: The head of the snapshot's commit.
     package func begin() throws(StorageError) -> IndexHead {
+        // Before the snapshot: a commit that ends meanwhile counts as one that it lacks.
+        let count = commits.withLock { $0 }
+        if let head = state.withLock({ $0.resumeSnapshot(ifOf: count) }) { return head }
         end()
-        return try use(beginsSnapshot: true) { (reads) throws(StorageError) in
+        let head = try use(beginsSnapshot: true) { (reads) throws(StorageError) in
             try reads.statements[.begin].run()
             return try reads.head()
         }
+        state.withLock { $0.opened = (head, count) }
+        return head
     }
 
     /// Ends the snapshot; does nothing without one.
     package func end() {
         state.withLock { $0.endSnapshot() }
+    }
+
+    /// Keeps the snapshot for the next caller if it is of the newest commit, and no other commit has
+    /// begun; ends it if not.
+    func keepOrEnd() {
+        let count = commits.withLock { $0 }
+        let isNewest = count.isMultiple(of: 2)
+        state.withLock { state in
+            state.isKept =
+                isNewest && state.isInSnapshot && state.isReusable
+                && state.opened?.commits == count
+            if !state.isKept { state.endSnapshot() }
+        }
+    }
+
+    /// Ends a snapshot that no caller has; without waiting for a caller that has it now.
+    func endKept() {
+        state.withLockIfFree { if $0.isKept { $0.endSnapshot() } }
     }
 
     /// Runs `body` on the reads of this connection.
@@ -72,6 +104,8 @@ package final class IndexReader: Sendable {
             guard let reads = state.reads else {
                 throw StorageError(.gone, "\(path) was closed")
             }
+            // Without `begin`, reads see the newest commit.
+            if state.isKept { state.endSnapshot() }
             if beginsSnapshot { state.isInSnapshot = true }
             do throws(StorageError) {
                 return try body(reads)
@@ -98,7 +132,16 @@ package final class IndexReader: Sendable {
 }
 
 extension IndexReader.State {
+    /// The head of the kept snapshot, if nothing was counted since.
+    mutating func resumeSnapshot(ifOf commits: UInt64) -> IndexHead? {
+        guard isKept, let opened, opened.commits == commits else { return nil }
+        isKept = false
+        return opened.head
+    }
+
     mutating func endSnapshot() {
+        isKept = false
+        opened = nil
         guard isInSnapshot, let reads else { return }
         isInSnapshot = false
         guard reads.connection.isInTransaction else { return }
@@ -125,6 +168,7 @@ final class IndexReaders: Sendable {
     private let path: String
     private let vfs: String?
     private let settings: IndexSettings
+    private let commits = Guarded<UInt64>(0)
     private let state = Guarded(State())
 
     init(path: String, vfs: String?, settings: IndexSettings) {
@@ -162,12 +206,29 @@ final class IndexReaders: Sendable {
     private func open() throws(StorageError) -> IndexReader {
         let connection = try Connection(path: path, mode: .read, vfs: vfs)
         try connection.prepareForIndex(settings)
-        return IndexReader(connection)
+        return IndexReader(connection, commits: commits)
     }
 
-    /// Ends the reader's snapshot and keeps its connection for the next caller, unless it failed.
+    /// A commit begins: until its end no snapshot is kept, so that it can begin the WAL again.
+    func beginCommit() {
+        commits.withLock { $0 += 1 }
+        endKept()
+    }
+
+    /// A commit has ended: no snapshot from before it is used for another caller.
+    func endCommit() {
+        commits.withLock { $0 += 1 }
+    }
+
+    /// Ends the snapshots that are kept for the next callers.
+    func endKept() {
+        for reader in state.withLock({ $0.idle }) { reader.endKept() }
+    }
+
+    /// Keeps the reader's connection for the next caller, unless it failed; its snapshot too, if it is
+    /// of the newest commit.
     func release(_ reader: IndexReader) {
-        reader.end()
+        reader.keepOrEnd()
         let isReusable = reader.isReusable
         let isKept = state.withLock { state in
             let wasInUse = state.inUse.contains { $0 === reader }

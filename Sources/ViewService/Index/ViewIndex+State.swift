@@ -126,6 +126,8 @@ extension ViewIndex {
         var contents: IndexContents?
         /// What queries have read of the upper levels of the main tree.
         let innerNodes = InnerNodes()
+        /// What short queries have read of its lowest level lately.
+        let recentLeaves = RecentLeaves()
         /// Whether changes are read in steps, not all the time.
         var updatesInSteps = false
     }

@@ -11,7 +11,7 @@ extension QueryResponse {
 
     /// Reads until a batch is full, while there is credit for it; at most `rowsMax` rows.
     func turn(rowsMax: Int = ScanInput.turnRowsMax) {
-        guard let snapshot, course.credit > 0 else { return }
+        guard let snapshot, credit.isThere() else { return }
         let step: ScanStep
         do throws(StorageError) {
             step = try snapshot.step(rowsMax: rowsMax)
@@ -22,7 +22,7 @@ extension QueryResponse {
         case .paused:
             if snapshot.isBatchFull { sendBatch(of: snapshot) }
             // Without credit, the next credit continues.
-            if course.credit > 0 { postTurn() } else { stall() }
+            if credit.isThere() { postTurn() } else { stall() }
         case .calls(let calls): reduce(calls, snapshot)
         case .done:
             sendBatch(of: snapshot)
@@ -66,7 +66,7 @@ extension QueryResponse {
 
     private func sendBatch(of snapshot: QuerySnapshot) {
         guard let batch = snapshot.removeBatch() else { return }
-        course.credit -= 1
+        credit.use()
         send(snapshot.reduction == nil ? .rows(batch) : .groups(batch))
     }
 

@@ -47,7 +47,6 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         var indexAwaitedUntil: UInt64 = 0
         /// Whether the answer has waited for the first build of the index.
         var hasWaitedForBuild = false
-        var credit = RowMerge.creditMax
         var stall: StallRule
         /// Whether the snapshot is checked regularly.
         var isWatched = false
@@ -63,6 +62,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     private let done: @Sendable () -> Void
     /// Set from any thread.
     private let isCancelled = Guarded(false)
+    let credit = BatchCredit()
     var course: Course
     var index: ViewIndex?
     var snapshot: QuerySnapshot?
@@ -109,10 +109,9 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     }
 
     func addCredit() {
+        guard credit.add() else { return }
         post { response in
-            response.course.credit += 1
-            guard response.course.credit == 1, response.course.phase == .scanning else { return }
-            response.resume()
+            if response.course.phase == .scanning { response.resume() }
         }
     }
 

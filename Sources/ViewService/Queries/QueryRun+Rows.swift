@@ -9,6 +9,7 @@ extension QueryRun {
     struct Answer {
         let output: ByteWriter
         var reply: ViewReply
+        var form = RowForm()
         let scratch = ByteWriter()
         /// The run's own errors, each sentence once.
         var errors: [String] = []
@@ -28,6 +29,23 @@ extension QueryRun {
         }
     }
 
+    /// What the answer has of each row, as the plan of its version states.
+    ///
+    /// A row must not cost a copy of the whole version.
+    struct RowForm {
+        var isGrouped = false
+        var includesDocuments = false
+        var isDebug = false
+
+        init() {}
+
+        init(_ plan: QueryPlan) {
+            isGrouped = plan.merge.isGrouped
+            includesDocuments = plan.includesDocuments
+            isDebug = plan.isDebug
+        }
+    }
+
     /// A row, or the partial values of a group.
     struct Gathered {
         let rows: [MergedRow]
@@ -39,8 +57,9 @@ extension QueryRun {
     // MARK: Beginning and end
 
     func start(answerOf totalRows: UInt64) {
-        let rows = version.plan.merge.isGrouped ? nil : totalRows
-        guard version.plan.isDebug else { return answer.reply.start(totalRows: rows) }
+        answer.form = RowForm(version.plan)
+        let rows = answer.form.isGrouped ? nil : totalRows
+        guard answer.form.isDebug else { return answer.reply.start(totalRows: rows) }
         debugInfo().withUnsafeBytes {
             answer.reply.start(totalRows: rows, debugInfo: ByteView($0))
         }
@@ -111,7 +130,11 @@ extension QueryRun {
     }
 
     private func add(_ row: MergedRow) {
-        guard version.plan.includesDocuments else { return write(Gathered(rows: [row])) }
+        guard answer.form.includesDocuments else {
+            let isWritten = row.withRow { write($0, of: row, nil) }
+            if !isWritten { reject(row) }
+            return
+        }
         answer.gathered.append(Gathered(rows: [row]))
         if answer.gathered.count >= QueryRun.documentsMax { fetch() }
     }
@@ -137,7 +160,7 @@ extension QueryRun {
 
     /// Requests what the gathered rows lack.
     private func fetch() {
-        if version.plan.merge.isGrouped { fetchReductions() } else { fetchDocuments() }
+        if answer.form.isGrouped { fetchReductions() } else { fetchDocuments() }
     }
 
     /// The gathered rows are complete, and are written.
@@ -153,7 +176,7 @@ extension QueryRun {
     private func write(_ gathered: Gathered) {
         guard let row = gathered.rows.first else { return }
         let isWritten = row.withRow { view in
-            guard version.plan.merge.isGrouped else {
+            guard answer.form.isGrouped else {
                 return write(view, of: row, gathered.document)
             }
             guard let value = gathered.value else {
@@ -173,10 +196,10 @@ extension QueryRun {
         _ document: IncludedDocument?
     ) -> Bool {
         var origin: ViewReply.RowOrigin?
-        if version.plan.isDebug, let node = coordination.node(of: row) {
+        if answer.form.isDebug, let node = coordination.node(of: row) {
             origin = ViewReply.RowOrigin(vBucket: view.vBucket, node: name(of: node))
         }
-        guard version.plan.includesDocuments else {
+        guard answer.form.includesDocuments else {
             return answer.reply.appendRow(view, origin: origin)
         }
         guard let document else {

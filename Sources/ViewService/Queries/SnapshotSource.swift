@@ -9,14 +9,16 @@ internal import Vocabulary
 /// may be closed then.
 final class SnapshotSource: NodeSource, PartialSource {
     private let inner: InnerNodes
+    private let leaves: RecentLeaves
     private var nodes: IndexNodes?
     private var stored: (any PartialSource)?
     /// Rows that this turn reads at most.
     private(set) var turnRowsMax = 0
 
-    /// A source that shares `inner` with the other queries of the index.
-    init(_ inner: InnerNodes) {
+    /// A source that shares `inner` and `leaves` with the other queries of the index.
+    init(_ inner: InnerNodes, _ leaves: RecentLeaves) {
         self.inner = inner
+        self.leaves = leaves
     }
 
     /// Whether the reduction has stored results.
@@ -50,8 +52,14 @@ final class SnapshotSource: NodeSource, PartialSource {
 
     func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
         if let node = inner.node(id, version: version) { return node }
+        if let node = leaves.node(id, version: version) { return node }
         let node = try opened.node(id)
-        inner.keep(node)
+        if !node.isLeaf {
+            inner.keep(node)
+        } else if turnRowsMax <= ScanInput.firstTurnRowsMax {
+            // A long scan would displace the leaves of short queries.
+            leaves.keep(node)
+        }
         return node
     }
 

@@ -18,6 +18,9 @@ extension ViewIndex {
     /// The inner nodes that queries share; any thread.
     var innerNodes: InnerNodes { shared.withLock { $0.innerNodes } }
 
+    /// The leaves that queries share; any thread.
+    var recentLeaves: RecentLeaves { shared.withLock { $0.recentLeaves } }
+
     /// What the commit of a reader's snapshot has.
     ///
     /// Any thread. Most queries read the same commit, so the contents of the newest one are kept.
