@@ -11,6 +11,8 @@ struct PortChannel: ServerChildChannel {
     struct Settings: Sendable {
         /// Reason phrases by status code, where clients expect other ones than the standard's.
         var reasonPhrases: [UInt: String] = [:]
+        /// The refusal of a request whose head exceeds `HeadLimit`.
+        var headRefusal = Reply.text(HeadLimit.reason + "\r\n", status: 400)
         /// How long a client may leave a response unread before its connection is closed; nil for
         /// any time.
         var stallTimeout: Duration?
@@ -41,6 +43,7 @@ struct PortChannel: ServerChildChannel {
                 let phrases = ReasonPhrases(settings.reasonPhrases)
                 try pipeline.addHandler(phrases, position: .after(decoder))
             }
+            try pipeline.addHandler(HeadLimit(settings.headRefusal), position: .after(decoder))
             let watch = ConnectionWatch()
             let lifetime = ConnectionLifetime(settings, watch)
             try pipeline.addHandler(lifetime, position: .after(decoder))
