@@ -13,11 +13,6 @@ from rig.views import Views
 COUNT = 4_000
 QUERIES_MAX = 64
 QUICK = "function (doc, meta) { emit(doc.n, null); }"
-# Some 20 ms for each document: the build of the index outlasts the test.
-SLOW = """function (doc, meta) {
-    for (var i = 0, x = 1; i < 2e6; i++) x = (x * 69069 + 1) % 4294967296;
-    emit(doc.n, x);
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +29,14 @@ def views():
         assert views.put("quick", {"v": QUICK}).status == 201
         assert len(views.fresh("quick", "v").rows) == COUNT
         yield views
+
+
+def slow(turn):
+    """A map function that takes some 20 ms for each document: its index is built after the test."""
+    return f"""function (doc, meta) {{
+        for (var i = 0, x = {turn}; i < 2e6; i++) x = (x * 69069 + 1) % 4294967296;
+        emit(doc.n, x);
+    }}"""
 
 
 def begin(views, document):
@@ -69,7 +72,7 @@ def test_client_that_only_ends_its_requests_gets_its_answer(views):
 
 
 def test_queries_of_closed_connections_free_their_places(views):
-    assert views.put("slow", {"v": SLOW}).status == 201
+    assert views.put("slow", {"v": slow(1)}).status == 201
     connections = [begin(views, "slow") for _ in range(QUERIES_MAX)]
     wait_until(lambda: is_busy(views), 30, "all places are in use")
     for connection in connections:
@@ -77,4 +80,26 @@ def test_queries_of_closed_connections_free_their_places(views):
     # Else the places would be in use for 90 s.
     answer = views.query("quick", "v", seconds=30, limit=1)
     assert answer.status == 200 and not answer.errors, answer
+    assert views.delete("slow").status == 200
+
+
+def test_query_that_waited_for_its_place_is_answered_by_the_newest_definition(views):
+    def source(turn):
+        return f"function (doc, meta) {{ emit({turn}, null); }}"
+
+    assert views.put("changed", {"v": source(1)}).status == 201
+    assert len(views.fresh("changed", "v").rows) == COUNT
+    assert views.put("slow", {"v": slow(2)}).status == 201
+    connections = [begin(views, "slow") for _ in range(QUERIES_MAX)]
+    wait_until(lambda: is_busy(views), 30, "all places are in use")
+    waiting = begin(views, "changed")
+    # A later query is refused while it waits: the first one waits too.
+    assert is_busy(views)
+    assert views.put("changed", {"v": source(2)}).status == 201
+    for connection in connections:
+        connection.close()
+    text = read(waiting)
+    waiting.close()
+    assert text.startswith(b"HTTP/1.1 200") and b'"errors"' not in text, text
+    assert b'"key":2' in text and f'"total_rows":{COUNT}'.encode() in text, text
     assert views.delete("slow").status == 200
