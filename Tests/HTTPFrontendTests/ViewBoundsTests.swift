@@ -183,7 +183,11 @@ import Testing
                 try client.send(text)
                 _ = try client.head()
                 var count = 0
-                while sent.requestedCount < 257 { count += try client.chunk()?.count ?? 0 }
+                while sent.requestedCount < 257 {
+                    // A client as fast as the server reads the end here.
+                    guard let chunk = try client.chunk() else { return count }
+                    count += chunk.count
+                }
                 // Longer than a connection stays open after its last response was read.
                 Thread.sleep(forTimeInterval: 3)
                 return count + (try Self.countRest(client))
