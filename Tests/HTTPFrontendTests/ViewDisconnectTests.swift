@@ -46,6 +46,7 @@ import Testing
                 if byReset { client.resetAtClose() }
                 try client.send(text)
                 while queries.requests.withLock({ $0.isEmpty }) { usleep(1_000) }
+                withExtendedLifetime(client) {}
             }
             // Without an end of the wait, the time limit of the tests ends it.
             while gate.cancelledCount == 0 { try await Task.sleep(for: .milliseconds(5)) }
