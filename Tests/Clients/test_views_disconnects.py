@@ -75,6 +75,9 @@ def test_queries_of_closed_connections_free_their_places(views):
     assert views.put("slow", {"v": slow(1)}).status == 201
     connections = [begin(views, "slow") for _ in range(QUERIES_MAX)]
     wait_until(lambda: is_busy(views), 30, "all places are in use")
+    refused = views.query("quick", "v", connection_timeout=200, limit=1)
+    assert refused.refusal[:2] == (503, "service_unavailable")
+    assert refused.headers["Retry-After"] == "1"
     for connection in connections:
         connection.close()
     # Else the places would be in use for 90 s.
