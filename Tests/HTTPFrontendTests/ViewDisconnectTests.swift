@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    /// The interim response tells this client from one that closed its connection.
+    /// The interim response distinguishes this client from one that closed its connection.
     @Test func clientThatShutsDownItsSideGetsItsAnswer() async throws {
         try await ViewSite.with { views in
             let gate = Gate(views.queries)

@@ -19,8 +19,8 @@ internal import NIOHTTP1
 ///   down its side, because nothing else would end the stream before its next change.
 /// - A client that closes its connection and one that only shuts down its side send the same. While a
 ///   request that ends with its connection (`ConnectionWatch`) waits for its response, an interim
-///   response tells them apart: the kernel of a client that closed answers it with a reset, and the
-///   other client ignores it (RFC 9110, 15.2).
+///   response distinguishes them: the kernel of a client that closed answers it with a reset, and a
+///   client that shut down its side ignores it (RFC 9110, 15.2).
 final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart

@@ -2,13 +2,12 @@ internal import Bytes
 
 /// Whether a connection is closed, and whether a request on it ends with the connection.
 ///
-/// The work of most requests goes on when their client disconnects: what they change was ordered. A view
-/// query is an exception, because nothing but its answer remains of it, and it may wait for long. It keeps
-/// an `Interest` in its connection, whose task is cancelled when the connection closes meanwhile
-/// (`PortChannel`).
+/// Most requests continue when their client disconnects: a change that was requested is carried out. A view
+/// query is an exception: it changes nothing, and may wait for long. It keeps an `Interest` in its
+/// connection, whose task is cancelled when the connection closes meanwhile (`PortChannel`).
 ///
-/// - A close without a write of the server is not noticed by the kernel's events: `ConnectionLifetime`
-///   probes the connection of a client that shut down its side.
+/// - For the server a closed connection is open until it writes: `ConnectionLifetime` probes the connection
+///   of a client that shut down its side.
 final class ConnectionWatch: Sendable {
     /// The watch of the connection whose requests the current task handles.
     @TaskLocal static var current: ConnectionWatch?
