@@ -278,6 +278,17 @@ def test_post_of_many_keys_is_longer_than_any_url(views):
     assert answer.content == BY_NUMBER.query(THINGS, keys=keys)
 
 
+def test_post_of_far_more_keys_than_rows_answers_those_that_exist(views):
+    answer = views.query("things", "map", body={"keys": [*range(1_000, 200_000), 3]})
+    assert answer.content == BY_NUMBER.query(THINGS, keys=[3])
+
+
+def test_url_that_is_too_long_is_refused_with_the_remedy(views):
+    status, error, reason = views.query("things", "map", keys=[1] * 20_000).refusal
+    assert (status, error) == (400, "bad_request")
+    assert "body of a POST" in reason
+
+
 @pytest.mark.parametrize("body", ["", "{}", " {} \n"])
 def test_post_without_keys_is_like_a_get(views, body):
     answer = views.query("things", "map", body=body, limit=3)

@@ -139,6 +139,13 @@ final class RawClient {
     /// Shuts down the sending side.
     func endSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
+    /// Makes the close of the connection a reset.
+    func resetAtClose() {
+        var linger = linger(l_onoff: 1, l_linger: 0)
+        let size = socklen_t(MemoryLayout.size(ofValue: linger))
+        setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &linger, size)
+    }
+
     /// The received bytes up to `mark`, without it.
     func bytes(through mark: String) throws -> [UInt8] {
         try receive(through: mark).dropLast(mark.utf8.count)

@@ -189,9 +189,13 @@ final class ScriptedQueries: ViewQueries {
 
     let requests = Guarded<[ViewRequest]>([])
     let script = Guarded<Script>({ _ in .rows(ScriptedRows(["{\"rows\":[]}"])) })
+    /// What every query waits for before its outcome.
+    let wait = Guarded<@Sendable () async -> Void>({})
 
     func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
         requests.withLock { $0.append(request) }
+        let wait = wait.withLock { $0 }
+        await wait()
         return script.withLock { $0 }(request)
     }
 

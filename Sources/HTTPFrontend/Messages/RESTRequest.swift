@@ -30,6 +30,8 @@ struct RESTRequest: Sendable {
     /// The target has bytes that are neither percent-encoded nor UTF-8; their values are lost.
     let isTargetDamaged: Bool
     var body: [UInt8] = []
+    /// The connection on which the request arrived; nil if it has none.
+    var connection: ConnectionWatch?
 
     init(
         method: String,

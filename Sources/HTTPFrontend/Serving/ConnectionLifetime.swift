@@ -17,6 +17,10 @@ internal import NIOHTTP1
 /// - `ConnectionPersistence` decides which response is the last. If the route requested the close,
 ///   the response may be an endless stream. The connection then closes as soon as the client shuts
 ///   down its side, because nothing else would end the stream before its next change.
+/// - A client that closes its connection and one that only shuts down its side send the same. While a
+///   request that ends with its connection (`ConnectionWatch`) waits for its response, an interim
+///   response distinguishes them: the kernel of a client that closed answers it with a reset, and a
+///   client that shut down its side ignores it (RFC 9110, 15.2).
 final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -34,20 +38,27 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     /// at once could make the kernel discard a response that the client has not read yet.
     private static let closeTimeout = TimeAmount.seconds(2)
 
+    /// The pause before each interim response to a client that shut down its side: most responses are
+    /// ready before.
+    private static let probePause = TimeAmount.seconds(1)
+
     private let stallTimeout: TimeAmount?
+    private let watch: ConnectionWatch
     private var persistence = ConnectionPersistence()
     private var deadline: Scheduled<Void>?
     /// Closes the connection if its buffer stays full; nil while the channel is writable.
     private var stall: Scheduled<Void>?
+    /// Finds out whether the client closed its connection; nil unless it shut down its side.
+    private var probe: Scheduled<Void>?
     /// The ends of responses that are queued and whose write is awaited.
     private var unwrittenEndCount = 0
     private var isReading = false
     private var isLast = false
     private var isClosedByRoute = false
 
-    /// - Parameter stallTimeout: How long a client may leave a full buffer unread; nil for any time.
-    init(stallTimeout: TimeAmount? = nil) {
-        self.stallTimeout = stallTimeout
+    init(_ settings: PortChannel.Settings, _ watch: ConnectionWatch) {
+        stallTimeout = settings.stallTimeout.map { TimeAmount($0) }
+        self.watch = watch
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -143,12 +154,24 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if isClosedByRoute, persistence.unansweredCount > 0,
-            case ChannelEvent.inputClosed? = event as? ChannelEvent
+        if case ChannelEvent.inputClosed? = event as? ChannelEvent, persistence.unansweredCount > 0
         {
-            return context.close(promise: nil)
+            if isClosedByRoute { return context.close(promise: nil) }
+            probeLater(context)
         }
         context.fireUserInboundEventTriggered(event)
+    }
+
+    /// Sends an interim response after a pause, and again until the last response begins.
+    private func probeLater(_ context: ChannelHandlerContext) {
+        probe = context.eventLoop.assumeIsolated().scheduleTask(in: Self.probePause) {
+            guard self.persistence.unansweredCount > 0 else { return }
+            if self.watch.isWatched, self.persistence.allowsInterimResponse {
+                let head = HTTPResponseHead(version: .http1_1, status: .continue)
+                context.writeAndFlush(self.wrapOutboundOut(.head(head)), promise: nil)
+            }
+            self.probeLater(context)
+        }
     }
 
     private func cancelTimers() {
@@ -156,6 +179,8 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         deadline = nil
         stall?.cancel()
         stall = nil
+        probe?.cancel()
+        probe = nil
     }
 
     /// Closes the connection if the client sends nothing: no next request, not the rest of its

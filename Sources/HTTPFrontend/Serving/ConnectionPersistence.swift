@@ -15,8 +15,17 @@ struct ConnectionPersistence {
 
     /// The requests without a response yet, in their order.
     private var requests: [Request] = []
+    /// Whether the response to the first request has begun.
+    private var isResponding = false
 
     var unansweredCount: Int { requests.count }
+
+    /// Whether an interim response would be one to the only unanswered request.
+    ///
+    /// HTTP/1.0 has no interim responses.
+    var allowsInterimResponse: Bool {
+        requests.count == 1 && !requests[0].isVersion10 && !isResponding
+    }
 
     /// Records a request and normalizes its head for the framework.
     mutating func receive(_ head: inout HTTPRequestHead) {
@@ -33,6 +42,7 @@ struct ConnectionPersistence {
     ///
     /// - Returns: Whether the connection closes after this response.
     mutating func beginResponse(_ head: inout HTTPResponseHead) -> Bool {
+        isResponding = true
         guard let request = requests.first else { return true }
         let declaresLength =
             head.headers.contains(name: "Content-Length") || !head.status.mayHaveResponseBody
@@ -59,6 +69,7 @@ struct ConnectionPersistence {
 
     /// Removes the first request, whose response is complete.
     mutating func endResponse() {
+        isResponding = false
         if !requests.isEmpty { requests.removeFirst() }
     }
 }

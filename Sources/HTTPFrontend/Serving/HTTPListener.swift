@@ -37,7 +37,6 @@ final class HTTPListener: Sendable {
 
     /// The most open connections; further clients wait until one of these is closed.
     private static let connectionsMax = 8_192
-    private static let headerBytesMax = 32 << 10
 
     private init(port: UInt16, group: ServiceGroup, task: Task<Void, Never>) {
         self.port = port
@@ -118,9 +117,9 @@ final class HTTPListener: Sendable {
         HTTP1Channel.Configuration(
             idleTimeout: nil,
             httpDecoderConfiguration: .init(
-                maxHeaderFieldSize: headerBytesMax,
-                maxHeaderListSize: headerBytesMax,
-                maxHeaderFieldCount: 200
+                maxHeaderFieldSize: HeadLimit.bytesMax,
+                maxHeaderListSize: HeadLimit.bytesMax,
+                maxHeaderFieldCount: HeadLimit.fieldsMax
             )
         )
     }

@@ -5,11 +5,14 @@ internal import NIOHTTP1
 
 /// The framework's connection, with `ConnectionLifetime` where a request's version is still known.
 ///
-/// The framework's own hook adds handlers only after its conversion to types without a version.
+/// The framework's own hook adds handlers only after its conversion to types without a version. It does not
+/// notice a client that disconnects while its request is handled: `ConnectionWatch` does.
 struct PortChannel: ServerChildChannel {
     struct Settings: Sendable {
         /// Reason phrases by status code, where clients expect other ones than the standard's.
         var reasonPhrases: [UInt: String] = [:]
+        /// The refusal of a request whose head exceeds `HeadLimit`.
+        var headRefusal = Reply.text(HeadLimit.reason + "\r\n", status: 400)
         /// How long a client may leave a response unread before its connection is closed; nil for
         /// any time.
         var stallTimeout: Duration?
@@ -20,32 +23,50 @@ struct PortChannel: ServerChildChannel {
         var usesEventLoops = false
     }
 
+    /// A connection: the framework's, and whether it is closed.
+    struct Connection: ServerChildChannelValue {
+        let http: HTTP1Channel.Value
+        let watch: ConnectionWatch
+
+        var channel: any Channel { http.channel }
+    }
+
     let channel: HTTP1Channel
     let settings: Settings
 
     /// Sets up the framework's pipeline and adds `ConnectionLifetime` behind the request decoder.
-    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<HTTP1Channel.Value> {
-        self.channel.setup(channel: channel, logger: logger).flatMapThrowing { value in
+    func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
+        self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             if !settings.reasonPhrases.isEmpty {
                 let phrases = ReasonPhrases(settings.reasonPhrases)
                 try pipeline.addHandler(phrases, position: .after(decoder))
             }
-            let lifetime = ConnectionLifetime(
-                stallTimeout: settings.stallTimeout.map { TimeAmount($0) }
-            )
+            try pipeline.addHandler(HeadLimit(settings.headRefusal), position: .after(decoder))
+            let watch = ConnectionWatch()
+            let lifetime = ConnectionLifetime(settings, watch)
             try pipeline.addHandler(lifetime, position: .after(decoder))
-            return value
+            return Connection(http: http, watch: watch)
         }
     }
 
-    func handle(value: HTTP1Channel.Value, logger: Logger) async {
-        guard settings.usesEventLoops else {
-            return await channel.handle(value: value, logger: logger)
-        }
+    func handle(value: Connection, logger: Logger) async {
+        guard settings.usesEventLoops else { return await serve(value, logger) }
         await withTaskExecutorPreference(LoopExecutor(value.channel.eventLoop)) {
-            await channel.handle(value: value, logger: logger)
+            await serve(value, logger)
+        }
+    }
+
+    /// Handles a connection's requests until it is closed; then cancels a request that ends with it.
+    private func serve(_ connection: Connection, _ logger: Logger) async {
+        await ConnectionWatch.$current.withValue(connection.watch) {
+            await withDiscardingTaskGroup { group in
+                group.addTask { await channel.handle(value: connection.http, logger: logger) }
+                // The framework closes the channel in any case.
+                try? await connection.channel.closeFuture.get()
+                if connection.watch.close() { group.cancelAll() }
+            }
         }
     }
 }

@@ -33,6 +33,7 @@ struct PortResponder: HTTPResponder {
             headers: Self.headers(request),
             localAddress: Self.address(context.channel.localAddress)
         )
+        asked.connection = ConnectionWatch.current
         let admitted: Router.Admitted
         switch await router.admit(asked) {
         case .refused(let reply): return response(reply, to: asked, context.channel)

@@ -9,7 +9,8 @@ internal import Vocabulary
 /// Carries out view queries by the indexes of the cluster's nodes.
 ///
 /// A development view (`dev_`) of a large bucket is answered from one vBucket, unless the query has
-/// `full_set=true`: `DevelopmentSubset`.
+/// `full_set=true`: `DevelopmentSubset`. The definitions that may answer are chosen when the query has its
+/// slot: the view may be changed while it waits.
 package struct IndexQueries: ViewQueries {
     /// What queries need of the node's view service.
     package struct Node: Sendable {
@@ -57,25 +58,76 @@ package struct IndexQueries: ViewQueries {
         do throws(QueryRefusal) {
             query = try IndexQueries.query(request, hasReduce: definition.reduce != nil)
         } catch {
-            return .refused(
-                ViewRefusal(status: error.status, error: error.error, reason: error.reason)
-            )
+            return IndexQueries.refused(error)
         }
-        return await begin(query, of: definition, bucket, request)
+        guard let surroundings = node.surroundings() else {
+            return IndexQueries.unavailable("The node is starting or stopping")
+        }
+        let time = query.timeoutMilliseconds
+        switch await QueryRun.admit(to: bucket, within: time, surroundings) {
+        case .admitted(let place):
+            return await begin(query, by: definition, request, surroundings, place)
+        case .busy: return IndexQueries.busy
+        case .unknownBucket: return IndexQueries.missing("missing")
+        }
     }
 
+    /// Begins an admitted query.
+    ///
+    /// - Parameters:
+    ///   - checked: The query as the definition before its wait has it.
+    ///   - earlier: That definition; the view may have been changed during the wait.
+    ///   - request: The request.
+    ///   - surroundings: What the run needs of its node.
+    ///   - place: The query's slot.
+    /// - Returns: The outcome for the client.
     private func begin(
+        _ checked: ViewQuery,
+        by earlier: ViewDefinition,
+        _ request: ViewRequest,
+        _ surroundings: QueryRun.Surroundings,
+        _ place: QueryRun.Place
+    ) async -> ViewQueryOutcome {
+        guard node.indexes() != nil else {
+            return IndexQueries.unavailable("The node is starting or stopping")
+        }
+        let found = lookUp(request)
+        if case .noDocument = found { return IndexQueries.missing("missing") }
+        guard case .view(let definition, let bucket) = found else {
+            return IndexQueries.missing("missing_named_view")
+        }
+        var parsed = checked
+        if (definition.reduce == nil) != (earlier.reduce == nil) {
+            do throws(QueryRefusal) {
+                parsed = try IndexQueries.query(request, hasReduce: definition.reduce != nil)
+            } catch {
+                return IndexQueries.refused(error)
+            }
+        }
+        guard let query = query(parsed, of: definition, bucket, request) else {
+            return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
+        }
+        switch await QueryRun.begin(query, surroundings, in: place, awaitsPart: true) {
+        case .open(let run):
+            guard let text = run.whole else { return .rows(IndexRows(run: run)) }
+            run.cancel()
+            return .whole(text)
+        case .busy: return IndexQueries.busy
+        case .unknownBucket: return IndexQueries.missing("missing")
+        }
+    }
+
+    /// The query by the definitions that may answer; nil if the view's reduce function is not there any
+    /// more.
+    private func query(
         _ parsed: ViewQuery,
         of definition: ViewDefinition,
         _ bucket: QueryRun.Bucket,
         _ request: ViewRequest
-    ) async -> ViewQueryOutcome {
-        guard let indexes = node.indexes(), let surroundings = node.surroundings() else {
-            return IndexQueries.unavailable("The node is starting or stopping")
-        }
-        guard let current = indexes.version(QueryPlan(parsed), of: definition, bucket) else {
-            return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
-        }
+    ) -> QueryRun.Query? {
+        guard let indexes = node.indexes(),
+            let current = indexes.version(QueryPlan(parsed), of: definition, bucket)
+        else { return nil }
         var query = QueryRun.Query(of: bucket, current)
         let standing = indexes.standing(of: definition, ofBucket: bucket.uuid)
         if !standing.isSettled {
@@ -88,18 +140,7 @@ package struct IndexQueries: ViewQueries {
             query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
         }
         query.usesSubset = usesSubset(parsed, of: request.designDocument, bucket)
-        switch await QueryRun.begin(query, surroundings, awaitsPart: true) {
-        case .open(let run):
-            guard let text = run.whole else { return .rows(IndexRows(run: run)) }
-            run.cancel()
-            return .whole(text)
-        case .busy:
-            return IndexQueries.unavailable(
-                "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
-                    + " in time. Retry later."
-            )
-        case .unknownBucket: return IndexQueries.missing("missing")
-        }
+        return query
     }
 
     /// Whether a query is answered from one vBucket.
@@ -120,6 +161,17 @@ package struct IndexQueries: ViewQueries {
     /// A refusal by one of the reasons of Couchbase Server, which clients compare.
     private static func missing(_ reason: String) -> ViewQueryOutcome {
         .refused(ViewRefusal(status: 404, error: "not_found", reason: reason))
+    }
+
+    private static func refused(_ error: QueryRefusal) -> ViewQueryOutcome {
+        .refused(ViewRefusal(status: error.status, error: error.error, reason: error.reason))
+    }
+
+    private static var busy: ViewQueryOutcome {
+        unavailable(
+            "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
+                + " in time. Retry later."
+        )
     }
 
     private static func unavailable(_ reason: String) -> ViewQueryOutcome {

@@ -60,6 +60,12 @@ extension ViewTable {
             }
         }
         if let refusal = refusalOfDocuments(parameters, call, bucket) { return refusal }
+        // Until the last reference is gone, the query is cancelled when the client disconnects.
+        let interest = call.request.connection?.beginWatching()
+        if interest == nil, call.request.connection != nil {
+            return .failure(503, "service_unavailable", "The client disconnected")
+        }
+        defer { withExtendedLifetime(interest) {} }
         let outcome = await queries.begin(
             ViewRequest(
                 bucket: bucket,
@@ -75,7 +81,7 @@ extension ViewTable {
         // One write with its length, instead of a head, a chunk and an end.
         case .whole(let bytes): return .rendered(bytes)
         case .rows(let rows):
-            let lease = RowsLease(rows)
+            let lease = RowsLease(rows, interest)
             return Reply(
                 status: 200,
                 contentType: "application/json",
@@ -119,9 +125,11 @@ extension ViewTable {
     /// begins: to a HEAD request, or because the client disconnected.
     private final class RowsLease: Sendable {
         let rows: any ViewRows
+        private let interest: ConnectionWatch.Interest?
 
-        init(_ rows: any ViewRows) {
+        init(_ rows: any ViewRows, _ interest: ConnectionWatch.Interest?) {
             self.rows = rows
+            self.interest = interest
         }
 
         deinit { rows.cancel() }

@@ -2,11 +2,11 @@ package import Bytes
 internal import JSON
 
 extension ViewQuery {
-    /// Bytes of all `keys` as sort keys, each with `keyBytes` more: a request between nodes has them in one
-    /// message.
+    /// Bytes of all `keys` as sort keys: a request between nodes has each of them twice.
     private static let keysBytesMax = 8 << 20
-    /// What a key needs besides its bytes: its own array, and two more of its range of rows.
-    private static let keyBytes = 128
+    /// The number of `keys`: each needs some 128 bytes of memory besides its own, for its array and two more
+    /// of its range of rows, so all need 32 MiB.
+    private static let keysMax = 256 << 10
 
     /// Reads a query from the parameters of a URL, in their order, and the body of a POST.
     ///
@@ -104,8 +104,8 @@ extension ViewQuery {
         for text in texts {
             if isLongerThanRowKeys(text) { continue }
             let key = try QuerySetting.sortKey("keys", text, encode)
-            bytes += key.count + keyBytes
-            guard bytes <= keysBytesMax else {
+            bytes += key.count
+            guard bytes <= keysBytesMax, keys.count < keysMax else {
                 throw .request("There are too many `keys`. Query them in several requests.")
             }
             keys.append(key)

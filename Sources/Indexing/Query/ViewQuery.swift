@@ -27,7 +27,7 @@ package struct ViewQuery: Equatable, Sendable {
     /// A late answer is a success with `errors`. Sync Gateway and many applications do not read these, so
     /// they would continue with missing rows. They time out themselves after 75 s, which is an error, and
     /// retry. So the answer must come clearly after that, but not much later: a query whose client has
-    /// left holds a slot until then.
+    /// left without closing its connection holds a slot until then.
     package static let currentTimeoutMillisecondsDefault = 90_000
 
     package init() {}

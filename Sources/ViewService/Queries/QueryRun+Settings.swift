@@ -126,12 +126,28 @@ extension QueryRun {
         }
     }
 
+    /// The slot of a query that has not begun; it is free again when the last reference is gone.
+    package struct Place: Sendable {
+        let slot: QuerySlots.Slot
+        /// In milliseconds: when the query opens with what it has.
+        let deadline: UInt64
+    }
+
+    /// The result of `admit`.
+    package enum Admission: Sendable {
+        case admitted(Place)
+        /// The node coordinates as many queries as it may, and too many wait or the query did so until its
+        /// deadline: the client retries.
+        case busy
+        /// This node does not have the bucket.
+        case unknownBucket
+    }
+
     /// The result of `begin`.
     package enum Beginning: Sendable {
         /// All nodes have started, failed or not answered in time.
         case open(QueryRun)
-        /// The node coordinates as many queries as it may, and too many wait or the query did so until its
-        /// deadline: the client retries.
+        /// As of `Admission`.
         case busy
         /// This node does not have the bucket.
         case unknownBucket

@@ -62,13 +62,12 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         _ query: Query,
         _ surroundings: Surroundings,
         map: QueryCoordination.ServingMap,
-        deadline: UInt64,
-        slot: QuerySlots.Slot
+        _ place: Place
     ) {
         self.query = query
         self.surroundings = surroundings
-        self.slot = slot
-        self.deadline = deadline
+        slot = place.slot
+        deadline = place.deadline
         var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: query.current.plan.merge,
@@ -82,34 +81,54 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     // MARK: From any thread
 
-    /// Sends a query to the nodes, and returns when its first bytes may be sent.
+    /// Waits for the slot of a query; the wait is part of the query's time.
     ///
-    /// If the node coordinates as many queries as it may, the query waits; the time counts. If the calling
-    /// task is cancelled meanwhile, the node is `busy`; if later, so is the run, and `next` throws.
+    /// If the calling task is cancelled meanwhile, the node is `busy`.
+    ///
+    /// - Parameters:
+    ///   - bucket: The bucket of the view.
+    ///   - timeoutMilliseconds: The query's time until all nodes must have begun to answer.
+    ///   - surroundings: What the run needs of its node.
+    /// - Returns: The slot, or why there is none.
+    package static func admit(
+        to bucket: Bucket,
+        within timeoutMilliseconds: Int,
+        _ surroundings: Surroundings
+    ) async -> Admission {
+        guard surroundings.ports.maps.servingMap(ofBucket: bucket.uuid) != nil else {
+            return .unknownBucket
+        }
+        let start = milliseconds(surroundings)
+        let span = UInt64(min(max(timeoutMilliseconds, 0), Int(Int32.max)))
+        let slot = await surroundings.slots.acquire(
+            within: span * 1_000_000,
+            on: surroundings.lane
+        )
+        return slot.map { .admitted(Place(slot: $0, deadline: start + span)) } ?? .busy
+    }
+
+    /// Sends an admitted query to the nodes, and returns when its first bytes may be sent.
+    ///
+    /// If the calling task is cancelled meanwhile, so is the run, and `next` throws.
     ///
     /// - Parameters:
     ///   - query: The query.
     ///   - surroundings: What the run needs of its node.
+    ///   - place: The query's slot.
     ///   - awaitsPart: Whether to return only when the first part is there: a short answer is then
     ///     complete (`whole`), and its client is woken once.
     /// - Returns: The run, or why there is none.
     package static func begin(
         _ query: Query,
         _ surroundings: Surroundings,
+        in place: Place,
         awaitsPart: Bool = false
     ) async -> Beginning {
-        let (maps, bucket) = (surroundings.ports.maps, query.bucket.uuid)
-        guard maps.servingMap(ofBucket: bucket) != nil else { return .unknownBucket }
-        let start = milliseconds(surroundings)
-        let span = UInt64(min(max(query.current.plan.timeoutMilliseconds, 0), Int(Int32.max)))
-        let slot = await surroundings.slots.acquire(
-            within: span * 1_000_000,
-            on: surroundings.lane
-        )
-        guard let slot else { return .busy }
-        // The bucket may have been deleted during the wait.
-        guard let map = maps.servingMap(ofBucket: bucket) else { return .unknownBucket }
-        let run = QueryRun(query, surroundings, map: map, deadline: start + span, slot: slot)
+        // The bucket may have been deleted during the wait for the slot.
+        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
+            return .unknownBucket
+        }
+        let run = QueryRun(query, surroundings, map: map, place)
         await withTaskCancellationHandler {
             await withUnsafeContinuation { waiter in
                 run.steps.post { run.start(waiter, awaitsPart) }
@@ -118,6 +137,21 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
             run.cancel()
         }
         return .open(run)
+    }
+
+    /// Waits for the slot of a query, and begins it.
+    package static func begin(
+        _ query: Query,
+        _ surroundings: Surroundings,
+        awaitsPart: Bool = false
+    ) async -> Beginning {
+        let timeout = query.current.plan.timeoutMilliseconds
+        switch await admit(to: query.bucket, within: timeout, surroundings) {
+        case .admitted(let place):
+            return await begin(query, surroundings, in: place, awaitsPart: awaitsPart)
+        case .busy: return .busy
+        case .unknownBucket: return .unknownBucket
+        }
     }
 
     /// Waits for the next part; one caller at a time.

@@ -48,6 +48,39 @@ import ViewService
         first.cancel()
     }
 
+    @Test func placeHasTheSlotUntilItIsGone() async throws {
+        let world = Self.world(isAnswering: true)
+        defer { world.stop() }
+        let admission = await QueryRun.admit(
+            to: RunWorld.bucket,
+            within: 60_000,
+            world.surroundings
+        )
+        guard case .admitted(let place) = admission else {
+            Issue.record("not admitted: \(admission)")
+            return
+        }
+        #expect(world.slots.usedCount == 1 && world.nodes.calls.isEmpty)
+        let run = try await world.run(in: place)
+        _ = try await RunWorld.read(run)
+        run.cancel()
+        #expect(world.slots.usedCount == 0 && world.nodes.calls.count == 1)
+    }
+
+    @Test func slotOfAPlaceThatIsNotUsedIsFree() async throws {
+        let world = Self.world()
+        defer { world.stop() }
+        _ = await QueryRun.admit(to: RunWorld.bucket, within: 60_000, world.surroundings)
+        #expect(world.slots.usedCount == 0)
+        let unknown = QueryRun.Bucket(uuid: "other", name: "other")
+        let refused = await QueryRun.admit(to: unknown, within: 60_000, world.surroundings)
+        guard case .unknownBucket = refused else {
+            Issue.record("admitted: \(refused)")
+            return
+        }
+        #expect(world.slots.usedCount == 0)
+    }
+
     @Test func waitCountsTowardsTheTimeoutOfTheQuery() async throws {
         let world = Self.world(isAnswering: true)
         defer { world.stop() }

@@ -70,6 +70,16 @@ final class RunWorld: Sendable {
         awaitsPart: Bool = false,
         of bucket: QueryRun.Bucket = RunWorld.bucket
     ) async throws -> QueryRun.Beginning {
+        let run = try self.query(query, reduction, previous: previous, of: bucket)
+        return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
+    }
+
+    private func query(
+        _ query: ViewQuery,
+        _ reduction: QueryRun.Reduction,
+        previous: IndexSignature?,
+        of bucket: QueryRun.Bucket
+    ) throws -> QueryRun.Query {
         func version(_ signature: IndexSignature) -> QueryRun.Version {
             QueryRun.Version(
                 QueryPlan(query),
@@ -83,7 +93,7 @@ final class RunWorld: Sendable {
         var run = QueryRun.Query(of: bucket, version(try RunWorld.signature(1)))
         run.previous = previous.map(version)
         run.isReady = { [readyCount] in readyCount.withLock { $0 += 1 } }
-        return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
+        return run
     }
 
     var surroundings: QueryRun.Surroundings {
@@ -109,6 +119,14 @@ final class RunWorld: Sendable {
             previous: previous,
             awaitsPart: awaitsPart
         )
+        guard case .open(let run) = beginning else { throw NotOpen(beginning: "\(beginning)") }
+        return run
+    }
+
+    /// A run of an admitted query.
+    func run(in place: QueryRun.Place) async throws -> QueryRun {
+        let query = try query(ViewQuery(), .none, previous: nil, of: RunWorld.bucket)
+        let beginning = await QueryRun.begin(query, surroundings, in: place)
         guard case .open(let run) = beginning else { throw NotOpen(beginning: "\(beginning)") }
         return run
     }

@@ -1,0 +1,55 @@
+internal import Bytes
+
+/// Whether a connection is closed, and whether a request on it ends with the connection.
+///
+/// Most requests continue when their client disconnects: a change that was requested is carried out. A view
+/// query is an exception: it changes nothing, and may wait for long. It keeps an `Interest` in its
+/// connection, whose task is cancelled when the connection closes meanwhile (`PortChannel`).
+///
+/// - For the server a closed connection is open until it writes: `ConnectionLifetime` probes the connection
+///   of a client that shut down its side.
+final class ConnectionWatch: Sendable {
+    /// The watch of the connection whose requests the current task handles.
+    @TaskLocal static var current: ConnectionWatch?
+
+    private struct State {
+        var isClosed = false
+        var interestCount = 0
+    }
+
+    private let state = Guarded(State())
+
+    /// Whether a request ends with the connection.
+    var isWatched: Bool { state.withLock { $0.interestCount > 0 } }
+
+    /// Begins to watch the connection for a request; nil if the connection is closed already.
+    func beginWatching() -> Interest? {
+        let isOpen = state.withLock { state -> Bool in
+            guard !state.isClosed else { return false }
+            state.interestCount += 1
+            return true
+        }
+        return isOpen ? Interest(self) : nil
+    }
+
+    /// Records that the connection is closed; returns whether a request ends with it.
+    func close() -> Bool {
+        state.withLock { state in
+            state.isClosed = true
+            return state.interestCount > 0
+        }
+    }
+
+    private func endWatching() { state.withLock { $0.interestCount -= 1 } }
+
+    /// The interest of one request; it ends when the last reference to it is gone.
+    final class Interest: Sendable {
+        private let watch: ConnectionWatch
+
+        fileprivate init(_ watch: ConnectionWatch) {
+            self.watch = watch
+        }
+
+        deinit { watch.endWatching() }
+    }
+}

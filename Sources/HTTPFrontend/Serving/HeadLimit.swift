@@ -1,0 +1,54 @@
+internal import NIOCore
+internal import NIOHTTP1
+
+/// Bounds the heads of requests, and gives the framework's refusal of a larger one a body.
+///
+/// The framework answers each request that it cannot parse with 400, an empty body and the end of the
+/// connection. After a head that is too large, the body states the cause and the remedy.
+final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    /// Bytes of a request's target and header fields together.
+    static let bytesMax = 32 << 10
+    static let fieldsMax = 200
+
+    /// The cause and the remedy, as sentences for users.
+    static let reason =
+        "The request's target and header fields have more than \(bytesMax) bytes, or there are more than"
+        + " \(fieldsMax) fields. Send long parameters in the body of a POST, for example {\"keys\": [...]}"
+        + " to a view."
+
+    private let refusal: Reply
+    private var isExceeded = false
+
+    /// - Parameter refusal: The port's refusal, whose body is bytes.
+    init(_ refusal: Reply) {
+        self.refusal = refusal
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        if let error = error as? HTTPParserError, error == .headerOverflow { isExceeded = true }
+        context.fireErrorCaught(error)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        // A response to an earlier request may precede the refusal.
+        guard isExceeded, case .head(var head) = unwrapOutboundIn(data), Self.isRefusal(head),
+            case .bytes(let bytes) = refusal.body
+        else { return context.write(data, promise: promise) }
+        isExceeded = false
+        head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
+        if let type = refusal.contentType { head.headers.add(name: "Content-Type", value: type) }
+        context.write(wrapOutboundOut(.head(head)), promise: promise)
+        let body = HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes)))
+        context.write(wrapOutboundOut(body), promise: nil)
+    }
+
+    /// Whether a response is the framework's: the routes' refusals have a body.
+    private static func isRefusal(_ head: HTTPResponseHead) -> Bool {
+        head.status == .badRequest && head.headers.first(name: "Content-Length") == "0"
+    }
+}
