@@ -141,9 +141,7 @@ extension Connection {
         let answer = Guarded(SubDocumentAnswer())
         return wait(request) { done in
             @Sendable func read(_ copy: DocumentCopy) {
-                var result = owned.lookUp(copy, place)
-                result.isOfReplica = options.readsReplica
-                let made = result
+                let made = owned.lookUp(copy, place)
                 answer.withLock { $0 = made }
             }
             service.read(owned.key, inBucket: bucket.name, options, read) { outcome in
