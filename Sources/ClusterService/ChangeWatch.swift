@@ -7,23 +7,39 @@ internal import Seams
 /// A watcher keeps a number, not a queue: if it is slow, it learns only that something changed and
 /// reads the current state, so nothing accumulates for it.
 struct ChangeWatch {
+    /// One waiting call.
+    private struct Waiter {
+        let continuation: UnsafeContinuation<Void, Never>
+        /// Ends the wait; nil until it is set.
+        var timer: LaneTimer?
+    }
+
     private(set) var changes: UInt64 = 0
     /// Called after every change of the state, also of those that no client sees; nil if nothing of
     /// the node depends on it.
     var stateObserver: (@Sendable () -> Void)?
     /// Called after every change that clients can see, and at the stop; they only wake their owners.
     private(set) var observers: [UInt64: @Sendable () -> Void] = [:]
-    private var waiters: [UInt64: UnsafeContinuation<Void, Never>] = [:]
+    private var waiters: [UInt64: Waiter] = [:]
     private var nextWaiter: UInt64 = 0
 
     mutating func add(_ waiter: UnsafeContinuation<Void, Never>) -> UInt64 {
         nextWaiter += 1
-        waiters[nextWaiter] = waiter
+        waiters[nextWaiter] = Waiter(continuation: waiter)
         return nextWaiter
     }
 
+    /// Notes the timer of a waiter, which a change cancels.
+    ///
+    /// - Returns: False if the waiter was woken already.
+    mutating func set(_ timer: LaneTimer, of waiter: UInt64) -> Bool {
+        guard waiters[waiter] != nil else { return false }
+        waiters[waiter]?.timer = timer
+        return true
+    }
+
     mutating func remove(_ waiter: UInt64) -> UnsafeContinuation<Void, Never>? {
-        waiters.removeValue(forKey: waiter)
+        waiters.removeValue(forKey: waiter)?.continuation
     }
 
     mutating func observe(_ observer: @escaping @Sendable () -> Void) -> UInt64 {
@@ -38,7 +54,12 @@ struct ChangeWatch {
     mutating func change() -> [@Sendable () -> Void] {
         changes += 1
         defer { waiters = [:] }
-        let woken = waiters.values.map { waiter in { @Sendable in waiter.resume() } }
+        let woken: [@Sendable () -> Void] = waiters.values.map { waiter in
+            { @Sendable in
+                waiter.timer?.cancel()
+                waiter.continuation.resume()
+            }
+        }
         return woken + Array(observers.values)
     }
 }
@@ -57,10 +78,11 @@ extension AdministrationService {
                 return core.watch.add(waiter)
             }
             guard let id else { return waiter.resume() }
-            // The timer is not cancelled after a change: it then finds no waiter.
-            lane.post(after: nanoseconds) { [weak self] in
+            let timer = lane.post(after: nanoseconds) { [weak self] in
                 self?.core.withLock { $0.watch.remove(id) }?.resume()
             }
+            let isWaiting = core.withLock { $0.watch.set(timer, of: id) }
+            if !isWaiting { timer.cancel() }
         }
         return changes
     }

@@ -64,7 +64,8 @@ TABLE = [
     ("fe", b"", 0, b"\0\1", OPEN),  # GET_ERROR_MAP
     ("c5 c6 d2", b"k", 3, b"a", READ),  # lookups of one path
     ("d0", b"k", 0, b"\xc5\0\0\1a", READ),  # SUBDOC_MULTI_LOOKUP
-    ("c7 c8 c9 ca cb cc cd ce cf d3", b"k", 3, b"a", WRITE),  # mutations of one path
+    ("c7 c8 c9 ca cb cc cd ce d3", b"k", 3, b"a", WRITE),  # mutations of one path
+    ("cf", b"k", 3, b"a", READ_AND_WRITE),  # SUBDOC_COUNTER
     ("d1", b"k", 0, b"\xc9\0\0\1\0\0\0\0a", WRITE),  # SUBDOC_MULTI_MUTATION
 ]
 BY_OPCODE = {int(op, 16): row for row in TABLE for op in row[0].split()}

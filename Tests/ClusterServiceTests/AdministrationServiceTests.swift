@@ -374,6 +374,16 @@ import Vocabulary
         #expect(await last == start + 2)
     }
 
+    @Test func changeCancelsTimerOfItsWatcher() async throws {
+        let service = try await provisioned(RecordingPlane())
+        let start = service.changes
+        async let heard = service.waitForChange(after: start, nanoseconds: 1 << 60)
+        while world.lanes.timerCount(nanoseconds: 1 << 60) == 0 { await Task.yield() }
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(await heard == start + 1)
+        #expect(world.lanes.timerCount(nanoseconds: 1 << 60) == 0)
+    }
+
     @Test func nodeIsHealthyWhenEveryBucketIsReady() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)

@@ -129,10 +129,18 @@ final class HandLanes: LaneFactory {
     func makeLane(_ name: String, isPatient: Bool) -> any Lane { lane }
 
     func runTimers() { lane.runTimers() }
+
+    /// How many timers of this duration are set.
+    func timerCount(nanoseconds: UInt64) -> Int { lane.timerCount(nanoseconds: nanoseconds) }
 }
 
 final class HandLane: Lane {
-    private let timers = Guarded<[UInt64: @Sendable () -> Void]>([:])
+    private struct Timer: Sendable {
+        let nanoseconds: UInt64
+        let work: @Sendable () -> Void
+    }
+
+    private let timers = Guarded<[UInt64: Timer]>([:])
     private let nextTimer = Guarded<UInt64>(0)
     private let works = Guarded<(waiting: [@Sendable () -> Void], isRunning: Bool)>(([], false))
 
@@ -164,16 +172,20 @@ final class HandLane: Lane {
             next += 1
             return next
         }
-        timers.withLock { $0[id] = work }
+        timers.withLock { $0[id] = Timer(nanoseconds: nanoseconds, work: work) }
         return LaneTimer { [self] in timers.withLock { _ = $0.removeValue(forKey: id) } }
     }
 
     func stop() {}
 
+    func timerCount(nanoseconds: UInt64) -> Int {
+        timers.withLock { timers in timers.values.count { $0.nanoseconds == nanoseconds } }
+    }
+
     func runTimers() {
         let due = timers.withLock { timers in
             defer { timers = [:] }
-            return timers.sorted { $0.key < $1.key }.map(\.value)
+            return timers.sorted { $0.key < $1.key }.map(\.value.work)
         }
         for work in due { post(work) }
     }

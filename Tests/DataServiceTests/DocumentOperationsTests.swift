@@ -223,7 +223,7 @@ import Vocabulary
     }
 
     @Test func updateThatLosesRaceIsRetriedWithNewVersion() throws {
-        _ = try open()
+        let bucket = try open()
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", Self.large))
         let (outcome, calls) = race(2)
@@ -233,15 +233,18 @@ import Vocabulary
         }
         #expect(calls == 3)
         #expect(client.ask(Ask.get("key")).map(\.text) == [Self.large + "2!"])
+        // No client named a CAS.
+        #expect(bucket.counters.total(.casMismatches) == 0)
     }
 
     @Test func updateWithCASIsNotRetried() throws {
-        _ = try open()
+        let bucket = try open()
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", Self.large)).first).cas
         let (outcome, calls) = race(1, cas: cas)
         #expect(outcome == .refused(.exists))
         #expect(calls == 1)
+        #expect(bucket.counters.total(.casMismatches) == 1)
         #expect(client.ask(Ask.get("key")).map(\.text) == [Self.large + "1"])
     }
 

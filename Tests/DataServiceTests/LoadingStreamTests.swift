@@ -103,6 +103,20 @@ import Vocabulary
         #expect(!client.isClosed)
     }
 
+    @Test func refusalOfStreamRequestDuringLoadingHasNoMap() throws {
+        let world = try reopened()
+        let map = RenderedConfiguration(epoch: 1, revision: 1, json: Array("{\"rev\":1}".utf8))
+        world.service.publish(map, ofBucket: "guests")
+        let client = producer(world)
+        client.send(streamRequest("a", opaque: 1) + streamRequest("b", opaque: 2))
+        pass(seconds: 5, world, client)
+        let messages = client.messages()
+        #expect(responses(messages) == [[1, 7], [2, 7]])
+        #expect(messages.allSatisfy { $0.value.isEmpty && $0.datatype == 0 })
+        world.lanes.release("reader")
+        client.settle()
+    }
+
     @Test func noopAnsweredBehindWaitingStreamRequestCounts() throws {
         let world = try reopened()
         let client = producer(world, noopSeconds: 1)

@@ -197,6 +197,21 @@ import Vocabulary
         #expect(client.received == pushed(4, "guests", "{\"rev\":4}"))
     }
 
+    @Test func clientOfBucketThatIsNotOpenHereGetsItsMap() throws {
+        let features = Features.usual + [MapTests.duplex, MapTests.push]
+        let client = world.client(of: "guests", features: features)
+        try world.service.delete("guests")
+        client.settle()
+        world.service.publish(MapTests.configuration(revision: 5), ofBucket: "guests")
+        client.settle()
+        #expect(client.received == pushed(5, "guests", "{\"rev\":5}"))
+        _ = client.messages()
+        let reply = try #require(client.ask(frame(0xb5)).first)
+        #expect(reply.status == 0 && reply.text == "{\"rev\":5}")
+        let known = frame(0xb5, extras: big(Int64(1)) + big(Int64(5)))
+        #expect(client.ask(known).map(\.value) == [[]])
+    }
+
     // MARK: Hand over
 
     @Test func writesWaitDuringHandOverAndContinueIfItFails() {

@@ -127,6 +127,20 @@ import Wire
         #expect(lookUp([.attribute(.get, "$XTOC")], on: Version(body: "{}")).results == ["[]"])
     }
 
+    @Test func clockBehindNewestCASIsLogical() {
+        let place = DocumentImage.Place(uuid: VBucketUUID(1), seconds: 2_000, isLogical: true)
+        let value = live.withImage { image in
+            let behind = DocumentImage(meta: image.meta, value: image.value, place: place)
+            let writer = ByteWriter()
+            _ = withRequest([.attribute(.get, "$vbucket.HLC")]) {
+                LookupMachine.run($0, on: behind, to: writer)
+            }
+            // The status and the length of the only path precede its value.
+            return String(decoding: writer.bytes.dropFirst(6), as: UTF8.self)
+        }
+        #expect(value == #"{"now":"2000","mode":"logical"}"#)
+    }
+
     @Test func binaryAttributeIsDecoded() {
         let version = Version(attributes: ["b": #""cb-content-base64-encoded:AAEC""#, "n": "1"])
         let (status, results) = lookUp(

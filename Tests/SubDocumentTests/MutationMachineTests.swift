@@ -172,6 +172,8 @@ import Wire
         #expect(plain == .version(Version(isDeleted: true)))
         let missing = mutate([Spec(.deleteDocument)], .makesDocument)
         #expect(missing == .refused(.keyNotFound))
+        // No tombstone is made of the attributes.
+        #expect(mutate(specs, .makesDocument) == .refused(.keyNotFound))
         let failing: [Spec] = [.attribute(.delete, "none"), Spec(.deleteDocument)]
         #expect(mutate(failing, .makesDocument) == .failed(0, .subdocPathNotFound))
     }

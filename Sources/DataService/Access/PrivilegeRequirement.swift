@@ -38,8 +38,9 @@ struct PrivilegeRequirement: Hashable, Sendable {
             self.init(.read)
         case .set, .replace, .append, .prepend, .touch: self.init(.upsert)
         case .add: self.init(.insert, or: .upsert)
-        // The answer contains the document.
-        case .increment, .decrement, .getAndTouch, .getAndTouchKey: self.init([.read, .upsert])
+        // The answer contains the document, or its number.
+        case .increment, .decrement, .getAndTouch, .getAndTouchKey, .subdocCounter:
+            self.init([.read, .upsert])
         case .delete: self.init(.delete)
         case .setWithMeta, .addWithMeta, .deleteWithMeta: self.init(.metaWrite)
         case .getMeta, .observe, .observeSeqno, .getAllVBucketSeqnos: self.init(.metaRead)
@@ -51,8 +52,7 @@ struct PrivilegeRequirement: Hashable, Sendable {
         case .subdocGet, .subdocExists, .subdocGetCount, .subdocMultiLookup: self.init(.read)
         case .subdocDictionaryAdd, .subdocDictionaryUpsert, .subdocDelete, .subdocReplace,
             .subdocArrayPushLast, .subdocArrayPushFirst, .subdocArrayInsert,
-            .subdocArrayAddUnique, .subdocCounter, .subdocReplaceBodyWithXattr,
-            .subdocMultiMutation:
+            .subdocArrayAddUnique, .subdocReplaceBodyWithXattr, .subdocMultiMutation:
             self.init(.upsert)
         default: self = .none
         }

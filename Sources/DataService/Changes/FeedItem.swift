@@ -55,6 +55,8 @@ package struct FeedConsumer: Sendable {
     let encode: Encode
     /// Called from any lane when `step` may have work again.
     let wake: @Sendable () -> Void
+    /// Whether the feed continues if tombstones after its position were purged.
+    var ignoresPurges = false
 
     /// A consumer of everything that another copy needs, including prepares and aborts.
     package static func replication(

@@ -91,7 +91,7 @@ extension VBucketFeed {
             }
             source.scan = scan
             let disk = ChangeStream.Source.disk(through: scan.end, visible: scan.lastDocument)
-            machine.opened(scan.isComplete ? disk : .purged)
+            machine.opened(scan.isComplete || consumer.ignoresPurges ? disk : .purged)
         case .slice(let slice):
             output.append(slice.bytes)
             machine.sent(through: slice.last, isEnded: slice.isEnded)

@@ -201,7 +201,8 @@ package final class VBucketFeed {
                 after: after,
                 promised: promised,
                 pins: pins,
-                residentMax: VBucketFeed.residentMax
+                residentMax: VBucketFeed.residentMax,
+                ignoresPurges: consumer.ignoresPurges
             )
             if let pin = source.pin { core.closeCursor(pin) }
             source.pin = nil

@@ -198,7 +198,8 @@ extension Connection {
     /// long.
     ///
     /// The refusal is NOT_MY_VBUCKET: clients repeat such a request after a pause. After a temporary
-    /// failure they repeat it at once, or give up.
+    /// failure they repeat it at once, or give up. It has no map: the vBucket is here, and hundreds
+    /// of requests may be refused together.
     private func waitForLoading(
         _ request: CommandContext,
         _ producer: ClientProducer,
@@ -209,7 +210,7 @@ extension Connection {
         guard !isFailed, let disk = producer.bucket.disk,
             let nanoseconds = producer.timeToWaitForLoading()
         else {
-            answerNotMyVBucket(request)
+            answer(.notMyVBucket, to: request.replyTo)
             return .done
         }
         let vBucket = request.frame.vBucket

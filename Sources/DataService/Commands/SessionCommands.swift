@@ -109,11 +109,12 @@ extension Connection {
             let text = "The user has no privilege in the selected bucket any more."
             return answer(.accessDenied, to: request.replyTo, because: text)
         }
-        guard lostBucketName == nil else {
-            let text = "The selected bucket was deleted, or is not open on this node yet."
+        let current = currentConfiguration
+        guard current != nil || lostBucketName == nil else {
+            let text = "The selected bucket was deleted, or this node has no map of it yet."
             return answer(.noBucket, to: request.replyTo, because: text)
         }
-        guard let configuration = currentConfiguration else {
+        guard let configuration = current else {
             return answer(
                 .keyNotFound,
                 to: request.replyTo,

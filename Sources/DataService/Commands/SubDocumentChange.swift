@@ -7,7 +7,7 @@ internal import Wire
 struct SubDocumentAnswer: Sendable {
     var status = Status.internalError
     var value: [UInt8] = []
-    /// The answer is from a replica and needs no lease.
+    /// The request reads a replica, so the answer needs no lease.
     var isOfReplica = false
 }
 
@@ -127,7 +127,11 @@ struct OwnedRequest: Sendable {
                 let image = DocumentImage(meta: copy.meta, value: ByteView(buffer), place: place)
                 let value = ByteWriter()
                 let status = LookupMachine.run(request, on: image, to: value)
-                return SubDocumentAnswer(status: status, value: value.bytes)
+                return SubDocumentAnswer(
+                    status: status,
+                    value: value.bytes,
+                    isOfReplica: request.documentFlags.contains(.readsReplica)
+                )
             }
         }
     }

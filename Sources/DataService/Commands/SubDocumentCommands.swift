@@ -118,9 +118,12 @@ extension Connection {
     /// if the request has some.
     func place(of document: DocumentAddress, isNeeded: Bool) -> DocumentImage.Place {
         guard isNeeded else { return DocumentImage.Place(uuid: VBucketUUID(0), seconds: 0) }
+        let (uuid, clock) = document.vBucket.withCore { ($0.uuid, $0.clock) }
+        let next = clock.peek(wallNanoseconds)
         return DocumentImage.Place(
-            uuid: document.vBucket.withCore { $0.uuid },
-            seconds: wallNanoseconds / 1_000_000_000
+            uuid: uuid,
+            seconds: next.cas.value / 1_000_000_000,
+            isLogical: next.isLogical
         )
     }
 
@@ -141,9 +144,7 @@ extension Connection {
         let answer = Guarded(SubDocumentAnswer())
         return wait(request) { done in
             @Sendable func read(_ copy: DocumentCopy) {
-                var result = owned.lookUp(copy, place)
-                result.isOfReplica = options.readsReplica
-                let made = result
+                let made = owned.lookUp(copy, place)
                 answer.withLock { $0 = made }
             }
             service.read(owned.key, inBucket: bucket.name, options, read) { outcome in

@@ -85,10 +85,11 @@ extension Connection {
     /// The selected bucket's configuration, or the cluster's if no bucket is selected.
     ///
     /// Nil before the first one, and after the deletion of the selected bucket: the client would
-    /// apply the cluster's to that bucket.
+    /// apply the cluster's to that bucket. A bucket that is not open on this node has one.
     var currentConfiguration: RenderedConfiguration? {
-        guard let bucket else { return lostBucketName == nil ? service.globalConfiguration : nil }
-        return service.configuration(ofBucket: bucket.name)
+        if let bucket { return service.configuration(ofBucket: bucket.name) }
+        guard let name = lostBucketName else { return service.globalConfiguration }
+        return mayUse(bucketNamed: name) ? service.configuration(ofBucket: name) : nil
     }
 
     /// Pushes a newer map to the client, not more often than every `Limits.pushMilliseconds`.
@@ -110,7 +111,7 @@ extension Connection {
         subscription?.epoch = current.epoch
         subscription?.revision = current.revision
         let isBrief = features.contains(.clusterMapNotificationBrief)
-        let name = Array((bucket?.name ?? "").utf8)
+        let name = Array((bucket?.name ?? lostBucketName ?? "").utf8)
         let json = isBrief ? [] : current.json
         name.withUnsafeBytes { name in
             json.withUnsafeBytes { json in

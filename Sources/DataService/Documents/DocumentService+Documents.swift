@@ -108,7 +108,7 @@ extension DocumentService {
                 writer,
                 of: document,
                 replacing: copy?.meta,
-                includesDeleted: options.includesDeleted
+                options
             )
             guard options.cas == .none, stored.isRaceLost(hadDocument: copy != nil) else {
                 return Step(stored)

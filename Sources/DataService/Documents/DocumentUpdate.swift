@@ -155,25 +155,31 @@ extension DocumentOperations {
     ///   - writer: What it wrote.
     ///   - document: The document.
     ///   - old: The version that the transform got; nil if there was none.
-    ///   - includesDeleted: Whether the transform would have got a tombstone.
+    ///   - options: Whether the transform would have got a tombstone, and whether the request names
+    ///     a version. Otherwise a lost race is no CAS mismatch.
     /// - Returns: `refused(.exists)` if another version is current.
     func store(
         _ change: DocumentChange,
         _ writer: ByteWriter,
         of document: DocumentAddress,
         replacing old: DocumentMeta?,
-        includesDeleted: Bool
+        _ options: DocumentService.AttemptOptions
     ) -> UpdateOutcome {
         let cas = old?.cas ?? .none
         switch change {
         case .keep: return .unchanged
         case .delete:
-            return .ended(old == nil ? .refused(.notFound) : delete(document, cas: cas))
+            guard old != nil else { return .ended(.refused(.notFound)) }
+            return .ended(
+                write(document, .deletes, cas: options.cas) { core, turn in
+                    core.delete(document.key, hash: document.hash, cas: cas, turn)
+                }
+            )
         case .store(let fields):
             return .ended(
-                write(document, .sets, cas: cas) { core, turn in
+                write(document, .sets, cas: options.cas) { core, turn in
                     // A request for documents does not name tombstones, so they are compared here.
-                    if old?.isDeleted ?? includesDeleted,
+                    if old?.isDeleted ?? options.includesDeleted,
                         let refusal = refusal(ofTombstone: old, document, &core, turn)
                     {
                         return refusal

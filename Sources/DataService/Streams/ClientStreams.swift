@@ -73,7 +73,7 @@ final class ClientStreams {
         encode: @escaping FeedConsumer.Encode
     ) -> FeedOpening {
         let ticket = lastTicket + 1
-        let consumer = FeedConsumer.visibleOnly(
+        var consumer = FeedConsumer.visibleOnly(
             admits: { $0.state == .active },
             encode: { [entry] item, output in
                 if case .change = item { entry.items.add(1, ordering: .relaxed) }
@@ -81,6 +81,7 @@ final class ClientStreams {
             },
             wake: { [events] in events.put(.news(vBucket, ticket: ticket)) }
         )
+        consumer.ignoresPurges = request.flags.contains(.ignorePurged)
         return service.openFeed(of: vBucket, in: bucket, request, for: consumer)
     }
 

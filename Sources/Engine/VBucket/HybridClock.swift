@@ -19,6 +19,14 @@ package struct HybridClock: Sendable {
         return last
     }
 
+    /// The value that `next` would return, and whether that only counts: the wall clock is not ahead
+    /// of the last value.
+    package func peek(_ wallNanoseconds: UInt64) -> (cas: CAS, isLogical: Bool) {
+        var copy = self
+        let isLogical = wallNanoseconds & ~0xffff <= last.value
+        return (copy.next(wallNanoseconds), isLogical)
+    }
+
     /// Makes all later CAS values greater than `cas`.
     package mutating func advance(past cas: CAS) {
         if cas > last { last = cas }

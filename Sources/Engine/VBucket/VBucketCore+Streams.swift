@@ -31,19 +31,21 @@ extension VBucketCore {
     ///     whose earlier scans were outrun catches up.
     ///   - residentMax: With more documents than this, the table is not visited in one hold of the
     ///     lock.
+    ///   - ignoresPurges: Whether the reader does without tombstones that were purged.
     /// - Returns: The source.
     package mutating func openChanges(
         after seqno: Seqno,
         promised: Seqno = .zero,
         pins: Bool = false,
-        residentMax: Int = .max
+        residentMax: Int = .max,
+        ignoresPurges: Bool = false
     ) -> ChangeSource {
         guard isLoaded else { return .notReady }
         guard openSnapshot == nil else {
             return openBesideSnapshot(after: seqno, promised: promised, residentMax: residentMax)
         }
         if let cursor = checkpoint.openCursor(at: seqno) { return .memory(cursor) }
-        guard seqno == .zero || seqno >= purgeSeqno else { return .purged }
+        guard ignoresPurges || seqno == .zero || seqno >= purgeSeqno else { return .purged }
         if isWalkable(residentMax: residentMax) { return .memory(openBackfill(after: seqno)) }
         guard persistedSeqno >= promised else { return .unpersisted(promised) }
         guard isWholeOnDisk else {

@@ -14,12 +14,15 @@ package struct DocumentImage {
     /// What virtual attributes show besides the version itself.
     package struct Place: Sendable {
         package let uuid: VBucketUUID
-        /// The time of day, in seconds since 1970.
+        /// The clock that CAS values come from, in seconds since 1970.
         package let seconds: UInt64
+        /// Whether the clock only counts, since the time of day is behind it.
+        package let isLogical: Bool
 
-        package init(uuid: VBucketUUID, seconds: UInt64) {
+        package init(uuid: VBucketUUID, seconds: UInt64, isLogical: Bool = false) {
             self.uuid = uuid
             self.seconds = seconds
+            self.isLogical = isLogical
         }
     }
 

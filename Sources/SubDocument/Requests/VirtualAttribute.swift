@@ -43,7 +43,7 @@ package enum VirtualAttribute: Sendable {
                 json.object { json in
                     json.object("HLC") { json in
                         json.member("now", String(image.place.seconds))
-                        json.member("mode", "real")
+                        json.member("mode", image.place.isLogical ? "logical" : "real")
                     }
                 }
             case .contents:

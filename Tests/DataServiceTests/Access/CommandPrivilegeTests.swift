@@ -77,12 +77,13 @@ import Vocabulary
         ),
         Row(opcodes: [0xd0], key: key, value: [0xc5, 0, 0, 1, 0x61], roles: reading),
         Row(
-            opcodes: [0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xcf, 0xd3],
+            opcodes: [0xc7, 0xc8, 0xc9, 0xca, 0xcb, 0xcc, 0xcd, 0xce, 0xd3],
             key: key,
             extras: 3,
             value: [0x61],
             roles: writing
         ),
+        Row(opcodes: [0xcf], key: key, extras: 3, value: [0x61], roles: both),
         Row(opcodes: [0xd1], key: key, value: [0xc9, 0, 0, 1, 0, 0, 0, 0, 0x61], roles: writing),
         // They act on a producer that this connection has not opened.
         Row(opcodes: [0x5c], roles: every),
