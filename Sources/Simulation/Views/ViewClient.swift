@@ -11,12 +11,18 @@ internal import Vocabulary
 enum ViewClient {
     /// The whole answer as text, or why there is none.
     enum Outcome: Sendable {
-        case text(String)
+        /// `isCurrent`: whether the node's view is that of the agreed state when it was asked.
+        case text(String, isCurrent: Bool)
         case none(String)
     }
 
     static func answer(_ question: ViewQuestion, _ node: Server.Node) async -> Outcome {
         guard let views = node.views, views.obstacle == nil else { return .none("no views") }
+        // As the port for views does; views that never change do without.
+        var isCurrent = true
+        if question.isFresh, question.view.document == ChangingView.document {
+            isCurrent = (try? await node.cluster.readCurrent()) != nil
+        }
         guard let bucket = node.cluster.state.bucket(named: question.bucket) else {
             return .none("no bucket")
         }
@@ -29,6 +35,35 @@ enum ViewClient {
             )
         else { return .none("no view") }
         guard let plan = plan(question) else { return .none("the query is refused") }
+        guard let version = version(plan, of: definition, uuid, indexes) else {
+            return .none("no reduce function")
+        }
+        let place = QueryRun.Bucket(uuid: uuid, name: question.bucket)
+        var query = QueryRun.Query(of: place, version)
+        let standing = indexes.standing(of: definition, ofBucket: uuid)
+        if !standing.isSettled {
+            query.isReady = { indexes.settle(definition, ofBucket: uuid) }
+        }
+        // All versions of a changing view have a reduce function, so they accept the same parameters.
+        if let previous = standing.previous, !question.isFresh {
+            query.previous = self.version(plan, of: previous, uuid, indexes)
+        }
+        switch await QueryRun.begin(query, surroundings) {
+        case .busy: return .none("busy")
+        case .unknownBucket: return .none("unknown bucket")
+        case .open(let run):
+            guard let text = await text(of: run) else { return .none("cancelled") }
+            return .text(text, isCurrent: isCurrent)
+        }
+    }
+
+    /// The query by one definition of its view; nil if its reduce function is not there any more.
+    private static func version(
+        _ plan: QueryPlan,
+        of definition: ViewDefinition,
+        _ uuid: String,
+        _ indexes: IndexService
+    ) -> QueryRun.Version? {
         var index = QueryRequest.IndexSelection(
             choice: IndexChoice(current: indexes.signature(of: definition)),
             collation: indexes.collationVersion
@@ -43,23 +78,12 @@ enum ViewClient {
             case .stats: reduction = .builtin(.stats)
             case .custom:
                 guard let function = indexes.reduceFunction(slot, ofBucket: uuid) else {
-                    return .none("no reduce function")
+                    return nil
                 }
                 reduction = .custom(function)
             }
         }
-        var query = QueryRun.Query(
-            of: QueryRun.Bucket(uuid: uuid, name: question.bucket),
-            QueryRun.Version(plan, index: index, reduction: reduction)
-        )
-        if !indexes.standing(of: definition, ofBucket: uuid).isSettled {
-            query.isReady = { indexes.settle(definition, ofBucket: uuid) }
-        }
-        switch await QueryRun.begin(query, surroundings) {
-        case .busy: return .none("busy")
-        case .unknownBucket: return .none("unknown bucket")
-        case .open(let run): return await text(of: run)
-        }
+        return QueryRun.Version(plan, index: index, reduction: reduction)
     }
 
     private static func plan(_ question: ViewQuestion) -> QueryPlan? {
@@ -77,14 +101,15 @@ enum ViewClient {
         return query.map { QueryPlan($0) }
     }
 
-    private static func text(of run: QueryRun) async -> Outcome {
+    /// The whole answer; nil if the run was cancelled.
+    private static func text(of run: QueryRun) async -> String? {
         defer { run.cancel() }
         var bytes: [UInt8] = []
         do throws(CancellationError) {
             while case .bytes(let part) = try await run.next() { bytes += part }
         } catch {
-            return .none("cancelled")
+            return nil
         }
-        return .text(String(decoding: bytes, as: UTF8.self))
+        return String(decoding: bytes, as: UTF8.self)
     }
 }

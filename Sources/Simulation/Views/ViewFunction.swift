@@ -60,6 +60,12 @@ package enum ViewFunction: CaseIterable, Sendable {
     case grouped
     /// No row to five rows, some of them with equal keys.
     case several
+    /// One row for each document, in one of seven groups.
+    case sevens
+    /// Two rows for each document, whose keys many documents share.
+    case pairs
+    /// One row for each document with an odd value.
+    case odd
 
     /// The text that names the function in a design document.
     package var source: String {
@@ -67,6 +73,9 @@ package enum ViewFunction: CaseIterable, Sendable {
         case .identity: "function (doc, meta) { emit(meta.id, doc); }"
         case .grouped: "function (doc, meta) { emit([doc % 5, doc], doc); }"
         case .several: "function (doc) { for (let i = 0; i < doc % 6; i++) emit([i >> 1], i); }"
+        case .sevens: "function (doc, meta) { emit([doc % 7, doc], doc); }"
+        case .pairs: "function (doc) { for (let i = 0; i < 2; i++) emit([i, doc % 4], doc); }"
+        case .odd: "function (doc) { if (doc % 2 == 1) emit([doc % 3], doc); }"
         }
     }
 
@@ -79,6 +88,9 @@ package enum ViewFunction: CaseIterable, Sendable {
         case .grouped: return [ViewRow(.list([number % 5, number]), number)]
         case .several:
             return (0..<(number % 6)).map { ViewRow(.list([$0 >> 1]), $0) }
+        case .sevens: return [ViewRow(.list([number % 7, number]), number)]
+        case .pairs: return (0..<2).map { ViewRow(.list([$0, number % 4]), number) }
+        case .odd: return number % 2 == 1 ? [ViewRow(.list([number % 3]), number)] : []
         }
     }
 

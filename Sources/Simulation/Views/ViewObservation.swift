@@ -28,6 +28,10 @@ struct ViewObservation {
     ///
     /// For a fresh answer, what was visible when it was asked.
     let base: Snapshot?
+    /// The oldest definitions that may answer; nil: the view never changes.
+    var definitions: DefinitionHistory.Bounds?
+    /// Whether the node had the agreed state of when it was asked.
+    var isOfCurrentState = true
     var answeredAt: UInt64 = 0
     var answer = ViewAnswer(rows: [])
     /// vBuckets that may have lost changes meanwhile, or of which nothing is known.

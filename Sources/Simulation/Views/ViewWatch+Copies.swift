@@ -14,16 +14,21 @@ extension ViewWatch {
         var base: ViewObservation.Snapshot?
         if question.isFresh {
             base = snapshot(question.bucket)
-        } else {
+        } else if question.view.document != ChangingView.document {
+            // A definition that is put again may have a file that was closed for a minute.
             base = snapshots[question.bucket]?.last { $0.time + ViewWatch.lagNanoseconds <= now }
         }
-        return ViewObservation(
+        var observation = ViewObservation(
             question: question,
             address: node.address,
             askedAt: now,
             vBucketCount: max(record?.placements.count ?? 0, 1),
             base: base
         )
+        if question.view.document == ChangingView.document {
+            observation.definitions = author?.bounds(question.bucket)
+        }
+        return observation
     }
 
     /// The documents that are visible now.

@@ -31,7 +31,7 @@ extension ViewWatch {
             left.removeAll { node in
                 guard let observation = complete(question, node) else { return false }
                 tally[.check, "finalViews"] += 1
-                let flaw = observation.expectation([:]).flaw(in: observation.answer, to: question)
+                let flaw = flaw(observation, observation.expectation([:]))
                 if let flaw { flaws[node.address] = (flaw, observation) }
                 return true
             }

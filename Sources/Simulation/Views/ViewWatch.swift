@@ -16,6 +16,8 @@ internal import Vocabulary
 ///   Other answers are those of values that were written, and no document's rows are doubled.
 /// - View, at the end: the answers of all nodes are those of the final documents, and the index files
 ///   pass `--check-index`.
+/// - View, of a view that is changed: an answer is that of one of its definitions as a whole
+///   (`DefinitionHistory`).
 ///
 /// Runs in a third of the standard seeds, and in each seed of the workload `views`. The random numbers
 /// are separate sequences, so other seeds are as without it.
@@ -40,12 +42,23 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         /// Whether changes of the map cause questions.
         var chasesMoves: Bool
 
-        var documents: Set<String> { Set(views.map(\.document)) }
+        /// The design documents that never change.
+        var documents: Set<String> {
+            Set(views.map(\.document)).subtracting([ChangingView.document])
+        }
     }
 
     let scope: Scope
-    /// Nil in half of the seeds.
-    private let scriptFaults: ScriptFaults?
+    private let parts: Parts
+
+    private struct Parts {
+        /// Nil in half of the seeds.
+        let scriptFaults: ScriptFaults?
+        let author: ViewAuthor?
+    }
+
+    /// What changes definitions and compacts indexes; nil in most seeds.
+    var author: ViewAuthor? { parts.author }
     private var dice: SeededRandom
     /// When the queries without an answer were asked.
     private var open: [Int: UInt64] = [:]
@@ -55,7 +68,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     private(set) var snapshots: [String: [ViewObservation.Snapshot]] = [:]
     /// The sum of the newest map revisions of the buckets.
     private var revisions: UInt64 = 0
-    private var isOver = false
+    private(set) var isOver = false
     var tally = Tally()
 
     /// - Returns: Nil if the seed has no views.
@@ -70,14 +83,16 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         self.cluster = cluster
         self.judge = judge
         dice = SeededRandom(seed: plan.seed ^ 0x7669_6577_73)
-        scriptFaults = ScriptFaults(cluster, seed: plan.seed)
+        let author = ViewAuthor(cluster, plan, isOften ? all : [], isLossless: judge.isLossless)
+        parts = Parts(scriptFaults: ScriptFaults(cluster, seed: plan.seed), author: author)
         let chosen = Int(dice.next() % UInt64(all.count))
         let documents = SimulatedView.documents
         let document = Int(dice.next() % UInt64(documents.count + 1))
         let isWhole = isOften || document == documents.count
         scope = Scope(
             buckets: isOften ? all : [all[chosen]],
-            views: SimulatedView.all.filter { isWhole || $0.document == documents[document] },
+            views: SimulatedView.all.filter { isWhole || $0.document == documents[document] }
+                + (author == nil ? [] : ChangingView.versions.prefix(1)),
             pace: isOften ? ViewWatch.second / 5 : ViewWatch.second * 3 / 5,
             chasesMoves: isOften
         )
@@ -90,16 +105,21 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         scheduleQuestion()
         if judge.isLossless { scheduleSnapshot() }
         if scope.chasesMoves { chaseMoves() }
+        author?.start { [weak self] in self?.chaseChange(of: $1, $0) }
     }
 
-    func startFaults() { scriptFaults?.start() }
+    func startFaults() { parts.scriptFaults?.start() }
 
-    func endFaults() { scriptFaults?.end() }
+    func endFaults() {
+        parts.scriptFaults?.end()
+        author?.end()
+    }
 
     /// Asks no further questions.
     func end() {
         isOver = true
-        if let scriptFaults { tally.add(scriptFaults.tally) }
+        if let faults = parts.scriptFaults { tally.add(faults.tally) }
+        if let author { tally.add(author.tally) }
     }
 
     func pick(_ count: Int) -> Int { Int(dice.next() % UInt64(count)) }
@@ -173,9 +193,9 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         }
     }
 
-    private func askSomething() {
+    func askSomething(_ chosen: (view: SimulatedView, bucket: String)? = nil) {
         let able = cluster.nodes.filter { $0.isInCluster && !$0.host.isFrozen }
-        let question = drawQuestion()
+        let question = drawQuestion(chosen)
         guard !able.isEmpty else { return }
         let node = able[pick(able.count)]
         let oldest = cluster.world.now - min(cluster.world.now, 30 * ViewWatch.second)
@@ -187,10 +207,12 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         }
     }
 
-    private func drawQuestion() -> ViewQuestion {
-        let view = scope.views[pick(scope.views.count)]
-        let bucket = scope.buckets[pick(scope.buckets.count)]
-        var question = ViewQuestion(bucket: bucket.name, view: view, isFresh: pick(3) > 0)
+    private func drawQuestion(
+        _ chosen: (view: SimulatedView, bucket: String)?
+    ) -> ViewQuestion {
+        let view = chosen?.view ?? scope.views[pick(scope.views.count)]
+        let bucket = chosen?.bucket ?? scope.buckets[pick(scope.buckets.count)].name
+        var question = ViewQuestion(bucket: bucket, view: view, isFresh: pick(3) > 0)
         question.isOK = pick(2) == 0
         question.isDescending = pick(3) == 0
         question.timeoutMilliseconds = [2_000, 10_000, 30_000][pick(3)]
@@ -206,6 +228,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
             question.range = .text("client\(first)")...(.text("client\(first + 2 + pick(3))"))
         case .grouped: question.range = .list([1])...(.list([2 + pick(3)]))
         case .several: question.range = .list([pick(2)])...(.list([1 + pick(2)]))
+        case .sevens, .pairs, .odd: question.range = .list([pick(2)])...(.list([2 + pick(3)]))
         }
         return question
     }
@@ -246,7 +269,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         _ asked: ViewObservation,
         _ outcome: ViewClient.Outcome
     ) -> ViewObservation? {
-        guard case .text(let text) = outcome else {
+        guard case .text(let text, let isCurrent) = outcome else {
             tally[.check, "refusedViewQueries"] += 1
             return nil
         }
@@ -256,6 +279,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         }
         var observation = asked
         observation.answer = answer
+        observation.isOfCurrentState = isCurrent
         observation.answeredAt = cluster.world.now
         observation.unknown = lost(since: asked)
         return observation
@@ -289,7 +313,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
                 tally[.check, "freshViewAnswers"] += 1
             }
             let expectation = observation.expectation(operations[question.bucket] ?? [:])
-            accuse(expectation.flaw(in: observation.answer, to: question), observation)
+            accuse(flaw(observation, expectation), observation)
         }
         observations = []
     }
