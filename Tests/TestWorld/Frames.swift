@@ -47,7 +47,7 @@ package struct Reply: Hashable, Sendable {
     /// Whether this is a request of the server, as in a stream of changes.
     ///
     /// The `status` of a request is the number of its vBucket.
-    package var isRequest: Bool { magic == 0x80 }
+    package var isRequest: Bool { magic == 0x80 || magic == 0x82 }
 
     /// All whole replies at the front of `bytes`, and what is left behind them.
     ///
@@ -76,7 +76,7 @@ package struct Reply: Hashable, Sendable {
             header[range].reduce(0) { $0 << 8 | UInt64($1) }
         }
         let isFlex = header[0] == 0x18
-        require([0x80, 0x81].contains(header[0]) || isFlex, "a message begins with a magic")
+        require([0x80, 0x81, 0x82].contains(header[0]) || isFlex, "a message begins with a magic")
         let body = Int(number(8..<12))
         guard bytes.count >= 24 + body else { return nil }
         let framing = isFlex ? Int(header[2]) : 0
