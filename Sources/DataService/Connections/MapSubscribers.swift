@@ -89,7 +89,9 @@ extension Connection {
     var currentConfiguration: RenderedConfiguration? {
         if let bucket { return service.configuration(ofBucket: bucket.name) }
         guard let name = lostBucketName else { return service.globalConfiguration }
-        return mayUse(bucketNamed: name) ? service.configuration(ofBucket: name) : nil
+        // Another bucket of that name may have another password: only a user's privileges are known.
+        guard case .user = login, mayUse(bucketNamed: name) else { return nil }
+        return service.configuration(ofBucket: name)
     }
 
     /// Pushes a newer map to the client, not more often than every `Limits.pushMilliseconds`.

@@ -44,7 +44,10 @@ extension Routes {
         let text = String(decoding: body.prefix(clientErrorBytesMax), as: UTF8.self)
         var line = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
-            line.append(scalar.properties.generalCategory == .control ? " " : scalar)
+            switch scalar.properties.generalCategory {
+            case .control, .format, .lineSeparator, .paragraphSeparator: line.append(" ")
+            default: line.append(scalar)
+            }
         }
         let rest = body.count > clientErrorBytesMax ? " (shortened)" : ""
         return "A user interface reports an error: " + String(line) + rest

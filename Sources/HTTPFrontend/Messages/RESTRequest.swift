@@ -111,7 +111,7 @@ struct RESTRequest: Sendable {
         let (origin, host) = (headers["origin"] ?? "", headers["host"] ?? "")
         return
             "The request comes from a page of another site (Origin \(origin), Host \(host)) and is "
-            + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host"
+            + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host, each with the port"
     }
 
     /// The value of a cookie; nil if it is missing.

@@ -47,8 +47,10 @@ final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
         context.write(wrapOutboundOut(body), promise: nil)
     }
 
-    /// Whether a response is the framework's: the routes' refusals have a body.
+    /// Whether a response is the framework's, which has only these two fields: each of the routes' has more.
     private static func isRefusal(_ head: HTTPResponseHead) -> Bool {
-        head.status == .badRequest && head.headers.first(name: "Content-Length") == "0"
+        head.status == .badRequest && head.headers.count == 2
+            && head.headers.first(name: "Content-Length") == "0"
+            && head.headers.contains(name: "Connection")
     }
 }

@@ -3,7 +3,7 @@ internal import Indexing
 
 /// Reduces ranges, or their groups, by a function of the author.
 final class CustomScan: QueryScan {
-    /// Leaves, nodes or groups that are read between two turns of the lane.
+    /// Leaves, nodes or groups that are read between two turns of the lane; also ranges.
     private static let readsMax = 64
 
     private let input: ScanInput
@@ -22,7 +22,8 @@ final class CustomScan: QueryScan {
 
     func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
         let reads = CustomScan.readsMax
-        while !batch.isFull {
+        var ended = 0
+        while !batch.isFull, ended < reads {
             guard left > 0, let (keyNumber, reduce) = current ?? begin() else { return .done }
             switch try reduce.next(readsMax: reads) {
             case .paused: return .paused
@@ -34,7 +35,9 @@ final class CustomScan: QueryScan {
                     input.append(keyNumber, key.view, ByteView(value), to: &batch)
                 }
                 left -= 1
-            case .done: current = nil
+            case .done:
+                current = nil
+                ended += 1
             }
         }
         return .paused

@@ -73,6 +73,8 @@ final class GroupScan: QueryScan {
         let group = try groups.next { (entry) throws(IndexError) in try add(entry, to: &total) }
         guard let group else {
             self.groups = nil
+            // A key without rows costs a walk through the tree too.
+            turnRows -= 1
             return nil
         }
         // It has passed that many rows at least.

@@ -150,9 +150,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
 
     /// Runs a step on the lane after a pause, unless the answer is over or released then.
     func post(after nanoseconds: UInt64, _ step: @escaping @Sendable (QueryResponse) -> Void) {
-        lane.post(after: nanoseconds) { [weak self] in
-            if let self, course.phase != .over { step(self) }
-        }
+        lane.post(after: nanoseconds) { [weak self] in self?.run(step) }
     }
 
     // MARK: Steps
