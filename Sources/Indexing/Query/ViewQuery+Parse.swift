@@ -5,8 +5,8 @@ extension ViewQuery {
     /// Bytes of all `keys` as sort keys: a request between nodes has each of them twice.
     private static let keysBytesMax = 8 << 20
     /// The number of `keys`: each needs some 128 bytes of memory besides its own, for its array and two more
-    /// of its range of rows, so all need 8 MiB.
-    private static let keysMax = 64 << 10
+    /// of its range of rows, so all need 32 MiB.
+    private static let keysMax = 256 << 10
 
     /// Reads a query from the parameters of a URL, in their order, and the body of a POST.
     ///

@@ -121,7 +121,7 @@ import Testing
     }
 
     /// Each key costs more memory than its bytes.
-    @Test(arguments: [(64 << 10, false), (64 << 10 + 1, true)])
+    @Test(arguments: [(256 << 10, false), (256 << 10 + 1, true)])
     func tooManyShortKeysAreRefused(count: Int, isRefused: Bool) {
         expect(Array(repeating: "1", count: count), isRefused: isRefused)
     }
