@@ -56,9 +56,9 @@ fuzz: ## Fuzz every target, 60 s each (SECONDS=...)
 
 # Tests that are too long for continuous integration. Variables that are set already stay.
 export_campaign = export DIVAN_REPETITIONS=$${DIVAN_REPETITIONS:-5} \
-	DIVAN_KILL_ROUNDS=$${DIVAN_KILL_ROUNDS:-10} DIVAN_DOCUMENTS=$${DIVAN_DOCUMENTS:-100000} \
+	DIVAN_KILL_ROUNDS=$${DIVAN_KILL_ROUNDS:-30} DIVAN_DOCUMENTS=$${DIVAN_DOCUMENTS:-100000} \
 	DIVAN_QUOTA_FACTOR=$${DIVAN_QUOTA_FACTOR:-10} DIVAN_EVICTION_TIMES=$${DIVAN_EVICTION_TIMES:-10} \
-	DIVAN_CHANGES=$${DIVAN_CHANGES:-1000000}
+	DIVAN_CHANGES=$${DIVAN_CHANGES:-1000000} DIVAN_VIEW_ROWS=$${DIVAN_VIEW_ROWS:-1000000}
 
 campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
 	@deps/install build demo test

@@ -14,7 +14,7 @@ NO_SKIPS = os.environ.get("DIVAN_NO_SKIPS") == "1"
 # Repetitions of each test of clusters, networks and kills: defects that depend on the moment of a
 # failure appear in one run of many. A campaign repeats them.
 REPETITIONS = int(os.environ.get("DIVAN_REPETITIONS", "1"))
-REPEATED_FILES = ("test_cluster_", "test_process")
+REPEATED_FILES = ("test_cluster_", "test_process", "test_views_kills")
 
 
 @pytest.fixture
