@@ -94,6 +94,32 @@ import Wire
         try world.stop(service)
     }
 
+    @Test func signedViewHasTheNamesOfItsNewestDefinition() throws {
+        defer { world.stop() }
+        func signed(_ service: IndexService, _ bucket: String = "b1") -> SignedView? {
+            service.signedView("a", in: "d", ofBucket: bucket)
+        }
+        let first = world.view("d/a", IndexServiceTests.byNumber)
+        let reduced = world.view("d/a", IndexServiceTests.byNumber, .sum)
+        let changed = world.view("d/a", IndexServiceTests.byID, .count)
+        let service = try world.service()
+        #expect(signed(service) == nil)
+        for definition in [first, reduced, changed, first] {
+            service.follow([world.bucket([definition]), world.bucket([first], uuid: "b2")])
+            #expect(signed(service)?.definition == definition)
+            #expect(signed(service)?.index == IndexSigning.signature(of: definition))
+            #expect(signed(service)?.slot == IndexSigning.slotSignature(of: definition))
+            #expect(signed(service, "b2")?.index == IndexSigning.signature(of: first))
+        }
+        // Another map of the cluster keeps the views.
+        service.follow([world.bucket([first], revision: 2)])
+        #expect(signed(service)?.index == IndexSigning.signature(of: first))
+        #expect(signed(service, "b2") == nil)
+        service.follow([])
+        #expect(signed(service) == nil)
+        try world.stop(service)
+    }
+
     // MARK: Life
 
     @Test func restartContinuesFromTheFileAndMapsNothingAgain() throws {

@@ -51,12 +51,12 @@ package struct IndexQueries: ViewQueries {
                 ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
             )
         }
-        guard case .view(let definition, let bucket) = found else {
+        guard case .view(let view, let bucket) = found else {
             return IndexQueries.missing("missing_named_view")
         }
         let query: ViewQuery
         do throws(QueryRefusal) {
-            query = try IndexQueries.query(request, hasReduce: definition.reduce != nil)
+            query = try IndexQueries.query(request, hasReduce: view.slot != nil)
         } catch {
             return IndexQueries.refused(error)
         }
@@ -66,7 +66,7 @@ package struct IndexQueries: ViewQueries {
         let time = query.timeoutMilliseconds
         switch await QueryRun.admit(to: bucket, within: time, surroundings) {
         case .admitted(let place):
-            return await begin(query, by: definition, request, surroundings, place)
+            return await begin(query, of: view, request, surroundings, place)
         case .busy: return IndexQueries.busy
         case .unknownBucket: return IndexQueries.missing("missing")
         }
@@ -75,15 +75,15 @@ package struct IndexQueries: ViewQueries {
     /// Begins an admitted query.
     ///
     /// - Parameters:
-    ///   - checked: The query as the definition before its wait has it.
-    ///   - earlier: That definition; the view may have been changed during the wait.
+    ///   - checked: The query as the view before its wait has it.
+    ///   - earlier: That view, which may have been changed during the wait.
     ///   - request: The request.
     ///   - surroundings: What the run needs of its node.
     ///   - place: The query's slot.
     /// - Returns: The outcome for the client.
     private func begin(
         _ checked: ViewQuery,
-        by earlier: ViewDefinition,
+        of earlier: SignedView,
         _ request: ViewRequest,
         _ surroundings: QueryRun.Surroundings,
         _ place: QueryRun.Place
@@ -93,18 +93,18 @@ package struct IndexQueries: ViewQueries {
         }
         let found = lookUp(request)
         if case .noDocument = found { return IndexQueries.missing("missing") }
-        guard case .view(let definition, let bucket) = found else {
+        guard case .view(let view, let bucket) = found else {
             return IndexQueries.missing("missing_named_view")
         }
         var parsed = checked
-        if (definition.reduce == nil) != (earlier.reduce == nil) {
+        if (view.slot == nil) != (earlier.slot == nil) {
             do throws(QueryRefusal) {
-                parsed = try IndexQueries.query(request, hasReduce: definition.reduce != nil)
+                parsed = try IndexQueries.query(request, hasReduce: view.slot != nil)
             } catch {
                 return IndexQueries.refused(error)
             }
         }
-        guard let query = query(parsed, of: definition, bucket, request) else {
+        guard let query = query(parsed, of: view, bucket, request) else {
             return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
         }
         switch await QueryRun.begin(query, surroundings, in: place, awaitsPart: true) {
@@ -121,13 +121,14 @@ package struct IndexQueries: ViewQueries {
     /// more.
     private func query(
         _ parsed: ViewQuery,
-        of definition: ViewDefinition,
+        of view: SignedView,
         _ bucket: QueryRun.Bucket,
         _ request: ViewRequest
     ) -> QueryRun.Query? {
         guard let indexes = node.indexes(),
-            let current = indexes.version(QueryPlan(parsed), of: definition, bucket)
+            let current = indexes.version(QueryPlan(parsed), of: view, bucket)
         else { return nil }
+        let definition = view.definition
         var query = QueryRun.Query(of: bucket, current)
         let standing = indexes.standing(of: definition, ofBucket: bucket.uuid)
         if !standing.isSettled {
@@ -137,7 +138,7 @@ package struct IndexQueries: ViewQueries {
         if let old = standing.previous, parsed.freshness != .current,
             let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
         {
-            query.previous = indexes.version(QueryPlan(earlier), of: old, bucket)
+            query.previous = indexes.version(QueryPlan(earlier), of: SignedView(old), bucket)
         }
         query.usesSubset = usesSubset(parsed, of: request.designDocument, bucket)
         return query
@@ -188,7 +189,7 @@ package struct IndexQueries: ViewQueries {
     // MARK: The view
 
     private enum Found {
-        case view(ViewDefinition, QueryRun.Bucket)
+        case view(SignedView, QueryRun.Bucket)
         case noDocument
         case noView
     }
@@ -211,13 +212,13 @@ package struct IndexQueries: ViewQueries {
             bucket.designDocument(named: request.designDocument) != nil
         else { return .noDocument }
         let uuid = bucket.settings.uuid
-        let definition = node.indexes()?.definition(
+        let view = node.indexes()?.signedView(
             request.view,
             in: request.designDocument,
             ofBucket: uuid
         )
-        guard let definition else { return .noView }
-        return .view(definition, QueryRun.Bucket(uuid: uuid, name: request.bucket))
+        guard let view else { return .noView }
+        return .view(view, QueryRun.Bucket(uuid: uuid, name: request.bucket))
     }
 }
 
@@ -225,16 +226,16 @@ extension IndexService {
     /// A query by one definition of its view; nil if its reduce function is not there any more.
     fileprivate func version(
         _ plan: QueryPlan,
-        of definition: ViewDefinition,
+        of view: SignedView,
         _ bucket: QueryRun.Bucket
     ) -> QueryRun.Version? {
         var index = QueryRequest.IndexSelection(
-            choice: IndexChoice(current: signature(of: definition)),
+            choice: IndexChoice(current: view.index),
             collation: collationVersion
         )
         var reduction = QueryRun.Reduction.none
-        if plan.merge.isGrouped, let slot = slotSignature(of: definition) {
-            guard let reduce = self.reduction(slot, of: definition, bucket) else { return nil }
+        if plan.merge.isGrouped, let slot = view.slot {
+            guard let reduce = self.reduction(slot, of: view.definition, bucket) else { return nil }
             index.slot = slot
             reduction = reduce
         }

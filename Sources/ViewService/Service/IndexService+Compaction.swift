@@ -55,12 +55,11 @@ extension IndexService {
         _ uuid: String,
         _ body: (ViewIndex) -> Void
     ) -> Bool {
-        guard let views = followed.withLock({ $0.buckets[uuid]?.definitions[designDocument] })
-        else {
+        guard let views = followed.withLock({ $0.buckets[uuid]?.views[designDocument] }) else {
             return false
         }
         var isComplete = true
-        for signature in Set(views.values.map { IndexSigning.signature(of: $0) }) {
+        for signature in Set(views.values.map(\.index)) {
             if let index = index(signature, ofBucket: uuid) {
                 body(index)
             } else {

@@ -143,7 +143,17 @@ extension IndexService {
         in designDocument: String,
         ofBucket uuid: String
     ) -> ViewDefinition? {
-        followed.withLock { $0.buckets[uuid]?.definitions[designDocument]?[view] }
+        signedView(view, in: designDocument, ofBucket: uuid)?.definition
+    }
+
+    /// A view with the names of its index and its reductions, made when the view was followed; nil if there
+    /// is none.
+    package func signedView(
+        _ view: String,
+        in designDocument: String,
+        ofBucket uuid: String
+    ) -> SignedView? {
+        followed.withLock { $0.buckets[uuid]?.views[designDocument]?[view] }
     }
 
     /// The name of the index that has the view's rows.

@@ -1,4 +1,4 @@
-internal import Indexing
+package import Indexing
 package import Vocabulary
 
 /// A view of a design document, as the service keeps it.
@@ -64,6 +64,23 @@ package struct ViewBucket: Hashable, Sendable {
     }
 }
 
+/// A view with the names of what it reads, by content.
+///
+/// They are made once for a definition, so that queries do not hash its sources, which may be long.
+package struct SignedView: Equatable, Sendable {
+    package let definition: ViewDefinition
+    /// The index that has the view's rows.
+    package let index: IndexSignature
+    /// The stored reductions; nil if the view has no reduce function.
+    package let slot: IndexSignature?
+
+    package init(_ definition: ViewDefinition) {
+        self.definition = definition
+        index = IndexSigning.signature(of: definition)
+        slot = IndexSigning.slotSignature(of: definition)
+    }
+}
+
 /// A bucket with what follows from its views: the indexes and the reduce functions.
 struct FollowedBucket: Sendable {
     /// An index and the views that it serves.
@@ -88,7 +105,7 @@ struct FollowedBucket: Sendable {
     /// Previous definitions that no new query uses; those that have begun still read their indexes.
     let retired: [ViewDefinition]
     /// By design document and view.
-    private(set) var definitions: [String: [String: ViewDefinition]] = [:]
+    private(set) var views: [String: [String: SignedView]] = [:]
     private(set) var indexes: [IndexSignature: Plan] = [:]
     /// The JavaScript sources of reduce functions.
     private(set) var reductions: [IndexSignature: String] = [:]
@@ -115,7 +132,7 @@ struct FollowedBucket: Sendable {
         if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession,
             earlier.retired == retired
         {
-            definitions = earlier.definitions
+            views = earlier.views
             indexes = earlier.indexes
             reductions = earlier.reductions
             unsettled = earlier.unsettled
@@ -123,35 +140,33 @@ struct FollowedBucket: Sendable {
         }
         var signatures: Set<IndexSignature> = []
         for definition in bucket.views {
-            definitions[definition.designDocument, default: [:]][definition.view] = definition
-            let signature = add(definition, to: \.views)
-            indexes[signature]?.changesMin.append(definition.changesMin)
-            if !succession.isSettled(definition), signatures.insert(signature).inserted {
+            let view = SignedView(definition)
+            views[definition.designDocument, default: [:]][definition.view] = view
+            add(view, to: \.views)
+            indexes[view.index]?.changesMin.append(definition.changesMin)
+            if !succession.isSettled(definition), signatures.insert(view.index).inserted {
                 unsettled.append(definition)
             }
             if let previous = succession.previous(of: definition) {
-                add(previous, to: \.changedViews)
+                add(SignedView(previous), to: \.changedViews)
             }
         }
         for definition in retired
-        where definitions[definition.designDocument]?[definition.view] != nil {
-            add(definition, to: \.changedViews)
+        where views[definition.designDocument]?[definition.view] != nil {
+            add(SignedView(definition), to: \.changedViews)
         }
     }
 
-    /// Adds the index and the reduction of a definition.
-    ///
-    /// - Returns: The index.
-    @discardableResult
+    /// Adds the index and the reduction of a view.
     private mutating func add(
-        _ definition: ViewDefinition,
-        to views: WritableKeyPath<Plan, [IndexReport.View]>
-    ) -> IndexSignature {
-        let signature = IndexSigning.signature(of: definition)
+        _ view: SignedView,
+        to list: WritableKeyPath<Plan, [IndexReport.View]>
+    ) {
+        let (definition, signature) = (view.definition, view.index)
         // The signature depends on both.
         let plan = Plan(map: definition.map, mapsTombstones: definition.indexesTombstones)
-        indexes[signature, default: plan][keyPath: views].append(definition.name)
-        guard let slot = IndexSigning.slotSignature(of: definition) else { return signature }
+        indexes[signature, default: plan][keyPath: list].append(definition.name)
+        guard let slot = view.slot else { return }
         switch definition.reduce {
         // Inner nodes have row counts.
         case nil, .count: break
@@ -161,6 +176,5 @@ struct FollowedBucket: Sendable {
             let stored = SlotDefinition(signature: slot, kind: .custom, source: source)
             indexes[signature]?.slots.insert(stored)
         }
-        return signature
     }
 }
