@@ -13,7 +13,18 @@ internal import Crypto
 ///   password.
 /// - Checking an unknown user takes as long as a wrong password.
 package final class PasswordVerifier: Sendable {
-    private typealias Tag = [UInt8]
+    /// Bytes that are hashed as a whole.
+    ///
+    /// An array hashes each of its bytes by itself, and a stored text has some 470.
+    private struct ByteKey: Hashable {
+        let bytes: [UInt8]
+
+        func hash(into hasher: inout Hasher) {
+            bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+        }
+    }
+
+    private typealias Tag = ByteKey
 
     /// A bounded set in two generations: a full young generation replaces the old one.
     private struct Remembered {
@@ -41,7 +52,7 @@ package final class PasswordVerifier: Sendable {
         var right = Remembered()
         var wrong = Remembered()
         /// Texts that were parsed lately, with their credentials; nil for an unknown format.
-        var parsed: [[UInt8]: StoredCredentials?] = [:]
+        var parsed: [ByteKey: StoredCredentials?] = [:]
     }
 
     /// Users of one cluster that send requests at the same time, with some to spare.
@@ -66,11 +77,12 @@ package final class PasswordVerifier: Sendable {
     ///
     /// The newest ones are kept: every request of a user needs the same.
     package func credentials(stored text: [UInt8]) -> StoredCredentials? {
-        if let parsed = state.withLock({ $0.parsed[text] }) { return parsed }
+        let key = ByteKey(bytes: text)
+        if let parsed = state.withLock({ $0.parsed[key] }) { return parsed }
         let credentials = StoredCredentials(text: String(decoding: text, as: UTF8.self))
         state.withLock { state in
             if state.parsed.count >= Self.parsedMax { state.parsed.removeAll() }
-            state.parsed[text] = .some(credentials)
+            state.parsed[key] = .some(credentials)
         }
         return credentials
     }
@@ -131,7 +143,7 @@ package final class PasswordVerifier: Sendable {
         message += login.password
         // Not its iterator, which takes longer than the hash.
         return HMAC<SHA256>.authenticationCode(for: message, using: key).withUnsafeBytes {
-            Tag($0)
+            Tag(bytes: [UInt8]($0))
         }
     }
 }
