@@ -1,3 +1,4 @@
+internal import Bytes
 package import Vocabulary
 
 /// A set of vBuckets, as a query names those that it wants from a node.
@@ -24,5 +25,16 @@ package struct VBucketMask: Equatable, Sendable {
     package func contains(_ vBucket: VBucketID) -> Bool {
         let number = Int(vBucket.number)
         return number < 1_024 && words[number >> 6] >> UInt64(number & 63) & 1 == 1
+    }
+}
+
+extension [VBucketID] {
+    /// Whether the other list has the same vBuckets in the same order.
+    ///
+    /// It compares memory: to compare all vBuckets of a bucket one by one costs more than to read a row.
+    package func isSame(as other: [VBucketID]) -> Bool {
+        withUnsafeBytes { bytes in
+            other.withUnsafeBytes { ByteView(bytes).equals(ByteView($0)) }
+        }
     }
 }

@@ -39,7 +39,7 @@ struct IndexContents: Sendable {
     /// What the commit has of `vBuckets`, which are in ascending order.
     func part(of vBuckets: [VBucketID]) -> Part {
         // Nearly every query is of all vBuckets that the node serves.
-        if vBuckets == whole.vBuckets { return whole.part }
+        if vBuckets.isSame(as: whole.vBuckets) { return whole.part }
         return IndexContents.part(of: vBuckets, in: rows)
     }
 

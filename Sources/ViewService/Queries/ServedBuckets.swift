@@ -35,7 +35,7 @@ package struct ServedVBuckets: Equatable, Sendable {
     /// Whether the node serves all of these.
     func contains(allOf vBuckets: [VBucketID]) -> Bool {
         // Nearly every query is of all of them.
-        vBuckets == list || vBuckets.allSatisfy { self.vBuckets.contains($0) }
+        vBuckets.isSame(as: list) || vBuckets.allSatisfy { self.vBuckets.contains($0) }
     }
 }
 
