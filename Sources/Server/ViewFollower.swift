@@ -68,9 +68,10 @@ final class ViewFollower: ServingMaps {
         }
     }
 
-    /// A map, with the epoch of its revision.
+    private typealias MapRevision = AdministrationService.MapRevision
+
     private struct KnownMap {
-        let epoch: UInt64
+        let revision: MapRevision
         let map: QueryCoordination.ServingMap
     }
 
@@ -166,14 +167,25 @@ final class ViewFollower: ServingMaps {
 
     // MARK: Maps for queries
 
+    /// Each query asks several times, so a map is kept while the bucket has its revision, and the state is
+    /// not copied to find that out.
     func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap? {
-        servingMap(ofBucket: uuid, in: cluster.state)
+        guard let revision = cluster.mapRevision(ofBucket: uuid) else { return nil }
+        return knownMap(ofBucket: uuid, revision) ?? servingMap(ofBucket: uuid, in: cluster.state)
+    }
+
+    private func knownMap(
+        ofBucket uuid: String,
+        _ revision: MapRevision
+    ) -> QueryCoordination.ServingMap? {
+        guard let known = core.withLock({ $0.maps[uuid] }), known.revision == revision else {
+            return nil
+        }
+        return known.map
     }
 
     /// The first node of a chain is asked even if its promotion is not confirmed: it answers that it
     /// does not serve yet, and the query starts again until it does.
-    ///
-    /// Each query asks twice, so a map is kept while the bucket has its revision.
     private func servingMap(
         ofBucket uuid: String,
         in state: ClusterState
@@ -181,18 +193,14 @@ final class ViewFollower: ServingMaps {
         guard let bucket = state.buckets.first(where: { $0.settings.uuid == uuid }) else {
             return nil
         }
-        let (epoch, revision) = (state.revEpoch, bucket.rev)
-        if let known = core.withLock({ $0.maps[uuid] }), known.epoch == epoch,
-            known.map.revision == revision
-        {
-            return known.map
-        }
+        let revision = MapRevision(epoch: state.revEpoch, revision: bucket.rev)
+        if let known = knownMap(ofBucket: uuid, revision) { return known }
         // A closure: a key path is evaluated by reflection, for each vBucket.
         let map = QueryCoordination.ServingMap(
-            revision: revision,
+            revision: bucket.rev,
             actives: bucket.placements.map { $0.chain.first }
         )
-        core.withLock { $0.maps[uuid] = KnownMap(epoch: epoch, map: map) }
+        core.withLock { $0.maps[uuid] = KnownMap(revision: revision, map: map) }
         return map
     }
 

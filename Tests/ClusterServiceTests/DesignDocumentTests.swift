@@ -50,6 +50,36 @@ import Vocabulary
         service.events.all().map(\.text).filter { $0.contains("Design document") }
     }
 
+    @Test func partsThatQueriesReadAreThoseOfTheAppliedState() async throws {
+        let service = try await started()
+        func revision(_ name: String) -> AdministrationService.MapRevision? {
+            service.state.bucket(named: name).map {
+                AdministrationService.MapRevision(epoch: service.state.revEpoch, revision: $0.rev)
+            }
+        }
+        let uuid = try #require(service.state.bucket(named: "b")?.settings.uuid)
+        let first = try #require(service.mapRevision(ofBucket: uuid))
+        #expect(first == revision("b"))
+        #expect(!service.hasSeveralNodes)
+        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
+        #expect(await put("x", Self.views, to: service) == nil)
+        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == uuid)
+        #expect(service.uuid(ofBucket: "b", withDesignDocument: "y") == nil)
+        #expect(service.uuid(ofBucket: "c", withDesignDocument: "x") == nil)
+        #expect(service.mapRevision(ofBucket: "b") == nil, "it has a UUID")
+        // A bucket of the same name has another UUID and another map.
+        _ = await service.deleteBucket("b")
+        #expect(service.mapRevision(ofBucket: uuid) == nil)
+        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
+        let bucket = [("name", "b"), ("ramQuotaMB", "100")]
+        _ = await service.createBucket(FormParameters(bucket.map { ($0.0, $0.1) }))
+        let next = try #require(service.state.bucket(named: "b")?.settings.uuid)
+        let second = try #require(service.mapRevision(ofBucket: next))
+        #expect(next != uuid && second == revision("b") && second != first)
+        #expect(await put("x", Self.views, to: service) == nil)
+        #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == next)
+    }
+
     @Test func documentIsCreatedChangedPublishedAndDeleted() async throws {
         let service = try await started()
         #expect(service.designDocuments(ofBucket: "b") == [])

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Credentials
 internal import Orchestration
 internal import Vocabulary
@@ -59,19 +60,21 @@ extension AdministrationService {
     }
 
     private func account(named name: String) -> Account? {
-        let state = state
-        if let administrator = state.administrator, administrator.name == name {
-            return Account(outcome: .administrator(name), stored: administrator.credentials)
+        // Most requests have a password, and none needs a copy of the whole state.
+        core.withLock { core in
+            if let administrator = core.state.administrator, administrator.name == name {
+                return Account(outcome: .administrator(name), stored: administrator.credentials)
+            }
+            if let user = core.state.user(name) {
+                return Account(outcome: .user(name), stored: user.credentials)
+            }
+            guard let bucket = core.state.bucket(named: name) else { return nil }
+            let password = bucket.settings.password
+            return Account(
+                outcome: .bucket(name),
+                stored: password.isEmpty ? nil : password,
+                isOpen: bucket.settings.passwordless
+            )
         }
-        if let user = state.user(name) {
-            return Account(outcome: .user(name), stored: user.credentials)
-        }
-        guard let bucket = state.bucket(named: name) else { return nil }
-        let password = bucket.settings.password
-        return Account(
-            outcome: .bucket(name),
-            stored: password.isEmpty ? nil : password,
-            isOpen: bucket.settings.passwordless
-        )
     }
 }

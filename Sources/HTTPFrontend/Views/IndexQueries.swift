@@ -201,17 +201,18 @@ package struct IndexQueries: ViewQueries {
     private func find(_ request: ViewRequest) async -> Found {
         let found = lookUp(request)
         if case .view = found, !IndexQueries.isCurrent(request) { return found }
-        guard service.state.nodes.count > 1 else { return found }
+        guard service.hasSeveralNodes else { return found }
         // Without a majority, this node's state is the answer.
         guard (try? await service.readCurrent()) != nil else { return found }
         return lookUp(request)
     }
 
     private func lookUp(_ request: ViewRequest) -> Found {
-        guard let bucket = service.state.bucket(named: request.bucket),
-            bucket.designDocument(named: request.designDocument) != nil
-        else { return .noDocument }
-        let uuid = bucket.settings.uuid
+        let found = service.uuid(
+            ofBucket: request.bucket,
+            withDesignDocument: request.designDocument
+        )
+        guard let uuid = found else { return .noDocument }
         let view = node.indexes()?.signedView(
             request.view,
             in: request.designDocument,
