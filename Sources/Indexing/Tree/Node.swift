@@ -84,37 +84,53 @@ package final class Node {
         )
     }
 
-    /// The children of an inner node, decoded once; without their separators.
-    private(set) lazy var children: [ChildRef] = {
+    /// What is decoded once of an inner node.
+    private struct Decoded {
+        /// Without their separators.
         var children: [ChildRef] = []
-        children.reserveCapacity(entries)
+        /// By restart: the place of the child there.
+        ///
+        /// Restarts are at varying distances.
+        var restartPlaces: [UInt16] = []
+    }
+
+    private lazy var decoded: Decoded = {
+        var decoded = Decoded()
+        decoded.children.reserveCapacity(entries)
+        decoded.restartPlaces.reserveCapacity(restarts)
         var offset = NodeFormat.headerBytes
         while offset < entriesEnd {
+            let found = decoded.restartPlaces.count
+            if found < restarts, restart(found) == offset {
+                decoded.restartPlaces.append(UInt16(decoded.children.count))
+            }
             let shape = shape(at: offset)
-            children.append(ChildRef(ChildPayload(start, shape.payload)))
+            decoded.children.append(ChildRef(ChildPayload(start, shape.payload)))
             offset = shape.end
         }
-        return children
+        return decoded
     }()
+
+    /// The children of an inner node, decoded once; without their separators.
+    var children: [ChildRef] { decoded.children }
 
     /// Decodes what is decoded once, so that no later read changes the node.
     package func decodeChildren() {
-        if !isLeaf { _ = children }
+        if !isLeaf { _ = decoded }
     }
 
     /// The bytes of memory of a node whose children are decoded.
-    package var memoryBytes: Int { count + (isLeaf ? 0 : entries * MemoryLayout<ChildRef>.stride) }
+    package var memoryBytes: Int {
+        guard !isLeaf else { return count }
+        return count + entries * MemoryLayout<ChildRef>.stride
+            + restarts * MemoryLayout<UInt16>.stride
+    }
 
     /// The place of the child that a key falls into.
     func child(for key: ByteView) -> Int {
-        // Restarts are at varying distances, so the children before one have to be counted.
-        let group = restart(lastRestart(before: key, orEqual: true) ?? 0)
-        var place = -1
-        var offset = NodeFormat.headerBytes
-        while offset < group {
-            offset = shape(at: offset).end
-            place += 1
-        }
+        let group = lastRestart(before: key, orEqual: true) ?? 0
+        var place = Int(decoded.restartPlaces[group]) - 1
+        var offset = restart(group)
         let before = KeyBuffer()
         while offset < entriesEnd {
             let shape = shape(at: offset)
