@@ -24,6 +24,21 @@ import Testing
         }
     }
 
+    @Test func pathsOfAnyLengthAreComparedWithTheRoutesThatMayMatch() async throws {
+        try await Site.with { site in
+            func status(_ line: String) async throws -> Int { try await site.ask(line).status }
+            let rest = String(repeating: "/x", count: 40)
+            // Only the console's files have paths of any length.
+            #expect(try await status("POST /ui/a\(rest)") == 405)
+            #expect(try await status("POST /ui/a") == 405)
+            #expect(try await status("POST /ui") == 405)
+            #expect(try await status("POST /a\(rest)") == 404)
+            #expect(try await status("GET /pools/default") == 200)
+            #expect(try await status("GET /pools/default\(rest)") == 404)
+            #expect(try await status("DELETE /pools") == 405)
+        }
+    }
+
     @Test func sessionBeginsWithLoginAndEndsWithLogout() async throws {
         try await Site.with { site in
             let wrong = try await site.ask(

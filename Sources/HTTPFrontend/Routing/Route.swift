@@ -131,7 +131,7 @@ struct Route: Sendable {
     }
 
     /// Whether the path ends in any number of segments.
-    private var hasRest: Bool {
+    var hasRest: Bool {
         if case .rest? = path.last { true } else { false }
     }
 

@@ -9,13 +9,13 @@ struct Router: Sendable {
     let resources: SharedResources
     let table: any RouteTable
     private let authentication: Authentication
-    private let routes: [Route]
+    private let routes: RouteIndex
 
     init(_ resources: SharedResources, _ table: some RouteTable) {
         self.resources = resources
         self.table = table
         authentication = resources.authentication
-        routes = table.routes
+        routes = RouteIndex(table.routes)
     }
 
     /// How many times a request is repeated if another change of the same state overtakes it.
@@ -45,7 +45,7 @@ struct Router: Sendable {
         let state = service.state
         guard service.isServing else { return refuse(.notServing, request) }
         var allowed: [String] = []
-        for route in routes {
+        for route in routes.candidates(segments: request.segments.count) {
             guard let captures = route.captures(of: request.segments) else { continue }
             guard route.method == request.method.routed else {
                 allowed.append(route.method.rawValue)
