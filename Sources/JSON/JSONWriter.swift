@@ -56,7 +56,10 @@ package struct JSONWriter {
 
     /// Writes text that may be ill-formed UTF-8, for example a key.
     package mutating func value(utf8 text: ByteView) {
-        value(text.text)
+        // Most texts are ASCII, which needs no repair and so no string.
+        guard text.buffer.allSatisfy({ $0 < 0x80 }) else { return value(text.text) }
+        separate()
+        appendQuoted(text)
     }
 
     package mutating func value(_ number: some BinaryInteger) {
@@ -136,8 +139,12 @@ package struct JSONWriter {
 
     private func appendQuoted(_ text: String) {
         var text = text
+        text.withUTF8 { appendQuoted(ByteView(UnsafeRawBufferPointer($0))) }
+    }
+
+    private func appendQuoted(_ utf8: ByteView) {
         output.append(UInt8(ascii: "\""))
-        text.withUTF8 { appendEscaped(ByteView(UnsafeRawBufferPointer($0))) }
+        appendEscaped(utf8)
         output.append(UInt8(ascii: "\""))
     }
 

@@ -58,6 +58,29 @@ import Testing
         )
     }
 
+    /// A string repairs, and ASCII is written without one.
+    @Test func bytesAreWrittenAsTheirStringIs() {
+        let ascii = String(decoding: UInt8(0)...0x7f, as: UTF8.self)
+        for text in ["", "a", ascii, "\"\\\n", "é", ascii + "é", "𝄞\u{7f}"] {
+            let key = Array(text.utf8)
+            let bytes = key.withView { key in
+                JSONWriter.text { json in
+                    json.array {
+                        $0.value(utf8: key)
+                        $0.value(utf8: key)
+                    }
+                }
+            }
+            let expected = JSONWriter.text { json in
+                json.array {
+                    $0.value(text)
+                    $0.value(text)
+                }
+            }
+            #expect(bytes == expected)
+        }
+    }
+
     @Test func writtenDoublesAreParsedBackExactly() {
         let numbers = [
             0.1, -1e300, .leastNonzeroMagnitude, 1e16, 123_456.75, Double.pi,
