@@ -59,8 +59,8 @@ package final class PasswordVerifier: Sendable {
     private static let parsedMax = 128
 
     private let secret: [UInt8]
-    /// The same, for tags.
-    private let key: SymmetricKey
+    /// The hash of tags, keyed with the secret: to apply the key takes longer than a tag.
+    private let keyedHash: HMAC<SHA256>
     private let entriesMax: Int
     private let state = Guarded(State())
 
@@ -69,7 +69,7 @@ package final class PasswordVerifier: Sendable {
         precondition(secret.count >= 16, "a secret has 16 bytes or more")
         precondition(entriesMax >= 2, "each of two generations has an entry")
         self.secret = secret
-        key = SymmetricKey(data: secret)
+        keyedHash = HMAC(key: SymmetricKey(data: secret))
         self.entriesMax = entriesMax
     }
 
@@ -141,9 +141,9 @@ package final class PasswordVerifier: Sendable {
         withUnsafeBytes(of: user.count.littleEndian) { message.append(contentsOf: $0) }
         message += user
         message += login.password
+        var hash = keyedHash
+        hash.update(data: message)
         // Not its iterator, which takes longer than the hash.
-        return HMAC<SHA256>.authenticationCode(for: message, using: key).withUnsafeBytes {
-            Tag(bytes: [UInt8]($0))
-        }
+        return hash.finalize().withUnsafeBytes { Tag(bytes: [UInt8]($0)) }
     }
 }

@@ -54,6 +54,22 @@ import Testing
         #expect(verifier.knownResult(of: login("ada", "secret"), stored: changed) == nil)
     }
 
+    @Test func resultIsKnownOnlyForItsOwnUserPasswordAndStoredKey() {
+        let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
+        let logins = [
+            login("ada", "secret"), login("ada", "secre"), login("ad", "asecret"), login("", ""),
+        ]
+        let others = PasswordTests.derive("secret", salt: 2)
+        #expect(verifier.verify(logins[0], stored: stored))
+        for _ in 0..<2 {
+            #expect(verifier.knownResult(of: logins[0], stored: stored) == true)
+            for other in logins.dropFirst() {
+                #expect(verifier.knownResult(of: other, stored: stored) == nil)
+            }
+            #expect(verifier.knownResult(of: logins[0], stored: others) == nil)
+        }
+    }
+
     @Test func resultIsCachedUntilThePasswordChanges() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         let clock = ContinuousClock()
