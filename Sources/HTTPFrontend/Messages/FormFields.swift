@@ -17,9 +17,7 @@ struct FormFields: Sendable {
     var text: FormParameters {
         FormParameters(
             pairs.compactMap { pair in
-                guard let name = String(validating: pair.name, as: UTF8.self),
-                    let value = String(validating: pair.value, as: UTF8.self)
-                else { return nil }
+                guard let name = pair.name.text, let value = pair.value.text else { return nil }
                 return (name: name, value: value)
             }
         )
@@ -31,11 +29,11 @@ struct FormFields: Sendable {
     /// - Returns: The field's error; nil if all fields are UTF-8.
     func illFormedField(besides raw: Set<String> = []) -> FieldError? {
         for pair in pairs {
-            guard let name = String(validating: pair.name, as: UTF8.self) else {
+            guard let name = pair.name.text else {
                 let text = "The field name \(URLCoding.encode(pair.name)) is not valid UTF-8"
                 return FieldError("_", text)
             }
-            if !raw.contains(name), String(validating: pair.value, as: UTF8.self) == nil {
+            if !raw.contains(name), !pair.value.isText {
                 return FieldError(name, "The value of \"\(name)\" is not valid UTF-8")
             }
         }

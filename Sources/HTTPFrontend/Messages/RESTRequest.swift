@@ -80,7 +80,7 @@ struct RESTRequest: Sendable {
         let parts = header.utf8.split(separator: UInt8(ascii: " "))
         guard parts.count == 2, Substring(parts[0]).lowercased() == "basic",
             let bytes = Array(parts[1]).withUnsafeBytes({ Base64.decode(ByteView($0)) }),
-            String(validating: bytes, as: UTF8.self) != nil
+            bytes.isText
         else { return nil }
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return nil }
         return (

@@ -118,7 +118,7 @@ struct Route: Sendable {
     func isReadable(_ segments: [[UInt8]]) -> Bool {
         segments.enumerated().allSatisfy { place, segment in
             if place < path.count, case .key = path[place] { return true }
-            return String(validating: segment, as: UTF8.self) != nil
+            return segment.isText
         }
     }
 
@@ -126,8 +126,7 @@ struct Route: Sendable {
     func bucketName(_ captures: [[UInt8]]) -> String? {
         guard let first = captures.first else { return nil }
         let isBucket = path.contains { if case .bucket = $0 { true } else { false } }
-        return isBucket
-            ? BucketSegment(first)?.name : String(validating: first, as: UTF8.self)
+        return isBucket ? BucketSegment(first)?.name : first.text
     }
 
     /// Whether the path ends in any number of segments.
@@ -214,7 +213,7 @@ struct BucketSegment {
 
     /// Nil if the segment is not UTF-8.
     init?(_ segment: [UInt8]) {
-        guard let text = String(validating: segment, as: UTF8.self) else { return nil }
+        guard let text = segment.text else { return nil }
         // No bucket's name has this character.
         guard let plus = segment.firstIndex(of: UInt8(ascii: "+")) else {
             (name, uuid) = (text, nil)
