@@ -10,6 +10,11 @@ package struct IndexSignature: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes
     }
 
+    // An array hashes each of its bytes by itself.
+    package func hash(into hasher: inout Hasher) {
+        bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
+    }
+
     /// 32 hexadecimal digits.
     package var description: String {
         bytes.map { byte in

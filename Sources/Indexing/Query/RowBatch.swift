@@ -114,8 +114,9 @@ package struct RowBatchWriter {
     package private(set) var count = 0
 
     package init() {
-        // Most answers are a few rows: the memory of a whole batch would cost more than they do.
-        output = ByteWriter(capacity: 4 << 10)
+        // Most answers are a few rows: the memory of a whole batch would cost more than they do. The
+        // allocator keeps freed memory of up to this size for its thread; it searches for larger one.
+        output = ByteWriter(capacity: 1_000)
         removeAll()
     }
 

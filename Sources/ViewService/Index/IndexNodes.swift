@@ -8,7 +8,8 @@ package import Vocabulary
 /// Keeps the nodes that it has read, so that edits and walks of one snapshot read each node once.
 package final class IndexNodes: NodeSource {
     private let reads: IndexReads
-    private let bytes = ByteWriter(capacity: 4 << 10)
+    /// Made for the first node that is read: most queries find all their nodes kept.
+    private lazy var bytes = ByteWriter(capacity: 4 << 10)
     private var kept: [IndexNodeID: Node] = [:]
     /// Nodes that are kept at most; a long walk would otherwise keep the whole tree.
     private static let keptMax = 1_024
