@@ -82,7 +82,9 @@ package struct SignedView: Equatable, Sendable {
 }
 
 /// A bucket with what follows from its views: the indexes and the reduce functions.
-struct FollowedBucket: Sendable {
+///
+/// An object, because each query reads it several times: a copy would count the references to all its parts.
+final class FollowedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
@@ -104,13 +106,23 @@ struct FollowedBucket: Sendable {
     let succession: ViewSuccession
     /// Previous definitions that no new query uses; those that have begun still read their indexes.
     let retired: [ViewDefinition]
+    private let signed: Signed
+
+    /// What follows from the views alone.
+    fileprivate struct Signed: Sendable {
+        var views: [String: [String: SignedView]] = [:]
+        var indexes: [IndexSignature: Plan] = [:]
+        var reductions: [IndexSignature: String] = [:]
+        var unsettled: [ViewDefinition] = []
+    }
+
     /// By design document and view.
-    private(set) var views: [String: [String: SignedView]] = [:]
-    private(set) var indexes: [IndexSignature: Plan] = [:]
+    var views: [String: [String: SignedView]] { signed.views }
+    var indexes: [IndexSignature: Plan] { signed.indexes }
     /// The JavaScript sources of reduce functions.
-    private(set) var reductions: [IndexSignature: String] = [:]
+    var reductions: [IndexSignature: String] { signed.reductions }
     /// One definition for each index that was never complete on all nodes.
-    private(set) var unsettled: [ViewDefinition] = []
+    var unsettled: [ViewDefinition] { signed.unsettled }
 
     /// Signs the views, unless `earlier` has the same.
     ///
@@ -132,14 +144,18 @@ struct FollowedBucket: Sendable {
         if let earlier, earlier.bucket.views == bucket.views, earlier.succession == succession,
             earlier.retired == retired
         {
-            views = earlier.views
-            indexes = earlier.indexes
-            reductions = earlier.reductions
-            unsettled = earlier.unsettled
-            return
+            signed = earlier.signed
+        } else {
+            signed = Signed(bucket.views, succession, retired: retired)
         }
+    }
+}
+
+extension FollowedBucket.Signed {
+    /// Signs the views.
+    init(_ definitions: [ViewDefinition], _ succession: ViewSuccession, retired: [ViewDefinition]) {
         var signatures: Set<IndexSignature> = []
-        for definition in bucket.views {
+        for definition in definitions {
             let view = SignedView(definition)
             views[definition.designDocument, default: [:]][definition.view] = view
             add(view, to: \.views)
@@ -160,11 +176,14 @@ struct FollowedBucket: Sendable {
     /// Adds the index and the reduction of a view.
     private mutating func add(
         _ view: SignedView,
-        to list: WritableKeyPath<Plan, [IndexReport.View]>
+        to list: WritableKeyPath<FollowedBucket.Plan, [IndexReport.View]>
     ) {
         let (definition, signature) = (view.definition, view.index)
         // The signature depends on both.
-        let plan = Plan(map: definition.map, mapsTombstones: definition.indexesTombstones)
+        let plan = FollowedBucket.Plan(
+            map: definition.map,
+            mapsTombstones: definition.indexesTombstones
+        )
         indexes[signature, default: plan][keyPath: list].append(definition.name)
         guard let slot = view.slot else { return }
         switch definition.reduce {
