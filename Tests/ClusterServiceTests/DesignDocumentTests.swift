@@ -61,6 +61,8 @@ import Vocabulary
         let first = try #require(service.mapRevision(ofBucket: uuid))
         #expect(first == revision("b"))
         #expect(!service.hasSeveralNodes)
+        #expect(service.state.uuid(ofBucket: "b") == uuid)
+        #expect(service.state.uuid(ofBucket: "c") == nil)
         #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == nil)
         #expect(await put("x", Self.views, to: service) == nil)
         #expect(service.uuid(ofBucket: "b", withDesignDocument: "x") == uuid)

@@ -140,6 +140,26 @@ import Testing
         }
     }
 
+    @Test func basicCredentialsHaveASchemeInAnyCaseAndOneTextInBase64() async throws {
+        try await Site.with { site in
+            func status(_ header: String) async throws -> Int {
+                let headers = ["Authorization: \(header)"]
+                return try await site.ask("GET /pools/default", .none, headers: headers).status
+            }
+            let login = Data("Administrator:password".utf8).base64EncodedString()
+            let other = Data("Administrator password".utf8).base64EncodedString()
+            for header in ["Basic \(login)", "bASIC \(login)", "Basic   \(login)"] {
+                #expect(try await status(header) == 200, "\(header)")
+            }
+            let wrong = [
+                "Basic", "Basic \(other)", "Basic \(login) x", "Basics \(login)", "Basi \(login)",
+                "Bearer \(login)", "Basic\(login)", "Basic \(login.dropLast())", "Basic !!!",
+                "\u{22}asic \(login)",
+            ]
+            for header in wrong { #expect(try await status(header) == 401, "\(header)") }
+        }
+    }
+
     @Test func rawByteInTheTargetThatIsNotUTF8IsRefused() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

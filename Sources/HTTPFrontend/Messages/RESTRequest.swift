@@ -76,17 +76,25 @@ struct RESTRequest: Sendable {
 
     /// `Basic` credentials; nil if they are missing or malformed.
     var basicCredentials: (user: String, password: String)? {
-        guard let header = headers["authorization"] else { return nil }
-        let parts = header.utf8.split(separator: UInt8(ascii: " "))
-        guard parts.count == 2, Substring(parts[0]).lowercased() == "basic",
-            let bytes = Array(parts[1]).withUnsafeBytes({ Base64.decode(ByteView($0)) }),
-            bytes.isText
+        guard var header = headers["authorization"],
+            let bytes = header.withUTF8({ Self.basicLogin(UnsafeRawBufferPointer($0)) }),
+            bytes.isText, let colon = bytes.firstIndex(of: UInt8(ascii: ":"))
         else { return nil }
-        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")) else { return nil }
         return (
             String(decoding: bytes[..<colon], as: UTF8.self),
             String(decoding: bytes[(colon + 1)...], as: UTF8.self)
         )
+    }
+
+    private static let basicScheme = Array("basic".utf8)
+
+    /// The decoded second part of a header `Basic TEXT`; nil if it is malformed or of another scheme.
+    private static func basicLogin(_ header: UnsafeRawBufferPointer) -> [UInt8]? {
+        let parts = header.split(separator: UInt8(ascii: " "))
+        guard parts.count == 2, parts[0].count == basicScheme.count,
+            zip(parts[0], basicScheme).allSatisfy({ $0 | 0x20 == $1 })
+        else { return nil }
+        return Base64.decode(ByteView(UnsafeRawBufferPointer(rebasing: parts[1])))
     }
 
     /// A browser sent the request on behalf of another site's page.

@@ -94,8 +94,8 @@ struct ViewTable: RouteTable {
         // `/B/_design/D/_view/V`, or with the slash of the document's id encoded.
         let isQuery =
             segments.count > 3 && segments[segments.count - 2].elementsEqual("_view".utf8)
-        let bucket = BucketSegment(segments[0]).flatMap { state.bucket(named: $0.name) }
-        return !isQuery || bucket == nil
+        guard isQuery, let segment = BucketSegment(segments[0]) else { return true }
+        return state.uuid(ofBucket: segment.name) == nil
     }
 }
 
@@ -106,9 +106,9 @@ extension Call {
     ///   UUID.
     func withViewBucket(_ body: (String) async -> Reply) async -> Reply {
         guard let segment = BucketSegment(captures[0]),
-            let bucket = state.bucket(named: segment.name)
+            let known = state.uuid(ofBucket: segment.name)
         else { return .missing("missing") }
-        if let uuid = segment.uuid, uuid != bucket.settings.uuid {
+        if let uuid = segment.uuid, uuid != known {
             return .missing("uuids_dont_match")
         }
         return await body(segment.name)

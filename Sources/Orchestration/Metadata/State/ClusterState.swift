@@ -87,6 +87,11 @@ package struct ClusterState: Hashable, Sendable {
         buckets.first { $0.settings.name == name }
     }
 
+    /// The UUID of the bucket with exactly this name, without a copy of its record; nil if there is none.
+    package func uuid(ofBucket name: String) -> String? {
+        place(ofBucket: name).map { buckets[$0].settings.uuid }
+    }
+
     /// The node with this number, whatever its membership; nil if there is none.
     package func node(number: NodeNumber) -> NodeRecord? {
         nodes.first { $0.number == number }
