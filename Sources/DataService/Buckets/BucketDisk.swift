@@ -150,6 +150,15 @@ package final class BucketDisk: Sendable {
         for purger in purgers { purger.purge(interval: interval) }
     }
 
+    /// Purges tombstones of any age, in the background.
+    ///
+    /// - Returns: False during warmup, when nothing can be purged.
+    func purgeAll() -> Bool {
+        guard warmup.progress == nil else { return false }
+        for purger in purgers { purger.purgeAll() }
+        return true
+    }
+
     /// Saves the heat in the background.
     func saveHeat() { heat.save() }
 
