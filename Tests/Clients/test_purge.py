@@ -90,6 +90,8 @@ def test_dcp_consumer_from_before_a_purge_rolls_back_to_zero_unless_it_ignores_p
             assert kv.call(Op.DELETE, deleted, vbucket=5).status == SUCCESS
             assert kv.set(last, b"4", vbucket=5).status == SUCCESS
         assert seqno == 2
+        found = node.admin.get(f"/pools/default/b/{bucket}").json
+        assert "dcp.IgnorePurgedTombstones" in found["bucketCapabilities"]
         expected = [(dcp.MUTATION, second.encode()), (dcp.MUTATION, last.encode())]
 
         def rolls_back():
