@@ -129,6 +129,14 @@ package final class BucketDisk: Sendable {
         for flusher in flushers { flusher.flushAll() }
     }
 
+    /// The time that commits of everything that waits will need, in milliseconds, rounded up.
+    ///
+    /// Lane files are written beside each other, so the slowest one counts. 0 if nothing waits.
+    var millisecondsToPersist: UInt32 {
+        let slowest = flushers.map(\.nanosecondsToPersist).max() ?? 0
+        return UInt32(clamping: (slowest + 999_999) / 1_000_000)
+    }
+
     /// Whether all changes and states of vBuckets are persisted.
     var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
