@@ -310,6 +310,7 @@ package final class AdministrationService: Sendable {
         handleHistories()
         handleEvents()
         handleCompaction()
+        handlePurges()
         handleViewCompaction()
         handleDocuments()
         handleChanges()

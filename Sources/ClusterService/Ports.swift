@@ -27,6 +27,10 @@ package protocol DataPlane: Sendable {
     ///   by one.
     func flush(bucket name: String) throws(DataPlaneError)
     func compact(bucket name: String)
+    /// Purges the tombstones of any age of a bucket on this node, in the background.
+    ///
+    /// - Returns: False if the bucket is not open here, or its warmup has not ended.
+    func purgeTombstones(ofBucket name: String) -> Bool
     func status(ofBucket name: String) -> BucketStatus?
     func statistics(ofBucket name: String) -> BucketStatistics?
     /// Sets rendered configurations for GET_CLUSTER_CONFIG, and the cluster's feature level.

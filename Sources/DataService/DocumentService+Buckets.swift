@@ -359,4 +359,15 @@ extension DocumentService {
     /// Compacts a bucket's files as far as possible, in the background; no effect without such a
     /// bucket.
     package func compact(_ name: String) { bucket(named: name)?.disk?.compact() }
+
+    /// Purges a bucket's tombstones of any age, in the background: those that are persisted and that
+    /// every connected reader of changes has read.
+    ///
+    /// - Returns: False if the bucket is not open here, or its warmup has not ended.
+    package func purgeTombstones(of name: String) -> Bool {
+        guard let bucket = bucket(named: name), bucket.failure == nil else { return false }
+        if let disk = bucket.disk { return disk.purgeAll() }
+        TombstonePager(service: self).purgeAll(bucket)
+        return true
+    }
 }

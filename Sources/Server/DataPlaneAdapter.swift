@@ -46,6 +46,8 @@ struct DataPlaneAdapter: DataPlane {
 
     func compact(bucket name: String) { data.compact(name) }
 
+    func purgeTombstones(ofBucket name: String) -> Bool { data.purgeTombstones(of: name) }
+
     /// Runs `body` and converts its `StorageError` to a `DataPlaneError` with the same description.
     ///
     /// - Throws: `DataPlaneError` if `body` throws.

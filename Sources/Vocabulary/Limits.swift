@@ -16,6 +16,11 @@ package enum Limits {
     /// Bytes of a document's system attributes, beside `valueBytesMax`, as in Couchbase: a document
     /// of the largest size can still be synchronized by a gateway.
     @inlinable package static var systemXattrBytesMax: Int { 1 << 20 }
+    /// Attributes of a document.
+    ///
+    /// The other clients of a reactor wait while the names of a request's attributes are compared, and
+    /// 20 MiB have room for three million.
+    @inlinable package static var xattrCountMax: Int { 8_192 }
     /// Bytes of a value with all its attributes, as it is in memory, on disk and on the streams
     /// between nodes: the total length of the attributes has four bytes.
     @inlinable package static var storedValueBytesMax: Int {

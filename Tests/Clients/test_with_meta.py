@@ -167,6 +167,19 @@ def test_largest_document_has_room_for_system_attributes_beside_it(kv, key):
     assert kv.call(Op.DELETE, key).status == Status.SUCCESS
 
 
+def test_number_of_attributes_is_bounded(kv, key):
+    most = {f"a{number}": "1" for number in range(8192)}
+    reply = kv.call(SET, key, extras(5, 50), stored(most, b"{}"), datatype=XATTR)
+    assert reply.status == Status.SUCCESS
+    reply = kv.call(SET, key, extras(6, 60), stored({**most, "b": "1"}, b"{}"), datatype=XATTR)
+    assert reply.status == Status.TOO_BIG and b"at most 8192 extended attributes" in reply.value
+    pair = struct.pack(">I", 3) + b"a\0\0"
+    million = struct.pack(">I", 1_000_000 * len(pair)) + pair * 1_000_000
+    assert kv.call(SET, key, extras(6, 60), million, datatype=XATTR).status == Status.TOO_BIG
+    assert kv.get(key).value == b"{}"
+    assert kv.call(Op.DELETE, key).status == Status.SUCCESS
+
+
 def test_attributes_need_their_agreement(node, bucket, key):
     with node.connect(bucket, USUAL_FEATURES) as plain:
         reply = plain.call(SET, key, extras(5, 50), stored({"a": "1"}), datatype=XATTR)

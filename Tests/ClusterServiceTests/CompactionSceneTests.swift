@@ -33,6 +33,44 @@ import Vocabulary
         #expect(text.contains("\(scene.name(2)) did not answer"))
     }
 
+    @Test func requestedPurgeRunsOnEveryNodeOfTheBucketThatHasLoadedIt() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[3].state.featureLevel == .current })
+        // Requested from the node without a part of the bucket.
+        guard case .done = await scene[3].purgeBucket("b") else {
+            Issue.record("not all nodes have begun")
+            return
+        }
+        let begun = scene.members.map { member in
+            member.plane?.calls.contains("purge b") ?? false
+        }
+        #expect(begun == [true, true, false])
+        guard case .unknown = await scene[1].purgeBucket("none") else {
+            Issue.record("a bucket that does not exist was purged")
+            return
+        }
+        let plane = try #require(scene.members[0].plane)
+        plane.record.withLock { $0.status["b"] = .warmingUp(0.5) }
+        for asked in [1, 3] {
+            guard case .failed(let text) = await scene[asked].purgeBucket("b") else {
+                Issue.record("node 1 has begun although it is loading the bucket")
+                return
+            }
+            #expect(text.contains("not begun on \(scene.name(1)):"))
+        }
+        plane.record.withLock { $0.status["b"] = .ready }
+        scene.members[1].stop()
+        guard case .failed(let text) = await scene[3].purgeBucket("b") else {
+            Issue.record("node 2 has begun although it is stopped")
+            return
+        }
+        #expect(text.contains("not begun on \(scene.name(2)):"))
+    }
+
     private func outcome(
         _ request: () async throws(DesignDocumentError) -> Void
     ) async -> DesignDocumentError? {

@@ -130,7 +130,10 @@ import Testing
         ),
     ]
 
-    @Test(arguments: recordings + levelTwo + levelThree)
+    /// Level 6 adds a purge.
+    static let levelSix = [Recording(.purge, "026162", later: "026162 ff")]
+
+    @Test(arguments: recordings + levelTwo + levelThree + levelSix)
     func payloadOfAnyReleaseIsReadWithoutTheUnknownFields(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         let payload = recording.payload
@@ -138,7 +141,7 @@ import Testing
         #expect(payload.rewrite(bytes(recording.later)) == recorded, "\(payload) of later")
     }
 
-    @Test(arguments: recordings + levelTwo + levelThree)
+    @Test(arguments: recordings + levelTwo + levelThree + levelSix)
     func prefixOfPayloadIsRefused(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         for count in 0..<recorded.count {
@@ -148,7 +151,8 @@ import Testing
     }
 
     @Test func everyPayloadButTheSeriesIsRecorded() {
-        let recorded = Set((Self.recordings + Self.levelTwo + Self.levelThree).map(\.payload))
+        let added = Self.levelTwo + Self.levelThree + Self.levelSix
+        let recorded = Set((Self.recordings + added).map(\.payload))
         #expect(Set(PeerPayloadProbe.allCases).subtracting(recorded) == [.series])
     }
 

@@ -76,6 +76,11 @@ final class RecordingPlane: DataPlane {
 
     func compact(bucket name: String) { note("compact \(name)") }
 
+    func purgeTombstones(ofBucket name: String) -> Bool {
+        note("purge \(name)")
+        return record.withLock { $0.status[name] } == .ready
+    }
+
     func status(ofBucket name: String) -> BucketStatus? { record.withLock { $0.status[name] } }
 
     func statistics(ofBucket name: String) -> BucketStatistics? {

@@ -116,6 +116,27 @@ final class FillingDisk: Disk {
         #expect(reply?.value.dropLast(8).last == 1)
     }
 
+    /// The time is in the high half of the CAS field.
+    @Test func observeAnswersTheTimeThatTheLastCommitsNeeded() throws {
+        let world = TestWorld()
+        try world.service.open(TestWorld.settings("guests", .persistent))
+        let client = world.client(of: "guests")
+        let number = VBucketID(ofKey: Array("key".utf8), count: 64).number
+        let pair = big(number) + big(UInt16(3)) + Array("key".utf8)
+        let observe = frame(0x92, value: pair)
+        _ = client.ask(Ask.set("key", "value"))
+        // The next reading of the wall clock is within the commit.
+        let time = world.time
+        time.interruptNextReading { time.advance(to: time.monotonicNanoseconds() + 7_500_000) }
+        world.pass(milliseconds: 250)
+        try #require(unpersisted(world) == 0)
+        #expect(client.ask(observe).map(\.cas) == [0], "nothing waits for the disk")
+        _ = client.ask(Ask.set("key", "newer"))
+        let reply = try #require(client.ask(observe).first)
+        #expect(reply.status == 0 && reply.value.dropLast(8).last == 0, "not persisted")
+        #expect(reply.cas == 8 << 32)
+    }
+
     @Test func hurriedCommitsLeaveNoTimers() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))

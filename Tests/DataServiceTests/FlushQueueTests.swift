@@ -59,6 +59,17 @@ import Vocabulary
         #expect(queue.nextStart() == at(1_510))
     }
 
+    @Test func timeToPersistIsTheCostOfEarlierCommitsForEachWaitingVBucket() {
+        var queue = queue
+        queue.add(VBucketID(1), since: at(1_000))
+        #expect(queue.nanosecondsToPersist == 0, "no commit was measured")
+        #expect(queue.removeNextBatch(now: at(1_250)).count == 1)
+        queue.committed(4, began: at(1_250), ended: at(1_270))
+        #expect(queue.nanosecondsToPersist == 0, "nothing waits")
+        for number in UInt16(1)...3 { queue.add(VBucketID(number), since: at(1_300)) }
+        #expect(queue.nanosecondsToPersist == at(15))
+    }
+
     @Test func lightLoadCausesNoRest() {
         var queue = queue
         queue.committed(4, began: at(1_000), ended: at(1_005))

@@ -222,6 +222,46 @@ import Vocabulary
         #expect(client.ask(known).map(\.value) == [[]])
     }
 
+    /// 0x08 would let clients give up the bucket.
+    @Test func requestsForBucketThatIsNotOpenHereAreRefusedForNow() throws {
+        world.admitAdministrator()
+        let client = Client(world)
+        let login = Ask.hello(Features.usual) + Ask.plain("Administrator", "secret")
+        let statuses = client.ask(login) + client.ask(Ask.select("guests"))
+        #expect(statuses.map(\.status) == [0, 0, 0])
+        let extras = big(UInt32(0)) + big(UInt32(0)) + [UInt8](repeating: 0, count: 40)
+        let named = frame(0x92, value: big(UInt16(0)) + big(UInt16(1)) + [0x6b])
+        let ofVBuckets = [
+            Ask.get("k"), Ask.set("k", "v"), Ask.on(0xa0, "k"),
+            Ask.on(0xc5, "k", Array("p".utf8), extras: [0, 1, 0]),
+            frame(0x91, value: big(UInt64(0))), named, frame(0x53, extras: extras), frame(0x54),
+            frame(0x96),
+        ]
+        let others = [
+            frame(0x48), frame(0xb6), frame(0x10), frame(0xba),
+            frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1))),
+        ]
+        try world.service.delete("guests")
+        for request in ofVBuckets + others {
+            #expect(client.ask(request).map(\.status) == [8], "deleted: opcode \(request[1])")
+        }
+        world.service.publish(MapTests.configuration(revision: 5), ofBucket: "guests")
+        for request in ofVBuckets {
+            let reply = try #require(client.ask(request).first)
+            #expect(reply.status == 7 && reply.text == "{\"rev\":5}", "opcode \(request[1])")
+            #expect(reply.datatype == 1)
+        }
+        for request in others {
+            let reply = try #require(client.ask(request).first)
+            #expect(reply.status == 0x86, "opcode \(request[1])")
+        }
+        // Once the bucket is open, the same connection is served.
+        let settings = TestWorld.settings("guests")
+        try world.service.open(settings, MapTests.map(index: 2), as: MapTests.own, isNew: true)
+        world.settle()
+        #expect(client.ask(frame(0x48)).map(\.status) == [0])
+    }
+
     // MARK: Hand over
 
     @Test func writesWaitDuringHandOverAndContinueIfItFails() {

@@ -206,6 +206,19 @@ import Vocabulary
         #expect(try status(Self.set, extras(7, 70), longer, datatype: 4) == 3)
     }
 
+    /// Three million attributes fit into a request.
+    @Test func versionWithTooManyAttributesIsTooBig() throws {
+        let most = (0..<Limits.xattrCountMax).map { (key: "a\($0)", value: "1") }
+        #expect(try status(Self.set, extras(5, 50), TestWorld.stored(most), datatype: 4) == 0)
+        let more = TestWorld.stored(most + [(key: "b", value: "1")])
+        let refused = try one(Self.set, extras(6, 60), more, datatype: 4)
+        #expect(refused.status == 3 && refused.text.contains("at most 8192 extended attributes"))
+        // The same name again and again: the number is checked before the names.
+        let same = TestWorld.stored(Array(repeating: (key: "a", value: ""), count: 100_000))
+        #expect(try status(Self.set, extras(6, 60), same, datatype: 4) == 3)
+        #expect(try world.find("k")?.value == TestWorld.stored(most))
+    }
+
     @Test func malformedAttributesAreRefused() throws {
         let cut = Array(Self.whole.prefix(9))
         let twice = TestWorld.stored([("a", "1"), ("a", "2")])

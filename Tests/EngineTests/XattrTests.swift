@@ -109,6 +109,27 @@ func xattrs(_ pairs: KeyValuePairs<String, String>, body: String = "") -> [UInt8
         }
     }
 
+    @Test(arguments: [-1, 0, 1])
+    func numberOfAttributesIsBounded(_ more: Int) {
+        let count = Limits.xattrCountMax + more
+        var pairs: [UInt8] = []
+        for number in 0..<count {
+            let pair = Array("k\(number)".utf8) + [0, 0x31, 0]
+            pairs += [0, 0, 0, UInt8(pair.count)] + pair
+        }
+        let total = withUnsafeBytes(of: UInt32(pairs.count).bigEndian) { Array($0) }
+        let value = total + pairs + Array("body".utf8)
+        #expect(viewing(value) { XattrBlob.hasTooManyPairs($0) } == (more > 0))
+        #expect(viewing(value) { XattrBlob.isWithinLimits($0, .xattr) } == (more <= 0))
+        // Other nodes' versions are not bounded: each of them was accepted before.
+        let read = viewing(value) { value in XattrBlob(value)?.reduce(0) { sum, _ in sum + 1 } }
+        #expect(read == count)
+    }
+
+    @Test(arguments: invalid) func invalidFormHasNotTooManyPairs(_ name: String, _ value: [UInt8]) {
+        #expect(!viewing(value) { XattrBlob.hasTooManyPairs($0) }, "\(name)")
+    }
+
     @Test func randomBytesAreRefusedOrReadWithinTheirBounds() {
         var random = SeededRandom(seed: 19)
         for _ in 0..<20_000 {

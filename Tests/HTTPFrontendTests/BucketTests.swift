@@ -26,8 +26,13 @@ import Testing
                 #expect(node[key] != nil, "\(key)")
             }
             #expect(node["replication"] as? Double == 0)
-            let flush = (bucket["controllers"] as? [String: String])?["flush"]
-            #expect(flush == "/pools/default/buckets/b%25/controller/doFlush")
+            let controllers = bucket["controllers"] as? [String: String]
+            #expect(controllers?["flush"] == "/pools/default/buckets/b%25/controller/doFlush")
+            let purge = try #require(controllers?["purgeDeletes"])
+            #expect(purge == "/pools/default/buckets/b%25/controller/unsafePurgeBucket")
+            #expect(try await site.ask("POST \(purge)").status == 200)
+            let elsewhere = purge.replacing("b%25", with: "none")
+            #expect(try await site.ask("POST \(elsewhere)").status == 404)
             for absent in ["ddocs", "collectionsManifestUid"] { #expect(bucket[absent] == nil) }
             let map = try #require(bucket["vBucketServerMap"] as? [String: Any])
             #expect((map["vBucketMap"] as? [[Int]])?.first == [0, -1, -1])

@@ -50,6 +50,10 @@ final class MemoryPlane: DataPlane {
 
     func compact(bucket name: String) {}
 
+    func purgeTombstones(ofBucket name: String) -> Bool {
+        buckets.withLock { $0[name]?.status == .ready }
+    }
+
     func status(ofBucket name: String) -> BucketStatus? {
         buckets.withLock { $0[name]?.status }
     }

@@ -24,9 +24,9 @@ import Vocabulary
     }
 
     @Test(arguments: [FeatureLevel.base, .designDocuments, .changeFeeds, .attributes])
-    func attributesAreListedFromTheirLevelOn(_ level: FeatureLevel) throws {
+    func attributesAndIgnoredPurgesAreListedFromTheirLevelOn(_ level: FeatureLevel) throws {
         let json = try bucket(Self.world(level: level)).json
-        for word in Self.attributes {
+        for word in Self.attributes + ["dcp.IgnorePurgedTombstones"] {
             #expect(json.contains("\"\(word)\"") == (level >= .attributes), "\(word)")
         }
         for word in ["collections", "rangeScan", "querySystemCollection", "nonDedupedHistory"] {

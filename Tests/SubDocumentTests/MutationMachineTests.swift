@@ -341,4 +341,14 @@ import Wire
         let user = mutate([.attribute(.dictionaryUpsert, "big", text)], on: Version(body: "{}"))
         #expect(user == .version(Version(attributes: ["big": text], body: "{}")))
     }
+
+    @Test func oneAttributeMoreThanTheMostIsTooBig() {
+        var full = Version(body: "{}")
+        for number in 0..<Limits.xattrCountMax { full.attributes["a\(number)"] = "1" }
+        let more = mutate([.attribute(.dictionaryUpsert, "b", "1")], on: full)
+        #expect(more == .refused(.tooBig))
+        var changed = full
+        changed.attributes["a7"] = "2"
+        #expect(mutate([.attribute(.dictionaryUpsert, "a7", "2")], on: full) == .version(changed))
+    }
 }

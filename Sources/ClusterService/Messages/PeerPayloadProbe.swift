@@ -29,6 +29,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     case eventsAnswer
     case compact
     case compactViews
+    case purge
     case epoch
     case epochAnswer
     case raft
@@ -61,6 +62,7 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
         case .eventsAnswer: EventsAnswer(bytes: bytes)?.bytes
         case .compact: CompactCall(bytes: bytes)?.bytes
         case .compactViews: ViewCompactionOrder(bytes: bytes)?.bytes
+        case .purge: PurgeCall(bytes: bytes)?.bytes
         case .epoch: EpochCall(bytes: bytes)?.bytes
         case .epochAnswer: EpochAnswer(bytes: bytes)?.bytes
         case .raft: RaftFrame.decode(bytes)?.encoded

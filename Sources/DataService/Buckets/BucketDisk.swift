@@ -129,6 +129,14 @@ package final class BucketDisk: Sendable {
         for flusher in flushers { flusher.flushAll() }
     }
 
+    /// The time that commits of everything that waits will need, in milliseconds, rounded up.
+    ///
+    /// Lane files are written beside each other, so the slowest one counts. 0 if nothing waits.
+    var millisecondsToPersist: UInt32 {
+        let slowest = flushers.map(\.nanosecondsToPersist).max() ?? 0
+        return UInt32(clamping: (slowest + 999_999) / 1_000_000)
+    }
+
     /// Whether all changes and states of vBuckets are persisted.
     var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
@@ -148,6 +156,15 @@ package final class BucketDisk: Sendable {
     /// Purges tombstones older than the interval (seconds), in the background.
     func purge(interval: UInt32) {
         for purger in purgers { purger.purge(interval: interval) }
+    }
+
+    /// Purges tombstones of any age, in the background.
+    ///
+    /// - Returns: False during warmup, when nothing can be purged.
+    func purgeAll() -> Bool {
+        guard warmup.progress == nil else { return false }
+        for purger in purgers { purger.purgeAll() }
+        return true
     }
 
     /// Saves the heat in the background.

@@ -113,10 +113,14 @@ extension Connection {
 
     /// Answers that the vBucket is not here, with the map, so that the client need not request it.
     func answerNotMyVBucket(_ request: CommandContext) {
-        guard let json = service.configuration(ofBucket: selectedBucket.name)?.json,
-            isJSONAgreed
-        else { return answer(.notMyVBucket, to: request.replyTo) }
-        json.withUnsafeBytes { buffer in
+        answerNotMyVBucket(request, service.configuration(ofBucket: selectedBucket.name))
+    }
+
+    func answerNotMyVBucket(_ request: CommandContext, _ map: RenderedConfiguration?) {
+        guard let map, isJSONAgreed else {
+            return answer(.notMyVBucket, to: request.replyTo)
+        }
+        map.json.withUnsafeBytes { buffer in
             ResponseEncoder.append(
                 .notMyVBucket,
                 to: output,

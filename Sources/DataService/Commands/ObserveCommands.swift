@@ -93,6 +93,9 @@ extension Connection {
 
     /// OBSERVE: the state of single keys, for older clients.
     ///
+    /// The CAS field of the answer has the time until the changes that wait for the disk are persisted, in
+    /// milliseconds, in its high 32 bits. The low 32 bits are of replication, whose time is not measured.
+    ///
     /// The answer has at most `Limits.observeBytesMax`; a request for more keys is too big. It is executed
     /// on the reactor, and again after each wait.
     func observe(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -153,10 +156,12 @@ extension Connection {
             result.append(state.rawValue)
             result.append(bigEndian: cas.value)
         }
+        let milliseconds = bucket.disk?.millisecondsToPersist ?? 0
         ResponseEncoder.append(
             .success,
             to: output,
             replyTo: request.replyTo,
+            cas: CAS(UInt64(milliseconds) << 32),
             value: result.view,
             duration: duration
         )

@@ -109,6 +109,10 @@ extension Connection {
             let text = "A node of the cluster cannot store attributes yet. Upgrade all nodes."
             return .failure(Refusal(text, .notSupported))
         }
+        guard !XattrBlob.hasTooManyPairs(value) else {
+            let text = "A document has at most \(Limits.xattrCountMax) extended attributes."
+            return .failure(Refusal(text, .tooBig))
+        }
         guard let blob = XattrBlob(value) else {
             return .failure(Refusal("The extended attributes are malformed.", .xattrInvalid))
         }

@@ -67,7 +67,7 @@ package final class Connection: ConnectionHandler {
     var isTokenAgreed = false
     private var isUnordered = false
     /// Whether the selected bucket has moved to other nodes.
-    private var isElsewhere = false
+    private(set) var isElsewhere = false
     /// The name of the selected bucket after its deletion: a bucket may be created again under it.
     var lostBucketName: String?
 
@@ -369,8 +369,8 @@ package final class Connection: ConnectionHandler {
                 refusePlainClient(frame)
                 return .done
             }
-            // After NOT_MY_VBUCKET the client requests the map of the bucket from other nodes.
-            return refuse(frame, isElsewhere && command.isKeyed ? .notMyVBucket : .noBucket)
+            refuseWithoutBucket(request)
+            return .done
         }
         guard command.access == .anyConnection || isPermitted(command) else {
             return refuseAccess(request)

@@ -48,6 +48,9 @@ package struct FlushQueue {
     private var restUntil: UInt64 = 0
     /// The recent cost of a vBucket in nanoseconds, its share of compaction included.
     package private(set) var costPerVBucket: UInt64 = 0
+    /// The time that commits of everything that waits will need, by the cost of earlier commits, in
+    /// nanoseconds; 0 if nothing waits, or before the first commit.
+    package var nanosecondsToPersist: UInt64 { UInt64(entries.count) * costPerVBucket }
     package let pace: Pace
 
     package init(pace: Pace) { self.pace = pace }

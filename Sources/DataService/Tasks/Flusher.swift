@@ -166,6 +166,9 @@ final class Flusher: Sendable {
         return environment.time.monotonicNanoseconds() &- since
     }
 
+    /// The time that commits of everything that waits will need, in nanoseconds (`FlushQueue`).
+    var nanosecondsToPersist: UInt64 { state.withLock { $0.queue.nanosecondsToPersist } }
+
     // MARK: Scheduling
 
     private struct Posting {

@@ -9,11 +9,13 @@ internal import Vocabulary
 ///
 /// Runs on the writer lane, between commits: one vBucket at a time, and as much of it as fits one
 /// bounded transaction. A vBucket is purged when a tenth of its documents are due tombstones, and
-/// once per interval if it has any.
+/// once per interval if it has any. A requested purge of all tombstones (`purgeAll`) heeds no age.
 final class Purger: Sendable {
     private struct State {
         var isBusy = false
         var isStopped = false
+        /// A purge of all tombstones was requested and has not begun.
+        var isAllRequested = false
         /// The earliest next purge in seconds since 1970, unless a tenth is known to be due.
         var next: [VBucketID: UInt32] = [:]
     }
@@ -58,7 +60,23 @@ final class Purger: Sendable {
             defer { state.isBusy = true }
             return !state.isBusy && !state.isStopped
         }
-        guard isFirst else { return }
+        if isFirst { post(interval) }
+    }
+
+    /// Purges the tombstones of any age once, also if a purge by age is running.
+    ///
+    /// Tombstones that are not persisted, or that a reader of changes has not read, stay. Callable
+    /// from any lane.
+    func purgeAll() {
+        let isFirst = state.withLock { state in
+            defer { state.isBusy = true }
+            state.isAllRequested = state.isBusy
+            return !state.isBusy && !state.isStopped
+        }
+        if isFirst { post(nil) }
+    }
+
+    private func post(_ interval: UInt32?) {
         let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
             .filter { store.owns($0) }
         worker.lane.post { [self] in work(mine[...], interval) }
@@ -71,16 +89,18 @@ final class Purger: Sendable {
         warmup.progress == nil && store.closedBy == nil && !state.withLock { $0.isStopped }
     }
 
-    private func work(_ vBuckets: ArraySlice<VBucketID>, _ interval: UInt32) {
-        guard isReady else { return finish() }
+    /// Works on some of the vBuckets, and posts the rest; without an interval, on tombstones of any
+    /// age.
+    private func work(_ vBuckets: ArraySlice<VBucketID>, _ interval: UInt32?) {
         let now = seconds
-        guard now > interval else { return finish() }
+        guard isReady, now > interval ?? 0 else { return finish() }
+        let deletedBefore = interval.map { now - $0 } ?? .max
         var rest = vBuckets
         for _ in 0..<Purger.vBucketsPerTurn {
             guard let id = rest.first else { return finish() }
             if isTurn(of: id, now, interval) {
-                if purge(id, deletedBefore: now - interval) {
-                    state.withLock { $0.next[id] = now + interval }
+                if purge(id, deletedBefore: deletedBefore) {
+                    if let interval { state.withLock { $0.next[id] = now + interval } }
                     rest = rest.dropFirst()
                 }
                 break
@@ -91,14 +111,24 @@ final class Purger: Sendable {
         worker.lane.post { [self] in work(left, interval) }
     }
 
-    private func finish() { state.withLock { $0.isBusy = false } }
+    private func finish() {
+        let isMore = state.withLock { state in
+            defer { state.isAllRequested = false }
+            state.isBusy = state.isAllRequested && !state.isStopped
+            return state.isBusy
+        }
+        if isMore { post(nil) }
+    }
 
     private var seconds: UInt32 {
         UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
     }
 
-    private func isTurn(of id: VBucketID, _ now: UInt32, _ interval: UInt32) -> Bool {
+    private func isTurn(of id: VBucketID, _ now: UInt32, _ interval: UInt32?) -> Bool {
         guard let vBucket = engine[id.number] else { return false }
+        guard let interval else {
+            return vBucket.withCore { $0.isLoaded && $0.tombstoneCount > 0 }
+        }
         var census = TombstoneCensus()
         var place: UInt64? = 0
         while let from = place {

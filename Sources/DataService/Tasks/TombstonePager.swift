@@ -27,6 +27,9 @@ final class TombstonePager: Sendable {
         walk(bucket, from: 0, deletedBefore: now - interval)
     }
 
+    /// Purges the tombstones of any age once, except those that a reader has not read.
+    func purgeAll(_ bucket: OpenBucket) { walk(bucket, from: 0, deletedBefore: .max) }
+
     private func walk(_ bucket: OpenBucket, from number: Int, deletedBefore: UInt32) {
         worker.lane.post { [self] in
             guard !bucket.isRetired else { return }

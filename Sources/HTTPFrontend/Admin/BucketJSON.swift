@@ -97,7 +97,9 @@ struct BucketJSON {
 
     /// Clients infer from the presence of `flush` that flushing the bucket is enabled.
     private var controllers: JSONText {
-        var members: [(String, JSONText)] = []
+        var members: [(String, JSONText)] = [
+            ("purgeDeletes", .string("\(path)/controller/unsafePurgeBucket"))
+        ]
         if settings.flushEnabled {
             members.append(("flush", .string("\(path)/controller/doFlush")))
         }

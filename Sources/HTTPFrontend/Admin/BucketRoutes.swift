@@ -70,6 +70,12 @@ extension Routes {
             needsCluster: true
         ) { call in reply(await call.service.compactBucket(call.capture(0))) },
         Route(
+            .post,
+            "/pools/default/buckets/*/controller/unsafePurgeBucket",
+            .permission("cluster.bucket[.]!delete"),
+            needsCluster: true
+        ) { call in reply(await call.service.purgeBucket(call.capture(0))) },
+        Route(
             .get,
             "/pools/default/buckets/*/nodes",
             .permission("cluster.bucket[.].settings!read"),

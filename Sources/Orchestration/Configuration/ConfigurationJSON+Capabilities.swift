@@ -21,6 +21,10 @@ extension ConfigurationJSON {
         "subdoc.BinaryXattr",
     ]
 
+    /// Of every bucket from the same level on, because earlier releases end such a stream at once: the
+    /// flag 0x80 of a stream request.
+    private static let streams = ["dcp.IgnorePurgedTombstones"]
+
     /// Of buckets with views.
     private static let views = ["couchapi"]
 
@@ -37,7 +41,7 @@ extension ConfigurationJSON {
         level: FeatureLevel
     ) -> JSONText {
         let words =
-            always + (level >= .attributes ? attributes : [])
+            always + (level >= .attributes ? attributes + streams : [])
             + (hasViews(bucket, servers) ? views : [])
         return .array(words.map(JSONText.string))
     }

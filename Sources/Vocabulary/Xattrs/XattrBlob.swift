@@ -78,12 +78,36 @@ package struct XattrBlob: Sequence {
         }
     }
 
-    /// Whether body and attributes are within their bounds: the system attributes, and all the
-    /// rest.
+    /// Whether body and attributes are within their bounds: the number of attributes, the system
+    /// attributes, and all the rest.
     package var isWithinLimits: Bool {
-        let system = systemBytes
+        var (count, system) = (0, 0)
+        for pair in self {
+            count += 1
+            guard count <= Limits.xattrCountMax else { return false }
+            guard XattrBlob.isSystemKey(pair.key) else { continue }
+            system += XattrWriter.pairBytes(pair.key.count, pair.value.count)
+        }
         return system <= Limits.systemXattrBytesMax
             && body.count + pairs.count - system <= Limits.valueBytesMax
+    }
+
+    /// Whether a value that a client sent has more pairs than a document may have: a check of their
+    /// lengths alone, which bounds the work of `init?(_:)`.
+    ///
+    /// - Returns: False if the form is invalid within as many pairs as a document may have.
+    package static func hasTooManyPairs(_ value: ByteView) -> Bool {
+        var reader = ByteReader(value)
+        guard let total = reader.bigEndian(UInt32.self), let pairs = reader.bytes(Int(total)) else {
+            return false
+        }
+        var rest = ByteReader(pairs)
+        for _ in 0..<Limits.xattrCountMax {
+            guard let count = rest.bigEndian(UInt32.self), rest.bytes(Int(count)) != nil else {
+                return false
+            }
+        }
+        return !rest.isAtEnd
     }
 
     /// Whether a stored value is within its bounds.
