@@ -10,6 +10,7 @@ import Vocabulary
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
+        try await scene.keepFromFailingOver()
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         // Requested from the node without a part of the bucket.
@@ -25,12 +26,51 @@ import Vocabulary
             Issue.record("a bucket that does not exist was compacted")
             return
         }
+        #expect(scene.members[2].plane?.calls.contains("compact b") == false)
         scene.members[1].stop()
         guard case .failed(let text) = await scene[3].compactBucket("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
         #expect(text.contains("\(scene.name(2)) did not answer"))
+        #expect(text.hasPrefix("Not all nodes have begun"))
+        let warnings = scene[3].events.all().filter { $0.severity == .warning }.map(\.text)
+        #expect(warnings.contains { $0.contains("\(scene.name(2)) did not answer") })
+        scene.members[0].stop()
+        guard case .failed(let text) = await scene[3].compactBucket("b") else {
+            Issue.record("a stopped node has begun")
+            return
+        }
+        #expect(text.hasPrefix("No node has begun"))
+        #expect(text.contains("\(scene.name(1)), \(scene.name(2)) did not answer"))
+    }
+
+    @Test func nodeThatAnswersCompactsAllViewsAlthoughAnotherNodeIsDown() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[3].state.featureLevel == .current })
+        let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
+        let names = (0..<6).map { "d\($0)" }
+        for name in names {
+            _ = try await scene[3].putDesignDocument(name, body: body, inBucket: "b")
+        }
+        for number in 1...3 {
+            #expect(await eventually { scene[number].designDocument("d5", ofBucket: "b") != nil })
+        }
+        scene.members[1].stop()
+        guard case .failed(let text) = await scene[3].compactBucketAndViews("b") else {
+            Issue.record("node 2 has begun although it is stopped")
+            return
+        }
+        #expect(text.contains("\(scene.name(2)) did not answer"))
+        // The node that answers compacts the documents and each design document once.
+        #expect(scene.members[0].plane?.calls.filter { $0 == "compact b" }.count == 1)
+        let orders = scene.members[0].views.withLock { $0.orders }
+        #expect(orders.map(\.designDocument).sorted() == names)
     }
 
     private func outcome(
