@@ -1,9 +1,10 @@
 internal import Bytes
 internal import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
-/// The bucket to compact, by UUID: another bucket may have its name by now.
+/// The bucket to compact, or not to compact any more, by UUID: another bucket may have its name by
+/// now.
 struct CompactCall: PeerPayload, Hashable {
     let uuid: String
 
@@ -19,11 +20,16 @@ struct CompactCall: PeerPayload, Hashable {
 
 /// Compaction of a bucket, on every node with a part of it.
 extension AdministrationService {
-    /// The nodes with a part of a bucket: those that have begun to compact it, and the others.
-    private struct Beginning {
-        var begun: [NodeRecord] = []
+    /// The nodes with a part of a bucket: those that have carried an order out, and the others.
+    private struct Followers {
+        var done: [NodeRecord] = []
         var missing: [NodeRecord] = []
+
+        /// The names of the others.
+        var missingNames: String { missing.map(\.otpNode).joined(separator: ", ") }
     }
+
+    // MARK: Beginning
 
     /// Starts compaction of the documents and of all views on all nodes; it continues in the
     /// background.
@@ -36,16 +42,9 @@ extension AdministrationService {
     ///   at most.
     package func compactBucketAndViews(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let beginning = await beginCompaction(of: bucket)
-        let orders = bucket.designDocuments.filter { !$0.definition.views.isEmpty }.map {
-            ViewCompactionOrder(
-                bucket: bucket.settings.uuid,
-                designDocument: $0.name,
-                isCancellation: false
-            )
-        }
-        let refused = await carryOut(orders, on: beginning.begun)
-        for (node, documents) in refused {
+        let followers = await order(PeerKind.compact, bucket)
+        let orders = viewOrders(of: bucket, isCancellation: false)
+        for (node, documents) in await carryOut(orders, on: followers.done) {
             let rest = documents.count > 1 ? " and of \(documents.count - 1) more" : ""
             logEvent(
                 .warning,
@@ -55,7 +54,7 @@ extension AdministrationService {
                     + "indexes are not open. Retry."
             )
         }
-        return outcome(of: beginning, name)
+        return outcome(ofBeginning: followers, name)
     }
 
     /// Starts compaction of the documents on all nodes; it continues in the background.
@@ -64,55 +63,117 @@ extension AdministrationService {
     ///   that do not answer delay the outcome by two seconds, however many they are.
     package func compactBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        return outcome(of: await beginCompaction(of: bucket), name)
-    }
-
-    private func beginCompaction(of bucket: BucketRecord) async -> Beginning {
-        let call = CompactCall(uuid: bucket.settings.uuid)
-        let servers = state.servers(of: bucket)
-        let others = servers.filter { $0.number != thisNode }
-        var beginning = Beginning()
-        for own in servers where own.number == thisNode {
-            if beginCompaction(of: call.uuid) {
-                beginning.begun.append(own)
-            } else {
-                beginning.missing.append(own)
-            }
-        }
-        let outcomes = await send(
-            others.map { NodeOrder(node: $0.number, kind: PeerKind.compact, bytes: call.bytes) }
-        )
-        for (node, isBegun) in zip(others, outcomes) {
-            if isBegun { beginning.begun.append(node) } else { beginning.missing.append(node) }
-        }
-        return beginning
+        return outcome(ofBeginning: await order(PeerKind.compact, bucket), name)
     }
 
     /// The outcome of a request for compaction; it is logged too.
-    private func outcome(of beginning: Beginning, _ name: String) -> BucketOutcome {
-        guard !beginning.missing.isEmpty else {
+    private func outcome(ofBeginning followers: Followers, _ name: String) -> BucketOutcome {
+        guard !followers.missing.isEmpty else {
             logEvent(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
             return .done
         }
-        let names = beginning.missing.map(\.otpNode).joined(separator: ", ")
-        let start = (beginning.begun.isEmpty ? "No node has" : "Not all nodes have") + " begun"
-        let sentence = "\(start) compaction: \(names) did not answer, or has not opened the bucket"
+        let start = followers.done.isEmpty ? "No node has" : "Not all nodes have"
+        let sentence =
+            "\(start) begun compaction: \(followers.missingNames) did not answer, or has not loaded "
+            + "the bucket"
         logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
         return .failed("\(sentence). Check the node, then retry.")
     }
 
-    func handleCompaction() {
-        calls.handleCalls(PeerKind.compact) { [weak self] _, bytes, answer in
-            guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
-            answer(beginCompaction(of: call.uuid) ? NodeOrder.carriedOut : [])
+    // MARK: Ending
+
+    /// Ends the requested compactions of the documents and of all views, on all nodes.
+    ///
+    /// - Returns: As `cancelCompaction`; a node that does not answer delays the outcome by four
+    ///   seconds at most.
+    package func cancelCompactionOfBucketAndViews(_ name: String) async -> BucketOutcome {
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        let followers = await order(PeerKind.cancelCompaction, bucket)
+        // A node without an index has nothing to end.
+        _ = await carryOut(viewOrders(of: bucket, isCancellation: true), on: followers.done)
+        return outcome(ofEnding: followers, name)
+    }
+
+    /// Ends the requested compaction of the documents on all nodes; what is compacted stays so.
+    ///
+    /// - Returns: Done if no node continues; failed, with the names of the nodes that may, if not.
+    package func cancelCompaction(_ name: String) async -> BucketOutcome {
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        return outcome(ofEnding: await order(PeerKind.cancelCompaction, bucket), name)
+    }
+
+    private func outcome(ofEnding followers: Followers, _ name: String) -> BucketOutcome {
+        guard !followers.missing.isEmpty else { return .done }
+        let sentence =
+            "Compaction may continue: \(followers.missingNames) did not answer, or does not know the "
+            + "request"
+        logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
+        return .failed("\(sentence). Check the node, then retry.")
+    }
+
+    /// How far the nodes are that compact a bucket's documents by request; empty if none does.
+    ///
+    /// Other nodes' figures are some seconds old.
+    package func compactions(ofBucket name: String) -> [CompactionWork] {
+        state.nodes.compactMap { node in
+            node.number == thisNode
+                ? dataPlane.compaction(ofBucket: name)
+                : statistics(of: node.number)?.bucket(named: name)?.compaction
         }
     }
 
-    private func beginCompaction(of uuid: String) -> Bool {
-        guard let bucket = state.buckets.first(where: { $0.settings.uuid == uuid }) else {
+    // MARK: Orders
+
+    private func viewOrders(
+        of bucket: BucketRecord,
+        isCancellation: Bool
+    ) -> [ViewCompactionOrder] {
+        // A document without views has no index.
+        bucket.designDocuments.filter { !$0.definition.views.isEmpty }.map { document in
+            ViewCompactionOrder(
+                bucket: bucket.settings.uuid,
+                designDocument: document.name,
+                isCancellation: isCancellation
+            )
+        }
+    }
+
+    /// Has all nodes with a part of a bucket carry out an order of this kind.
+    private func order(_ kind: UInt16, _ bucket: BucketRecord) async -> Followers {
+        let (call, this) = (CompactCall(uuid: bucket.settings.uuid), thisNode)
+        let servers = state.servers(of: bucket)
+        // This node's first: it does not wait for the others.
+        let own = servers.contains { $0.number == this } && carryOut(kind, call)
+        var outcomes = await send(
+            servers.filter { $0.number != this }.map { node in
+                NodeOrder(node: node.number, kind: kind, bytes: call.bytes)
+            }
+        )[...]
+        var followers = Followers()
+        for node in servers {
+            let isDone = node.number == this ? own : outcomes.removeFirst()
+            if isDone { followers.done.append(node) } else { followers.missing.append(node) }
+        }
+        return followers
+    }
+
+    func handleCompaction() {
+        for kind in [PeerKind.compact, PeerKind.cancelCompaction] {
+            calls.handleCalls(kind) { [weak self] _, bytes, answer in
+                guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
+                answer(carryOut(kind, call) ? NodeOrder.carriedOut : [])
+            }
+        }
+    }
+
+    /// Carries out an order on this node; returns whether it could.
+    private func carryOut(_ kind: UInt16, _ call: CompactCall) -> Bool {
+        guard let bucket = state.buckets.first(where: { $0.settings.uuid == call.uuid }) else {
             return false
         }
-        dataPlane.compact(bucket: bucket.settings.name)
+        let name = bucket.settings.name
+        if kind == PeerKind.compact { return dataPlane.compact(bucket: name) }
+        dataPlane.cancelCompaction(ofBucket: name)
         return true
     }
 }

@@ -33,6 +33,8 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
 
     /// Level 6: documents and tombstones have extended attributes (`Datatype.xattr`), so a tombstone
     /// may have a value: on disk, and on the streams between nodes.
+    ///
+    /// A node ends the compaction of a bucket on another one (peer call 26).
     package static let attributes = FeatureLevel(6)
 
     /// The highest level that this release understands.

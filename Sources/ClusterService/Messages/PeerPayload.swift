@@ -31,12 +31,14 @@ enum PeerKind {
     static let randomKey: UInt16 = 23
     static let compactViews: UInt16 = 24
     static let viewStatistics: UInt16 = 25
+    static let cancelCompaction: UInt16 = 26
 
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {
         switch kind {
         case randomKey: .randomKeyCall
         case compactViews, viewStatistics: .designDocuments
+        case cancelCompaction: .attributes
         default: .base
         }
     }
