@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Orchestration
+import Seams
 import Testing
 import Vocabulary
 

@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Vocabulary
+package import Vocabulary
 
 /// The memory and processors of a node's machine.
 package struct MachineReading: Hashable, Sendable {
