@@ -1,3 +1,5 @@
+import Bytes
+import Foundation
 import Testing
 import Vocabulary
 
