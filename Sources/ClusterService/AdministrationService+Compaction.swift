@@ -1,9 +1,10 @@
 internal import Bytes
 internal import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
-/// The bucket to compact, by UUID: another bucket may have its name by now.
+/// The bucket to compact, or not to compact any more, by UUID: another bucket may have its name by
+/// now.
 struct CompactCall: PeerPayload, Hashable {
     let uuid: String
 
@@ -19,74 +20,160 @@ struct CompactCall: PeerPayload, Hashable {
 
 /// Compaction of a bucket, on every node with a part of it.
 extension AdministrationService {
-    private static var compactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
-    private static var begun: [UInt8] { [1] }
+    /// The nodes with a part of a bucket: those that have carried an order out, and the others.
+    private struct Followers {
+        var done: [NodeRecord] = []
+        var missing: [NodeRecord] = []
+
+        /// The names of the others.
+        var missingNames: String { missing.map(\.otpNode).joined(separator: ", ") }
+    }
+
+    // MARK: Beginning
 
     /// Starts compaction of the documents and of all views on all nodes; it continues in the
     /// background.
     ///
-    /// If a node has not begun with the views, because it has no indexes or they are not open, this
-    /// is only logged: each node compacts its indexes by itself too.
+    /// Only nodes that have begun with the documents receive the orders for the views. If such a node
+    /// has not begun with the views, because it has no indexes or they are not open, this is only
+    /// logged: each node compacts its indexes by itself too.
     ///
-    /// - Returns: As `compactBucket`.
+    /// - Returns: As `compactBucket`; a node that does not answer delays the outcome by four seconds
+    ///   at most.
     package func compactBucketAndViews(_ name: String) async -> BucketOutcome {
-        let outcome = await compactBucket(name)
-        guard case .done = outcome else { return outcome }
-        for document in designDocuments(ofBucket: name) ?? [] {
-            do throws(DesignDocumentError) {
-                try await compactViews(ofDesignDocument: document.name, inBucket: name)
-            } catch {
-                // A document that was deleted meanwhile has no views any more.
-                guard error.code == .failed else { continue }
-                logEvent(
-                    .warning,
-                    .bucket,
-                    "Views of design document \"\(document.name)\" of bucket \"\(name)\": \(error)"
-                )
-            }
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        let followers = await order(PeerKind.compact, bucket)
+        let orders = viewOrders(of: bucket, isCancellation: false)
+        for (node, documents) in await carryOut(orders, on: followers.done) {
+            let rest = documents.count > 1 ? " and of \(documents.count - 1) more" : ""
+            logEvent(
+                .warning,
+                .bucket,
+                "Node \(node.otpNode) has not begun to compact the views of design document "
+                    + "\"\(documents[0])\"\(rest) of bucket \"\(name)\": it does not answer, or its "
+                    + "indexes are not open. Retry."
+            )
         }
-        return .done
+        return outcome(ofBeginning: followers, name)
     }
 
     /// Starts compaction of the documents on all nodes; it continues in the background.
     ///
-    /// - Returns: Done if all nodes have begun, else which have not.
+    /// - Returns: Done if all nodes have begun; failed, with the names of the others, if not. Nodes
+    ///   that do not answer delay the outcome by two seconds, however many they are.
     package func compactBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let call = CompactCall(uuid: bucket.settings.uuid)
-        beginCompaction(of: call.uuid)
-        var missing: [String] = []
-        for node in state.servers(of: bucket) where node.number != thisNode {
-            let result = await calls.call(
-                PeerKind.compact,
-                call.bytes,
-                to: node.number,
-                timeoutNanoseconds: Self.compactionTimeoutNanoseconds
+        return outcome(ofBeginning: await order(PeerKind.compact, bucket), name)
+    }
+
+    /// The outcome of a request for compaction; it is logged too.
+    private func outcome(ofBeginning followers: Followers, _ name: String) -> BucketOutcome {
+        guard !followers.missing.isEmpty else {
+            logEvent(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
+            return .done
+        }
+        let start = followers.done.isEmpty ? "No node has" : "Not all nodes have"
+        let sentence =
+            "\(start) begun compaction: \(followers.missingNames) did not answer, or has not loaded "
+            + "the bucket"
+        logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
+        return .failed("\(sentence). Check the node, then retry.")
+    }
+
+    // MARK: Ending
+
+    /// Ends the requested compactions of the documents and of all views, on all nodes.
+    ///
+    /// - Returns: As `cancelCompaction`; a node that does not answer delays the outcome by four
+    ///   seconds at most.
+    package func cancelCompactionOfBucketAndViews(_ name: String) async -> BucketOutcome {
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        let followers = await order(PeerKind.cancelCompaction, bucket)
+        // A node without an index has nothing to end.
+        _ = await carryOut(viewOrders(of: bucket, isCancellation: true), on: followers.done)
+        return outcome(ofEnding: followers, name)
+    }
+
+    /// Ends the requested compaction of the documents on all nodes; what is compacted stays so.
+    ///
+    /// - Returns: Done if no node continues; failed, with the names of the nodes that may, if not.
+    package func cancelCompaction(_ name: String) async -> BucketOutcome {
+        guard let bucket = state.bucket(named: name) else { return .unknown }
+        return outcome(ofEnding: await order(PeerKind.cancelCompaction, bucket), name)
+    }
+
+    private func outcome(ofEnding followers: Followers, _ name: String) -> BucketOutcome {
+        guard !followers.missing.isEmpty else { return .done }
+        let sentence =
+            "Compaction may continue: \(followers.missingNames) did not answer, or does not know the "
+            + "request"
+        logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
+        return .failed("\(sentence). Check the node, then retry.")
+    }
+
+    /// How far the nodes are that compact a bucket's documents by request; empty if none does.
+    ///
+    /// Other nodes' figures are some seconds old.
+    package func compactions(ofBucket name: String) -> [CompactionWork] {
+        state.nodes.compactMap { node in
+            node.number == thisNode
+                ? dataPlane.compaction(ofBucket: name)
+                : statistics(of: node.number)?.bucket(named: name)?.compaction
+        }
+    }
+
+    // MARK: Orders
+
+    private func viewOrders(
+        of bucket: BucketRecord,
+        isCancellation: Bool
+    ) -> [ViewCompactionOrder] {
+        // A document without views has no index.
+        bucket.designDocuments.filter { !$0.definition.views.isEmpty }.map { document in
+            ViewCompactionOrder(
+                bucket: bucket.settings.uuid,
+                designDocument: document.name,
+                isCancellation: isCancellation
             )
-            if case .success(Self.begun) = result { continue }
-            missing.append(node.otpNode)
         }
-        guard missing.isEmpty else {
-            let names = missing.joined(separator: ", ")
-            return .failed("Compaction has begun, but \(names) did not answer. Retry.")
+    }
+
+    /// Has all nodes with a part of a bucket carry out an order of this kind.
+    private func order(_ kind: UInt16, _ bucket: BucketRecord) async -> Followers {
+        let (call, this) = (CompactCall(uuid: bucket.settings.uuid), thisNode)
+        let servers = state.servers(of: bucket)
+        // This node's first: it does not wait for the others.
+        let own = servers.contains { $0.number == this } && carryOut(kind, call)
+        var outcomes = await send(
+            servers.filter { $0.number != this }.map { node in
+                NodeOrder(node: node.number, kind: kind, bytes: call.bytes)
+            }
+        )[...]
+        var followers = Followers()
+        for node in servers {
+            let isDone = node.number == this ? own : outcomes.removeFirst()
+            if isDone { followers.done.append(node) } else { followers.missing.append(node) }
         }
-        logEvent(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
-        return .done
+        return followers
     }
 
     func handleCompaction() {
-        calls.handleCalls(PeerKind.compact) { [weak self] _, bytes, answer in
-            guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
-            answer(beginCompaction(of: call.uuid) ? Self.begun : [])
+        for kind in [PeerKind.compact, PeerKind.cancelCompaction] {
+            calls.handleCalls(kind) { [weak self] _, bytes, answer in
+                guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
+                answer(carryOut(kind, call) ? NodeOrder.carriedOut : [])
+            }
         }
     }
 
-    @discardableResult
-    private func beginCompaction(of uuid: String) -> Bool {
-        guard let bucket = state.buckets.first(where: { $0.settings.uuid == uuid }) else {
+    /// Carries out an order on this node; returns whether it could.
+    private func carryOut(_ kind: UInt16, _ call: CompactCall) -> Bool {
+        guard let bucket = state.buckets.first(where: { $0.settings.uuid == call.uuid }) else {
             return false
         }
-        dataPlane.compact(bucket: bucket.settings.name)
+        let name = bucket.settings.name
+        if kind == PeerKind.compact { return dataPlane.compact(bucket: name) }
+        dataPlane.cancelCompaction(ofBucket: name)
         return true
     }
 }

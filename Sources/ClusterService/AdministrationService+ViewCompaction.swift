@@ -29,7 +29,6 @@ extension ViewCompactionOrder: PeerPayload {
 /// Compaction of a design document's indexes, on every node with a part of the bucket.
 extension AdministrationService {
     private static var viewCompactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
-    private static var followed: [UInt8] { [1] }
 
     /// Starts compaction on all nodes; it continues in the background.
     ///
@@ -96,16 +95,44 @@ extension AdministrationService {
                 to: node.number,
                 timeoutNanoseconds: Self.viewCompactionTimeoutNanoseconds
             )
-            if case .success(Self.followed) = result { continue }
+            if case .success(NodeOrder.carriedOut) = result { continue }
             missing.append(node.otpNode)
         }
         return missing
     }
 
+    /// Has these nodes carry out all orders, all at once; waits two seconds at most.
+    ///
+    /// - Returns: The nodes that have not carried out all of them, in the order of `nodes`, with the
+    ///   design documents of the others.
+    func carryOut(
+        _ orders: [ViewCompactionOrder],
+        on nodes: [NodeRecord]
+    ) async -> [(node: NodeRecord, designDocuments: [String])] {
+        let this = thisNode
+        let own = nodes.contains { $0.number == this } ? orders.map(follow) : []
+        var outcomes = await send(
+            nodes.filter { $0.number != this }.flatMap { node in
+                orders.map {
+                    NodeOrder(node: node.number, kind: PeerKind.compactViews, bytes: $0.bytes)
+                }
+            }
+        )[...]
+        return nodes.compactMap { node in
+            var followed = own[...]
+            if node.number != this {
+                followed = outcomes.prefix(orders.count)
+                outcomes = outcomes.dropFirst(orders.count)
+            }
+            let refused = zip(orders, followed).filter { !$0.1 }.map(\.0.designDocument)
+            return refused.isEmpty ? nil : (node, refused)
+        }
+    }
+
     func handleViewCompaction() {
         calls.handleCalls(PeerKind.compactViews) { [weak self] _, bytes, answer in
             guard let self, let order = ViewCompactionOrder(bytes: bytes) else { return answer([]) }
-            answer(follow(order) ? Self.followed : [])
+            answer(follow(order) ? NodeOrder.carriedOut : [])
         }
     }
 

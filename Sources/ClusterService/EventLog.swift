@@ -21,6 +21,8 @@ package final class EventLog: Sendable {
     private static let entriesMax = 512
 
     private let entries = Guarded<[Entry]>([])
+    /// Of errors that user interfaces report, which are no events.
+    let clientReports = Guarded(ClientReportBudget())
 
     package init() {}
 

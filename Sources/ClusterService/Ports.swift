@@ -5,7 +5,7 @@ package import Vocabulary
 ///
 /// `Server` connects the two. Every call may come from any thread and returns at once; only the
 /// document calls wait, because documents may be on disk.
-package protocol DataPlane: Sendable {
+package protocol DataPlane: CompactionPlane {
     /// Removes what is left of buckets other than `buckets` (compared by UUID), for example after a
     /// crash between deleting a bucket and removing its files. Called once, before any `open`.
     func retain(only buckets: [BucketSettings])
@@ -26,7 +26,6 @@ package protocol DataPlane: Sendable {
     /// - Throws: `DataPlaneError` if its disk cannot be emptied at once; its copies are emptied one
     ///   by one.
     func flush(bucket name: String) throws(DataPlaneError)
-    func compact(bucket name: String)
     /// Purges the tombstones of any age of a bucket on this node, in the background.
     ///
     /// - Returns: False if the bucket is not open here, or its warmup has not ended.
@@ -87,6 +86,19 @@ package protocol DataPlane: Sendable {
     func setLease(endNanoseconds: UInt64)
     /// Whether every copy that must serve by the map does.
     var isReady: Bool { get }
+}
+
+/// The requested compaction of documents on this node, which the cluster service needs of the data
+/// service; every call returns at once.
+package protocol CompactionPlane: Sendable {
+    /// Begins to compact a bucket's documents; no effect if that runs already.
+    ///
+    /// - Returns: Whether it runs now, or needs not. False if the bucket is not open, or not loaded.
+    func compact(bucket name: String) -> Bool
+    /// Ends the compaction between two of its steps; no effect if none runs.
+    func cancelCompaction(ofBucket name: String)
+    /// How far the compaction is; nil if none runs.
+    func compaction(ofBucket name: String) -> CompactionWork?
 }
 
 /// Checks the source of a view's function as the process that runs it would read it.

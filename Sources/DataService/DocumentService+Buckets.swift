@@ -356,9 +356,26 @@ extension DocumentService {
 }
 
 extension DocumentService {
-    /// Compacts a bucket's files as far as possible, in the background; no effect without such a
-    /// bucket.
-    package func compact(_ name: String) { bucket(named: name)?.disk?.compact() }
+    /// Compacts a bucket's files as far as possible, in the background.
+    ///
+    /// - Returns: Whether that has begun: false without such a bucket, and while it is loaded. A
+    ///   bucket without files is compact.
+    package func compact(_ name: String) -> Bool {
+        guard let bucket = bucket(named: name) else { return false }
+        return bucket.disk?.compact() ?? true
+    }
+
+    /// Ends the requested compaction of a bucket's files between two of its steps.
+    ///
+    /// No effect if none runs.
+    package func cancelCompaction(ofBucket name: String) {
+        bucket(named: name)?.disk?.cancelCompaction()
+    }
+
+    /// How far the requested compaction of a bucket's files is; nil if none runs.
+    package func compaction(ofBucket name: String) -> CompactionWork? {
+        bucket(named: name)?.disk?.compaction
+    }
 
     /// Purges a bucket's tombstones of any age, in the background: those that are persisted and that
     /// every connected reader of changes has read.

@@ -44,7 +44,11 @@ struct DataPlaneAdapter: DataPlane {
         try translate { () throws(StorageError) in try data.flush(name) }
     }
 
-    func compact(bucket name: String) { data.compact(name) }
+    func compact(bucket name: String) -> Bool { data.compact(name) }
+
+    func cancelCompaction(ofBucket name: String) { data.cancelCompaction(ofBucket: name) }
+
+    func compaction(ofBucket name: String) -> CompactionWork? { data.compaction(ofBucket: name) }
 
     func purgeTombstones(ofBucket name: String) -> Bool { data.purgeTombstones(of: name) }
 

@@ -34,7 +34,8 @@ package struct FeatureLevel: Hashable, Comparable, Sendable {
     /// Level 6: documents and tombstones have extended attributes (`Datatype.xattr`), so a tombstone
     /// may have a value: on disk, and on the streams between nodes.
     ///
-    /// A node may also request a purge of all tombstones of a bucket from another one (peer call 26).
+    /// From it on, a node may request a purge of all tombstones of a bucket from another one (peer call 26),
+    /// and end the compaction of a bucket there (peer call 27).
     package static let attributes = FeatureLevel(6)
 
     /// The highest level that this release understands.

@@ -322,6 +322,23 @@ def test_reported_error_of_a_user_interface_is_in_the_nodes_log_only(node):
     assert "error of a test" not in node.admin.get("/logs").text
 
 
+def test_reports_of_a_user_interface_are_bounded_in_length_and_number(make_node):
+    node = make_node().start().provision()
+    report = b"first report " + b"\xff" * 4000
+    assert node.admin.request("POST", "/logClientError", report).status == 200
+    (line,) = [line for line in node.log().splitlines() if "first report" in line]
+    assert line.endswith(" (shortened)") and len(line.encode()) < 4096 + 200
+    replies = [
+        node.admin.request("POST", "/logClientError", b"report %d." % number)
+        for number in range(24)
+    ]
+    assert [reply.status for reply in replies] == 19 * [200] + 5 * [429]
+    for reply in replies[19:]:
+        assert "was not logged" in reply.text and 1 <= int(reply.headers["Retry-After"]) <= 60
+    logged = [number for number in range(24) if f"report {number}." in node.log()]
+    assert logged == list(range(19))
+
+
 def test_prometheus_finds_the_admin_port(node):
     reply = node.admin.get("/prometheus_sd_config")
     assert reply.json == [{"targets": [f"127.0.0.1:{node.admin_port}"]}]

@@ -268,6 +268,24 @@ def test_sorted_and_selected_list_is_walked_in_pages_by_its_links(node):
     assert walked == [f"walk-{number}" for number in range(5)]
 
 
+def test_page_of_a_user_deleted_meanwhile_continues_by_id_and_is_refused_by_name(node):
+    for number in range(5):
+        form = {"password": "secret-1", "name": f"Goer {number}", "roles": "ro_admin"}
+        assert put(node, f"goer-{number}", **form).status == 200
+    links = {}
+    for key in ("id", "name"):
+        page = node.admin.get(f"{USERS}?pageSize=2&substr=goer&sortBy={key}").json
+        links[key] = page["links"]["next"]
+        assert links[key].endswith("startFrom=goer-2")
+    assert node.admin.delete(f"{USERS}/goer-2").status == 200
+    page = node.admin.get(links["id"]).json
+    assert [each["id"] for each in page["users"]] == ["goer-3", "goer-4"]
+    assert page["skipped"] == 2
+    reply = node.admin.get(links["name"])
+    assert reply.status == 400, reply
+    assert 'There is no user "goer-2"' in reply.json["errors"]["startFrom"]
+
+
 def test_patch_changes_the_password_and_nothing_else(node):
     assert put(node, "patched", password="secret-1", name="P", roles="ro_admin").status == 200
     before = node.admin.get(f"{USERS}/patched").json

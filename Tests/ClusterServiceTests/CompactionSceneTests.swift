@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Orchestration
+import Seams
 import Testing
 import Vocabulary
 
@@ -10,6 +11,7 @@ import Vocabulary
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
+        try await scene.keepFromFailingOver()
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one]])
         // Requested from the node without a part of the bucket.
@@ -25,12 +27,119 @@ import Vocabulary
             Issue.record("a bucket that does not exist was compacted")
             return
         }
+        #expect(scene.members[2].plane?.calls.contains("compact b") == false)
         scene.members[1].stop()
         guard case .failed(let text) = await scene[3].compactBucket("b") else {
             Issue.record("node 2 has begun although it is stopped")
             return
         }
         #expect(text.contains("\(scene.name(2)) did not answer"))
+        #expect(text.hasPrefix("Not all nodes have begun"))
+        let warnings = scene[3].events.all().filter { $0.severity == .warning }.map(\.text)
+        #expect(warnings.contains { $0.contains("\(scene.name(2)) did not answer") })
+        scene.members[0].stop()
+        guard case .failed(let text) = await scene[3].compactBucket("b") else {
+            Issue.record("a stopped node has begun")
+            return
+        }
+        #expect(text.hasPrefix("No node has begun"))
+        #expect(text.contains("\(scene.name(1)), \(scene.name(2)) did not answer"))
+    }
+
+    @Test func nodeThatAnswersCompactsAllViewsAlthoughAnotherNodeIsDown() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[3].state.featureLevel == .current })
+        let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
+        let names = (0..<6).map { "d\($0)" }
+        for name in names {
+            _ = try await scene[3].putDesignDocument(name, body: body, inBucket: "b")
+        }
+        for number in 1...3 {
+            #expect(await eventually { scene[number].designDocument("d5", ofBucket: "b") != nil })
+        }
+        scene.members[1].stop()
+        guard case .failed(let text) = await scene[3].compactBucketAndViews("b") else {
+            Issue.record("node 2 has begun although it is stopped")
+            return
+        }
+        #expect(text.contains("\(scene.name(2)) did not answer"))
+        // The node that answers compacts the documents and each design document once.
+        #expect(scene.members[0].plane?.calls.filter { $0 == "compact b" }.count == 1)
+        let orders = scene.members[0].views.withLock { $0.orders }
+        #expect(orders.map(\.designDocument).sorted() == names)
+    }
+
+    @Test func compactionIsShownAndCancelledOnEveryNodeOfTheBucket() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[3].state.featureLevel == .current })
+        #expect(scene[3].compactions(ofBucket: "b").isEmpty)
+        for (number, plane) in scene.members.compactMap(\.plane).prefix(2).enumerated() {
+            // Statistics have the figures of buckets with statistics only.
+            plane.record.withLock { $0.statistics["b"] = BucketStatistics() }
+            let work = CompactionWork(done: UInt64(number), total: 9)
+            plane.compactions.withLock { $0["b"] = work }
+        }
+        let works = [CompactionWork(done: 0, total: 9), CompactionWork(done: 1, total: 9)]
+        #expect(await eventually { scene[3].compactions(ofBucket: "b") == works })
+        #expect(await eventually { scene[1].compactions(ofBucket: "b") == works })
+        let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
+        _ = try await scene[3].putDesignDocument("x", body: body, inBucket: "b")
+        // Requested from the node without a part of the bucket.
+        guard case .done = await scene[3].cancelCompaction("b"),
+            case .done = await scene[3].cancelCompactionOfBucketAndViews("b"),
+            case .unknown = await scene[3].cancelCompaction("none")
+        else {
+            Issue.record("not all nodes have ended")
+            return
+        }
+        let cancelled = scene.members.map { member in
+            member.plane?.calls.count { $0 == "cancel compaction of b" }
+        }
+        #expect(cancelled == [2, 2, 0])
+        for member in scene.members.prefix(2) {
+            let orders = member.views.withLock { $0.orders }
+            #expect(orders.map(\.designDocument) == ["x"] && orders[0].isCancellation)
+        }
+        scene.members[1].plane?.compactions.withLock { $0 = [:] }
+        #expect(await eventually { scene[3].compactions(ofBucket: "b") == [works[0]] })
+        scene.members[1].stop()
+        guard case .failed(let text) = await scene[3].cancelCompaction("b") else {
+            Issue.record("node 2 has ended its compaction although it is stopped")
+            return
+        }
+        #expect(text.contains("may continue: \(scene.name(2)) did not answer"))
+    }
+
+    @Test func nodeThatDoesNotBeginIsNamed() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await scene.build()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        for number in [1, 2] {
+            let plane = scene.members[number - 1].plane
+            plane?.refusesCompaction.withLock { $0 = true }
+            guard case .failed(let text) = await scene[1].compactBucket("b") else {
+                Issue.record("a node that refuses has begun")
+                return
+            }
+            #expect(text.contains("Not all nodes have begun compaction: \(scene.name(number)) "))
+            plane?.refusesCompaction.withLock { $0 = false }
+        }
+        guard case .done = await scene[1].compactBucket("b") else {
+            Issue.record("not all nodes have begun")
+            return
+        }
     }
 
     @Test func requestedPurgeRunsOnEveryNodeOfTheBucketThatHasLoadedIt() async throws {

@@ -60,7 +60,7 @@ import Testing
         Recording(
             .statistics,
             "\(machine) 01 27 0162 00 1e \(counters) 04 01020304",
-            later: "\(machine) 01 29 0162 00 1f \(counters) ff 04 01020304 ee dd"
+            later: "\(machine) 01 2a 0162 00 1f \(counters) ff 04 01020304 00 ee dd"
         ),
         Recording(
             .document,
@@ -130,8 +130,15 @@ import Testing
         ),
     ]
 
-    /// Level 6 adds a purge.
-    static let levelSix = [Recording(.purge, "026162", later: "026162 ff")]
+    /// Level 6 adds a purge, and the figures of a bucket whose documents are being compacted.
+    static let levelSix = [
+        Recording(.purge, "026162", later: "026162 ff"),
+        Recording(
+            .statistics,
+            "\(machine) 01 2b 0162 00 1e \(counters) 04 01020304 01 05 8001",
+            later: "\(machine) 01 2c 0162 00 1e \(counters) 04 01020304 01 05 8001 ff"
+        ),
+    ]
 
     @Test(arguments: recordings + levelTwo + levelThree + levelSix)
     func payloadOfAnyReleaseIsReadWithoutTheUnknownFields(_ recording: Recording) {

@@ -74,7 +74,20 @@ final class RecordingPlane: DataPlane {
         if isRefused { throw DataPlaneError("no room for \(name)") }
     }
 
-    func compact(bucket name: String) { note("compact \(name)") }
+    /// Whether a requested compaction does not begin, as while the bucket is loaded.
+    let refusesCompaction = Guarded(false)
+    let compactions = Guarded<[String: CompactionWork]>([:])
+
+    func compact(bucket name: String) -> Bool {
+        note("compact \(name)")
+        return !refusesCompaction.withLock { $0 }
+    }
+
+    func cancelCompaction(ofBucket name: String) { note("cancel compaction of \(name)") }
+
+    func compaction(ofBucket name: String) -> CompactionWork? {
+        compactions.withLock { $0[name] }
+    }
 
     func purgeTombstones(ofBucket name: String) -> Bool {
         note("purge \(name)")

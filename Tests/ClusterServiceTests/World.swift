@@ -21,12 +21,17 @@ final class World: Sendable {
             network: network,
             disk: disk,
             lanes: lanes,
-            trace: SilentTrace(),
+            trace: trace,
             children: NoChildren()
         )
     }
 
-    init(seed: UInt64 = 7) { entropy = SeededEntropy(seed: seed) }
+    private let trace: any Trace
+
+    init(seed: UInt64 = 7, trace: any Trace = SilentTrace()) {
+        entropy = SeededEntropy(seed: seed)
+        self.trace = trace
+    }
 
     /// In memory, if possible: these tests check content, not speed.
     private static var place: String {
@@ -225,6 +230,22 @@ struct NoNetwork: Network {
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
         failed: @escaping @Sendable (NetworkError) -> Void
     ) {}
+}
+
+/// Keeps what is logged.
+final class KeptTrace: Trace {
+    private let kept = Guarded<[String]>([])
+
+    var threshold: Severity { .info }
+
+    /// Everything of a module.
+    func lines(of module: String) -> [String] {
+        kept.withLock { $0.filter { $0.hasPrefix("\(module): ") } }
+    }
+
+    func log(_ severity: Severity, _ module: String, _ message: String) {
+        kept.withLock { $0.append("\(module): \(message)") }
+    }
 }
 
 struct SilentTrace: Trace {

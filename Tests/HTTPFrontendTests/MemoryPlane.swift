@@ -16,6 +16,8 @@ final class MemoryPlane: DataPlane {
         var statistics = BucketStatistics()
         var status = BucketStatus.ready
         var lastCAS: UInt64 = 0
+        /// A compaction that a test lets run.
+        var compaction: CompactionWork?
     }
 
     let buckets = Guarded<[String: Bucket]>([:])
@@ -48,7 +50,22 @@ final class MemoryPlane: DataPlane {
         buckets.withLock { $0[name]?.documents = [:] }
     }
 
-    func compact(bucket name: String) {}
+    /// Whether a requested compaction does not begin, as while the bucket is loaded.
+    let refusesCompaction = Guarded(false)
+
+    func compact(bucket name: String) -> Bool {
+        guard !refusesCompaction.withLock({ $0 }) else { return false }
+        buckets.withLock { $0[name]?.compaction = CompactionWork(done: 0, total: 40) }
+        return true
+    }
+
+    func cancelCompaction(ofBucket name: String) {
+        buckets.withLock { $0[name]?.compaction = nil }
+    }
+
+    func compaction(ofBucket name: String) -> CompactionWork? {
+        buckets.withLock { $0[name]?.compaction }
+    }
 
     func purgeTombstones(ofBucket name: String) -> Bool {
         buckets.withLock { $0[name]?.status == .ready }

@@ -31,6 +31,24 @@ import Testing
         }
     }
 
+    @Test func reportsBeyondThoseOfAMinuteAreRefused() async throws {
+        try await Site.with { site in
+            var replies: [RawClient.Response] = []
+            for number in 0..<22 {
+                replies.append(try await site.ask("POST /logClientError", json: "\"\(number)\""))
+            }
+            #expect(replies.prefix(20).allSatisfy { $0.status == 200 && $0.text.isEmpty })
+            for reply in replies.suffix(2) {
+                #expect(reply.status == 429)
+                #expect(reply.text.contains("was not logged"))
+                let seconds = reply.headers["retry-after"].flatMap { Int($0) }
+                #expect((1...60).contains(seconds ?? 0))
+            }
+            // Without a login, a request is refused before it is counted.
+            #expect(try await site.ask("POST /logClientError", .none, json: "\"\"").status == 401)
+        }
+    }
+
     @Test func bucketStatisticsAreSampledEverySecond() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

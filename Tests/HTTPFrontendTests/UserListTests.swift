@@ -53,6 +53,39 @@ import Testing
         }
     }
 
+    @Test func pageOfADeletedUserContinuesInTheOrderOfIdsAndIsRefusedInOthers() async throws {
+        try await Site.with { site in
+            let names = [("a", "Zoe"), ("b", "Ann"), ("c", "Max"), ("d", "Bob"), ("e", "Cy")]
+            for (id, name) in names { try await put(site, id, "name=\(name)") }
+            func next(_ query: String) async throws -> String {
+                let links = try await page(site, query)["links"] as? [String: String]
+                return try #require(links?["next"])
+            }
+            let byID = try await next("pageSize=2&sortBy=id")
+            let byDomain = try await next("pageSize=2&sortBy=domain&order=desc")
+            let byName = try await next("pageSize=3&sortBy=name")
+            let byTime = try await next("pageSize=2&sortBy=password_change_timestamp")
+            let startsWithC = [byID, byDomain, byName, byTime].map { $0.hasSuffix("startFrom=c") }
+            #expect(startsWithC == [true, true, true, true])
+            #expect(try await site.ask("DELETE \(Self.path)/c").status == 200)
+            let rest = try await site.ask("GET \(byID)").object
+            #expect(ids(rest["users"]) == ["d", "e"] && rest["skipped"] as? Int == 2)
+            let others = try await site.ask("GET \(byDomain)").object
+            #expect(ids(others["users"]) == ["b", "a"] && others["skipped"] as? Int == 2)
+            for link in [byName, byTime] {
+                let refused = try await site.ask("GET \(link)")
+                #expect(refused.status == 400)
+                let errors = try #require(refused.object["errors"] as? [String: String])
+                #expect(Array(errors.keys) == ["startFrom"])
+                #expect(errors["startFrom"]?.contains("There is no user \"c\"") == true)
+                #expect(errors["startFrom"]?.contains("Request the first page again") == true)
+            }
+            // A user that exists has a place, even if the page does not contain it.
+            let absent = "pageSize=2&sortBy=name&substr=cy&startFrom=d"
+            #expect(ids(try await page(site, absent)["users"]) == ["e"])
+        }
+    }
+
     @Test func pageContainsOnlyUsersWithTheTextInTheirIdOrName() async throws {
         try await Site.with { site in
             for (id, name) in [("Ann", ""), ("bob", "Joanne"), ("cy", "Cy"), ("hannah", "H")] {

@@ -87,7 +87,7 @@ enum NumberExceptions {
 
     /// Protocols with more than 7 requirements.
     static let requirements: [String: Int] = [
-        "ClusterService.DataPlane": 25,
+        "ClusterService.DataPlane": 24,
         "Seams.Disk": 12,
     ]
 

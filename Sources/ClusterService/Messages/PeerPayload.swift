@@ -32,13 +32,14 @@ enum PeerKind {
     static let compactViews: UInt16 = 24
     static let viewStatistics: UInt16 = 25
     static let purge: UInt16 = 26
+    static let cancelCompaction: UInt16 = 27
 
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {
         switch kind {
         case randomKey: .randomKeyCall
         case compactViews, viewStatistics: .designDocuments
-        case purge: .attributes
+        case purge, cancelCompaction: .attributes
         default: .base
         }
     }

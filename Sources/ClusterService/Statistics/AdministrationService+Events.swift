@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Orchestration
 internal import Seams
 package import Vocabulary
@@ -39,11 +40,34 @@ extension AdministrationService {
         return sorted.suffix(countMax).map(\.element)
     }
 
-    /// Writes an error that a client reports to this node's log.
+    /// Writes an error that a client reports to this node's log, unless there were too many in this
+    /// minute; the number of those is logged at its end.
     ///
     /// It is not an event: clients must not displace the events that are kept.
-    package func logClientError(_ text: String) {
-        environment.trace.warning("client", text)
+    ///
+    /// - Returns: Nil if it was written, else the seconds after which another one would be.
+    package func logClientError(_ text: String) -> UInt64? {
+        let now = environment.time.monotonicNanoseconds()
+        switch events.clientReports.withLock({ $0.admit(now: now) }) {
+        case .write:
+            environment.trace.warning("client", text)
+            return nil
+        case .drop(let rest, let isFirst):
+            if isFirst {
+                lane.post(after: rest) { [weak self] in self?.logDroppedClientErrors() }
+            }
+            return (rest + 999_999_999) / 1_000_000_000
+        }
+    }
+
+    private func logDroppedClientErrors() {
+        let count = events.clientReports.withLock { $0.removeDropped() }
+        let limit = ClientReportBudget.reportsPerMinute
+        environment.trace.warning(
+            "client",
+            "Errors that user interfaces report: \(count) dropped, because only \(limit) are "
+                + "logged in a minute. Look for a page or a tool that fails in a loop."
+        )
     }
 
     func handleEvents() {

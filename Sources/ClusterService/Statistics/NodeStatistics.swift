@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Vocabulary
+package import Vocabulary
 
 /// The memory and processors of a node's machine.
 package struct MachineReading: Hashable, Sendable {
@@ -24,6 +24,8 @@ package struct NodeStatistics: Hashable, Sendable {
         package var statistics: BucketStatistics
         /// Per second, in the newest second.
         package var rates: [Rate: Double]
+        /// How far a requested compaction of the documents is; nil if none runs.
+        package var compaction: CompactionWork?
     }
 
     /// Statistics that are shown per second.
@@ -122,6 +124,12 @@ extension NodeStatistics.Bucket: PeerPayload {
             else { continue }
             rates[rate] = number
         }
+        // An earlier release sends nothing more.
+        guard !reader.isAtEnd else { return }
+        guard let isCompacting = reader.flag() else { return nil }
+        guard isCompacting else { return }
+        guard let done = reader.leb128(), let total = reader.leb128() else { return nil }
+        compaction = CompactionWork(done: done, total: total)
     }
 
     func append(to writer: ByteWriter) {
@@ -132,6 +140,11 @@ extension NodeStatistics.Bucket: PeerPayload {
         for rate in NodeStatistics.Rate.allCases {
             writer.append(rates[rate] ?? 0, unit: NodeStatistics.unit)
         }
+        // Most of the time none runs, and the record ends here.
+        guard let compaction else { return }
+        writer.append(true)
+        writer.append(leb: compaction.done)
+        writer.append(leb: compaction.total)
     }
 }
 

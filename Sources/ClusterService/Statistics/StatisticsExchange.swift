@@ -204,7 +204,8 @@ extension AdministrationService {
                 name: name,
                 status: status(ofBucket: name),
                 statistics: statistics,
-                rates: rates
+                rates: rates,
+                compaction: dataPlane.compaction(ofBucket: name)
             )
         }
         return own

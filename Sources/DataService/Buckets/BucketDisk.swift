@@ -171,11 +171,28 @@ package final class BucketDisk: Sendable {
     func saveHeat() { heat.save() }
 
     /// Compacts all lane files as far as possible, in the background.
-    func compact() {
-        for compactor in compactors { compactor.compactAll() }
+    ///
+    /// - Returns: Whether all files are being compacted: false during warmup, and after `stop`.
+    func compact() -> Bool {
+        compactors.map { $0.compactAll() }.allSatisfy { $0 }
     }
 
-    var isCompacting: Bool { compactors.contains(where: \.isForced) }
+    /// Ends `compact` between two steps; no effect if it does not run.
+    func cancelCompaction() {
+        for compactor in compactors { compactor.cancel() }
+    }
+
+    /// How far `compact` is, in all files; nil if it does not run.
+    ///
+    /// Files that are compacted completely count as long as another one is being compacted.
+    var compaction: CompactionWork? {
+        let parts = compactors.map(\.forced)
+        guard parts.contains(where: { $0.isRunning }) else { return nil }
+        return parts.reduce(into: CompactionWork(done: 0, total: 0)) { sum, part in
+            sum.done += part.work.done
+            sum.total += part.work.total
+        }
+    }
 
     /// The bytes of the files, and the part of them that live documents use.
     var bytes: (used: UInt64, data: UInt64) {

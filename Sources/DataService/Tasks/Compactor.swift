@@ -16,8 +16,12 @@ final class Compactor: Sendable {
         var isIdlePosted = false
         var lastCommit: UInt64 = 0
         var isStopped = false
-        /// Complete compaction was requested.
+        /// Complete compaction was requested and runs.
         var isForced = false
+        /// It is to end before its next step.
+        var isCancelled = false
+        /// Of the complete compaction that runs, or of the last one.
+        var work = CompactionWork(done: 0, total: 0)
     }
 
     private let engine: Bucket
@@ -47,18 +51,33 @@ final class Compactor: Sendable {
 
     func stop() { state.withLock { $0.isStopped = true } }
 
-    /// Compacts everything, step by step.
+    /// Compacts everything, step by step; callable from any lane.
     ///
-    /// Callable from any lane.
-    func compactAll() {
+    /// - Returns: Whether it runs: false before warmup has ended, and after `stop`.
+    func compactAll() -> Bool {
+        guard isReady else { return false }
+        let left = UInt64(store.documentsToCompact())
         let isFirst = state.withLock { state in
-            defer { state.isForced = true }
-            return !state.isForced
+            state.isCancelled = false
+            guard !state.isForced else { return false }
+            state.isForced = true
+            state.work = CompactionWork(done: 0, total: left)
+            return true
         }
         if isFirst { worker.lane.post { [self] in forcedStep() } }
+        return true
     }
 
-    var isForced: Bool { state.withLock { $0.isForced } }
+    /// Ends complete compaction before its next step; callable from any lane.
+    ///
+    /// A step is one transaction, so the file is complete and intact between two of them. What was
+    /// compacted stays compacted.
+    func cancel() { state.withLock { $0.isCancelled = $0.isForced } }
+
+    /// The complete compaction that runs, or the last one, and whether it runs.
+    var forced: (work: CompactionWork, isRunning: Bool) {
+        state.withLock { ($0.work, $0.isForced && !$0.isCancelled) }
+    }
 
     // MARK: On the writer lane
 
@@ -66,7 +85,7 @@ final class Compactor: Sendable {
     func beforeCommit() {
         guard isReady, store.compactionNeeded().mustPrecedeFlushing else { return }
         for _ in 0..<4 where store.compactionNeeded().mustPrecedeFlushing {
-            guard step() else { return }
+            guard step() != nil else { return }
         }
     }
 
@@ -82,7 +101,7 @@ final class Compactor: Sendable {
             state.budget -= Double(steps * Compactor.stepBytes)
             return min(steps, 4)
         }
-        for _ in 0..<steps { guard step() else { break } }
+        for _ in 0..<steps { guard step() != nil else { break } }
         postIdleStep(after: Compactor.idleNanoseconds)
     }
 
@@ -103,7 +122,7 @@ final class Compactor: Sendable {
             // While changes arrive, the flushed bytes earn the necessary steps.
             guard isIdle else { return postIdleStep(after: Compactor.idleNanoseconds) }
             guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
-            guard step(isUnhurried: true) else { return }
+            guard step(isUnhurried: true) != nil else { return }
             // One part work, three parts rest.
             let worked = environment.time.monotonicNanoseconds() - before
             postIdleStep(after: 3 * worked)
@@ -111,15 +130,28 @@ final class Compactor: Sendable {
     }
 
     private func forcedStep() {
-        let isMore = isReady && step(isUnhurried: true)
-        guard isMore else { return state.withLock { $0.isForced = false } }
+        // A request that arrives after the cancellation withdraws it, or finds that this has ended.
+        let isEnded = state.withLock { state in
+            guard state.isCancelled || state.isStopped else { return false }
+            (state.isForced, state.isCancelled) = (false, false)
+            return true
+        }
+        if isEnded { return }
+        guard isReady, let summary = step(isUnhurried: true) else {
+            return state.withLock { ($0.isForced, $0.isCancelled) = (false, false) }
+        }
+        let left = UInt64(store.documentsToCompact())
+        state.withLock { state in
+            state.work.done += UInt64(summary.rewritten + summary.dropped)
+            state.work.total = state.work.done + left
+        }
         worker.lane.post { [self] in forcedStep() }
     }
 
     /// Runs one bounded step.
     ///
-    /// - Returns: False if there was nothing to do, or the step failed.
-    private func step(isUnhurried: Bool = false) -> Bool {
+    /// - Returns: What it did; nil if there was nothing to do, or the step failed.
+    private func step(isUnhurried: Bool = false) -> CompactionSummary? {
         do throws(StorageError) {
             let summary = try store.compactStep(
                 bytesMax: Compactor.stepBytes,
@@ -132,13 +164,13 @@ final class Compactor: Sendable {
                     return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
                 }
             }
-            return summary.kind != .nothing
+            return summary.kind == .nothing ? nil : summary
         } catch {
             if error.code != .gone, isReady {
                 let name = engine.name
                 environment.trace.error("compactor", "bucket \(name): \(error.description)")
             }
-            return false
+            return nil
         }
     }
 }

@@ -10,7 +10,7 @@ struct AdminTable: RouteTable {
     init(views: ViewServer.Services?) {
         let known =
             Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
-            + Routes.nodeSetup + Routes.buckets
+            + Routes.nodeSetup + Routes.buckets + Routes.bucketCompaction
             + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
             + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
-/// Buckets: read, create, change, flush, compact, delete.
+/// Buckets: read, create, change, flush, delete.
 extension Routes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
@@ -57,18 +57,6 @@ extension Routes {
             .permission("cluster.bucket[.]!flush"),
             needsCluster: true
         ) { call in reply(await call.service.flushBucket(call.capture(0))) },
-        Route(
-            .post,
-            "/pools/default/buckets/*/controller/compactBucket",
-            .permission("cluster.bucket[.]!compact"),
-            needsCluster: true
-        ) { call in reply(await call.service.compactBucketAndViews(call.capture(0))) },
-        Route(
-            .post,
-            "/pools/default/buckets/*/controller/compactDatabases",
-            .permission("cluster.bucket[.]!compact"),
-            needsCluster: true
-        ) { call in reply(await call.service.compactBucket(call.capture(0))) },
         Route(
             .post,
             "/pools/default/buckets/*/controller/unsafePurgeBucket",
@@ -150,7 +138,7 @@ extension Routes {
         return [FieldError("replicaNumber", "Warning: " + text)]
     }
 
-    private static func reply(_ outcome: BucketOutcome) -> Reply {
+    static func reply(_ outcome: BucketOutcome) -> Reply {
         switch outcome {
         case .done: .done
         case .refused(let errors, let summaries):

@@ -9,8 +9,14 @@ extension Routes {
             targets($0)
         },
         Route(.post, "/logClientError", .permission("cluster.ui!read"), body: .raw) { call in
-            call.service.logClientError(clientError(call.request.body))
-            return .done
+            let report = clientError(call.request.body)
+            guard let seconds = call.service.logClientError(report) else { return .done }
+            let text =
+                "Too many errors were reported to this node, and this one was not logged. "
+                + "Retry in \(seconds) seconds.\r\n"
+            var reply = Reply.text(text, status: 429)
+            reply.headers.append(("Retry-After", "\(seconds)"))
+            return reply
         },
     ]
 
@@ -43,13 +49,23 @@ extension Routes {
     private static func clientError(_ body: [UInt8]) -> String {
         let text = String(decoding: body.prefix(clientErrorBytesMax), as: UTF8.self)
         var line = String.UnicodeScalarView()
+        var isShortened = body.count > clientErrorBytesMax
+        // Bytes that are not UTF-8 become longer.
+        var room = clientErrorBytesMax
         for scalar in text.unicodeScalars {
+            var written = scalar
             switch scalar.properties.generalCategory {
-            case .control, .format, .lineSeparator, .paragraphSeparator: line.append(" ")
-            default: line.append(scalar)
+            case .control, .format, .lineSeparator, .paragraphSeparator: written = " "
+            default: break
             }
+            room -= UTF8.width(written)
+            guard room >= 0 else {
+                isShortened = true
+                break
+            }
+            line.append(written)
         }
-        let rest = body.count > clientErrorBytesMax ? " (shortened)" : ""
+        let rest = isShortened ? " (shortened)" : ""
         return "A user interface reports an error: " + String(line) + rest
     }
 }

@@ -152,6 +152,7 @@ extension Routes {
                 "progress": .double(100 * progress),
             ])
         }
+        tasks += compactionTasks(call)
         tasks += indexerTasks(call)
         // Only tasks that were started by a request have an identifier, and there are none yet.
         if call.request.query["taskId"] != nil { return .notFound }

@@ -11,6 +11,8 @@ struct UserPage {
 
     private let size: Int
     /// The first user of the page has this id, or is the next in the list; nil for the first page.
+    ///
+    /// `UserSelection.start` has the ids for which there is no page.
     private let start: String?
 
     /// Nil if the query asks for no pages.
@@ -37,9 +39,15 @@ struct UserPage {
     ///   - selection: Which of them the list contains, and in which order.
     ///   - path: The path of the list, for the links to the other pages.
     /// - Returns: The page, with links.
-    func json(of all: [LocalUser], _ selection: UserSelection, path: String) -> JSONText {
+    /// - Throws: `FormError` if the page's first user does not exist, and its place is unknown.
+    func json(
+        of all: [LocalUser],
+        _ selection: UserSelection,
+        path: String
+    ) throws(FormError) -> JSONText {
         let users = selection.users(of: all)
-        let place = start.map { selection.start(at: $0, in: users, of: all) } ?? 0
+        var place = 0
+        if let start { place = try selection.start(at: start, in: users, of: all) }
         let query = "\(path)?pageSize=\(size)" + Self.text(of: selection.parameters)
         let page = users.dropFirst(place).prefix(size)
         var links = [("first", link(query, from: nil))]

@@ -85,7 +85,7 @@ extension Routes {
             guard let page else {
                 return .json(.array(selection.users(of: users).map(UserJSON.user)))
             }
-            return .json(page.json(of: users, selection, path: path))
+            return .json(try page.json(of: users, selection, path: path))
         } catch {
             return .refused([error.field])
         }

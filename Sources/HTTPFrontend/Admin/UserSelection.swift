@@ -90,14 +90,36 @@ struct UserSelection {
 
     /// Where the page of a user begins.
     ///
+    /// The id of a user that does not exist, for example one that was deleted since the link to its
+    /// page, has a place only in the order of ids: its other fields are unknown.
+    ///
     /// - Parameters:
-    ///   - id: The user's id. If there is no such user, its other fields count as empty.
+    ///   - id: The user's id.
     ///   - users: The selected users in their order.
     ///   - all: All users: the user itself need not be selected.
     /// - Returns: The index of the first user that is not before this one.
-    func start(at id: String, in users: [LocalUser], of all: [LocalUser]) -> Int {
-        let start = all.first { $0.hasID(id) }.map(place) ?? Place(id: id)
+    /// - Throws: `UserPage.FormError` if the place of the id is unknown.
+    func start(
+        at id: String,
+        in users: [LocalUser],
+        of all: [LocalUser]
+    ) throws(UserPage.FormError) -> Int {
+        let user = all.first { $0.hasID(id) }
+        guard user != nil || isSortedByID else {
+            let reason =
+                "There is no user \"\(id)\", so its place in the order of \(key.rawValue) is unknown. "
+                + "Request the first page again, without startFrom, or sort by id."
+            throw UserPage.FormError(field: FieldError("startFrom", reason))
+        }
+        let start = user.map(place) ?? Place(id: id)
         return users.firstIndex { !isBefore(place(of: $0), start) } ?? users.count
+    }
+
+    private var isSortedByID: Bool {
+        switch key {
+        case .id, .domain: true
+        case .name, .passwordChange: false
+        }
     }
 
     private func isSelected(_ user: LocalUser) -> Bool {

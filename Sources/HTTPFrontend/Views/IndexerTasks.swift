@@ -62,12 +62,12 @@ extension Routes {
             "designDocument": .string("_design/\(document)"),
             "changesDone": .number(work.done),
             "totalChanges": .number(work.total),
-            "progress": .number(percent(work.done, of: work.total)),
+            "progress": .number(percentDone(work.done, of: work.total)),
         ]
     }
 
     /// At most 99: work that is complete but not ended still has rows to store or pages to free.
-    private static func percent(_ done: UInt64, of total: UInt64) -> Int {
+    static func percentDone(_ done: UInt64, of total: UInt64) -> Int {
         total == 0 ? 0 : Int(min(99, 100 * Double(done) / Double(total)))
     }
 }

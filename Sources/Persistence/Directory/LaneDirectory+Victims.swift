@@ -7,6 +7,16 @@ struct VictimCandidate {
     var liveBytes: Int { Int(block.rawBytes) * Int(block.live) / max(Int(block.documents), 1) }
 }
 
+extension LaneDirectory.Block {
+    /// Whether too little of the block is dead to rewrite it: less than a tenth.
+    fileprivate var isMostlyLive: Bool { Int(live) * 10 > Int(documents) * 9 }
+
+    /// Whether merging rewrites the block.
+    fileprivate var isMergeable: Bool {
+        id != 0 && isMixed && origin == UInt8(BlockOrigin.commit.rawValue)
+    }
+}
+
 extension LaneDirectory {
     /// The blocks worth compacting that have documents of one group of vBuckets.
     ///
@@ -21,9 +31,7 @@ extension LaneDirectory {
             for run in entry.runs {
                 let block = blocks[Int(run.ordinal)]
                 let isWorse = Int(block.live) * documents <= Int(block.documents) * live
-                if isWorse, Int(block.live) * 10 <= Int(block.documents) * 9 {
-                    ordinals.insert(run.ordinal)
-                }
+                if isWorse, !block.isMostlyLive { ordinals.insert(run.ordinal) }
             }
         }
         for (ordinal, block) in blocks.enumerated() where block.id != 0 && block.live == 0 {
@@ -32,13 +40,32 @@ extension LaneDirectory {
         return ordinals.map { VictimCandidate(ordinal: $0, block: blocks[Int($0)]) }
     }
 
+    /// Counts the documents that complete compaction would rewrite or remove.
+    ///
+    /// The blocks that are worse than the lane are rewritten first. This raises the lane's live share,
+    /// so that in the end every block with enough dead documents is.
+    ///
+    /// - Parameters:
+    ///   - isMerging: Whether mixed blocks are rewritten too.
+    ///   - unreadable: The ids of blocks that are not rewritten.
+    /// - Returns: The stored documents in these blocks, dead ones included.
+    func documentsToCompact(isMerging: Bool, except unreadable: Set<UInt64>) -> Int {
+        let held = heldOrdinals
+        var count = 0
+        for (ordinal, block) in blocks.enumerated() where block.id != 0 {
+            guard !block.isMostlyLive || isMerging && block.isMergeable,
+                !held.contains(UInt32(ordinal)), !unreadable.contains(block.id)
+            else { continue }
+            count += Int(block.documents)
+        }
+        return count
+    }
+
     /// Mixed blocks written by commits: the candidates for merging.
     var mixedCandidates: [VictimCandidate] {
         blocks.indices.compactMap { index in
             let block = blocks[index]
-            guard block.id != 0, block.isMixed,
-                block.origin == UInt8(BlockOrigin.commit.rawValue)
-            else { return nil }
+            guard block.isMergeable else { return nil }
             return VictimCandidate(ordinal: UInt32(index), block: block)
         }
     }

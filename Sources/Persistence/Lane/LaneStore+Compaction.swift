@@ -44,6 +44,16 @@ extension LaneStore {
         }
     }
 
+    /// Stored documents, dead ones included, that steps would rewrite or remove until there is nothing
+    /// to do, if no change arrived meanwhile: an estimate for people.
+    package func documentsToCompact() -> Int {
+        let unreadable = unreadable.withLock { $0 }
+        let isMerging = compactionNeeded().wantsMerging
+        return directory.withLock { directory in
+            directory.documentsToCompact(isMerging: isMerging, except: unreadable)
+        }
+    }
+
     /// Runs one bounded step in one transaction: compaction, else merging, else vacuum.
     ///
     /// A version at seqno s is dropped if the directory has it marked dead, or if `currentSeqno`

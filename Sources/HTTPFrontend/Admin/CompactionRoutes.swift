@@ -1,0 +1,49 @@
+internal import ClusterService
+internal import Orchestration
+internal import Vocabulary
+
+/// Compaction of buckets: begin, end, and what runs as tasks.
+extension Routes {
+    static let bucketCompaction: [Route] = [
+        controller("compactBucket") { await $0.compactBucketAndViews($1) },
+        controller("compactDatabases") { await $0.compactBucket($1) },
+        controller("cancelBucketCompaction") { await $0.cancelCompactionOfBucketAndViews($1) },
+        controller("cancelDatabasesCompaction") { await $0.cancelCompaction($1) },
+    ]
+
+    private static func controller(
+        _ name: String,
+        _ body: @escaping @Sendable (AdministrationService, String) async -> BucketOutcome
+    ) -> Route {
+        Route(
+            .post,
+            "/pools/default/buckets/*/controller/\(name)",
+            .permission("cluster.bucket[.]!compact"),
+            needsCluster: true
+        ) { call in reply(await body(call.service, call.capture(0))) }
+    }
+
+    /// One task for each bucket of which some node compacts the documents by request.
+    ///
+    /// What nodes compact by themselves, in single steps beside other work, is no task.
+    static func compactionTasks(_ call: Call) -> [JSONText] {
+        call.visibleBuckets.compactMap { bucket in
+            let name = bucket.settings.name
+            let works = call.service.compactions(ofBucket: name)
+            guard !works.isEmpty else { return nil }
+            let done: UInt64 = works.reduce(0) { $0 &+ $1.done }
+            let total: UInt64 = works.reduce(0) { $0 &+ $1.total }
+            let path = "/pools/default/buckets/\(ConfigurationJSON.path(name))/controller"
+            return [
+                "type": "bucket_compaction",
+                "recommendedRefreshPeriod": .double(2),
+                "status": "running",
+                "bucket": .string(name),
+                "changesDone": .number(done),
+                "totalChanges": .number(total),
+                "progress": .number(percentDone(done, of: total)),
+                "cancelURI": .string("\(path)/cancelBucketCompaction"),
+            ]
+        }
+    }
+}
