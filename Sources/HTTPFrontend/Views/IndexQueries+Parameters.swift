@@ -72,6 +72,8 @@ extension IndexQueries {
     /// Makes sort keys for one request; a request without keys needs no collation.
     private final class SortKeys {
         private var collation: Collation?
+        /// For texts that are longer than those of rows' keys, which few requests have.
+        private var boundCollation: Collation?
 
         deinit {
             guard let collation else { return }
@@ -82,11 +84,22 @@ extension IndexQueries {
 
         /// Nil if the text has no sort key.
         func encode(_ text: ByteView) -> [UInt8]? {
-            let known = collation ?? idleCollations.withLock { $0.popLast() }
-            guard let collation = known ?? (try? Collation()) else { return nil }
-            self.collation = collation
+            guard let collation = collation(for: text) else { return nil }
             let key = ByteWriter()
-            return collation.appendSortKey(ofJSON: text, to: key) == .appended ? key.bytes : nil
+            return collation.appendBound(ofJSON: text, to: key) == .appended ? key.bytes : nil
+        }
+
+        /// Nil if no collation can be opened, or none is for so long a text.
+        private func collation(for text: ByteView) -> Collation? {
+            if text.count > Collation.boundTextBytesMax { return nil }
+            if text.count > Collation.textBytesMax {
+                let room = Collation.boundTextBytesMax
+                boundCollation = boundCollation ?? (try? Collation(textBytesMax: room))
+                return boundCollation
+            }
+            let known = collation ?? idleCollations.withLock { $0.popLast() }
+            collation = known ?? (try? Collation())
+            return collation
         }
     }
 }
