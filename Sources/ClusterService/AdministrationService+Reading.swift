@@ -45,6 +45,9 @@ extension AdministrationService {
         }
     }
 
+    /// How many nodes the cluster has beside this one.
+    package var otherNodesCount: Int { core.withLock { max(0, $0.state.nodes.count - 1) } }
+
     /// Whether the cluster has several nodes, so that this node's state may be behind.
-    package var hasSeveralNodes: Bool { core.withLock { $0.state.nodes.count > 1 } }
+    package var hasSeveralNodes: Bool { otherNodesCount > 0 }
 }

@@ -21,7 +21,7 @@ extension Collation {
     /// Copies the content's bytes to `units`; false if they are not its characters, because it has
     /// escapes or characters beyond ASCII.
     private func widen(_ content: ByteView) -> Bool {
-        precondition(content.count <= Collation.textBytesMax, "a string is within its text's limit")
+        precondition(content.count <= textBytesMax, "a string is within its text's limit")
         let bytes = content.buffer
         // Without an early exit, so that the compiler makes vector instructions of the loop.
         var isSpecial = false

@@ -39,22 +39,31 @@ package final class Collation {
     package static let textBytesMax = 4_095
     /// The bytes that a sort key may have: ICU expands some characters twelvefold.
     package static let keyBytesMax = 16 << 10
+    /// The bytes that the text of a bound may have, which no row need have as its key.
+    package static let boundTextBytesMax = 64 << 10
+    /// The bytes of a bound's sort key: what is behind them does not change its place among rows.
+    package static let boundKeyBytesMax = keyBytesMax + 1
     /// The open brackets that a text of `textBytesMax` bytes can close again; a sort key with more
     /// is malformed.
     package static let depthMax = textBytesMax / 2
 
     let collator: OpaquePointer
+    /// The bytes that a text may have.
+    let textBytesMax: Int
     /// The UTF-16 units of the current string, each of which takes at least one byte of text.
     let units: UnsafeMutablePointer<UInt16>
 
     /// Opens ICU's collator of the root locale with its default strength and options.
     ///
+    /// - Parameter textBytesMax: The bytes that a text may have, each of which needs two bytes of memory;
+    ///   more than `Collation.textBytesMax` is for bounds.
     /// - Throws: `CollationError` if ICU has no data for it or no memory.
-    package init() throws(CollationError) {
+    package init(textBytesMax: Int = Collation.textBytesMax) throws(CollationError) {
         var code: Int32 = 0
         guard let collator = divan_collator_open(&code) else { throw CollationError(code: code) }
         self.collator = collator
-        units = .allocate(capacity: Collation.textBytesMax)
+        self.textBytesMax = textBytesMax
+        units = .allocate(capacity: textBytesMax)
     }
 
     deinit {
@@ -78,12 +87,37 @@ package final class Collation {
     ) -> SortKeyOutcome {
         guard text.count <= Collation.textBytesMax else { return .tooLong }
         let first = output.count
-        var encoder = SortKeyEncoder(text: text)
-        let isJSON = encoder.encode(by: self, to: output)
-        var outcome: SortKeyOutcome = isJSON ? .appended : .notJSON
+        let outcome = appendWholeKey(ofJSON: text, to: output)
         // Checked at the end: a text within its limit fills at most four times this limit.
-        if outcome == .appended, output.count - first > Collation.keyBytesMax { outcome = .tooLong }
-        if outcome != .appended { output.truncate(to: first) }
+        let isTooLong = outcome == .appended && output.count - first > Collation.keyBytesMax
+        guard isTooLong else { return outcome }
+        output.truncate(to: first)
+        return .tooLong
+    }
+
+    /// Appends the sort key of a bound's JSON text, which blanks may surround: the first `boundKeyBytesMax`
+    /// bytes of it.
+    ///
+    /// The text may be longer than that of any row's key, and so may its sort key. The rest of a longer sort
+    /// key is not needed. No sort key is a proper prefix of another, so a row's key, of at most `keyBytesMax`
+    /// bytes, differs from the bound's within the bytes that are left.
+    ///
+    /// - Returns: `tooLong` only if the text has more bytes than the collation accepts.
+    package func appendBound(ofJSON text: ByteView, to output: ByteWriter) -> SortKeyOutcome {
+        guard text.count <= textBytesMax else { return .tooLong }
+        let first = output.count
+        let outcome = appendWholeKey(ofJSON: text, to: output)
+        if output.count - first > Collation.boundKeyBytesMax {
+            output.truncate(to: first + Collation.boundKeyBytesMax)
+        }
         return outcome
+    }
+
+    private func appendWholeKey(ofJSON text: ByteView, to output: ByteWriter) -> SortKeyOutcome {
+        let first = output.count
+        var encoder = SortKeyEncoder(text: text)
+        if encoder.encode(by: self, to: output) { return .appended }
+        output.truncate(to: first)
+        return .notJSON
     }
 }

@@ -17,6 +17,7 @@ package final class NodeViews: Sendable {
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
     private let meter: ViewMeter
+    private let keys = KeyMemory()
     private let readiness = Guarded<ReadinessCheck?>(nil)
     private let queries = Guarded(Queries())
 
@@ -48,7 +49,8 @@ package final class NodeViews: Sendable {
         )
         acceptor = QueryAcceptor(
             respond: { responders.respond(to: $0, onThisThread: false, $1) },
-            environment: environment
+            environment: environment,
+            keys: keys
         )
         connections.serve(acceptor)
     }
@@ -152,12 +154,14 @@ package final class NodeViews: Sendable {
             return (lane, queries.slots)
         }
         guard let shared else { return nil }
-        return QueryRun.Surroundings(
+        var surroundings = QueryRun.Surroundings(
             environment: environment,
             lane: shared.lane,
             scripts: scripts,
             ports: QueryRun.Ports(nodes: links, maps: follower, documents: documents),
             slots: shared.slots
         )
+        surroundings.keys = keys
+        return surroundings
     }
 }

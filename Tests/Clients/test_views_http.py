@@ -376,15 +376,17 @@ def test_meta_has_the_members_of_couchbases_views(node, name):
     assert meta["seq"] == str(reply.token[1])
     assert meta["cas"] == str(reply.cas)
     assert meta["xattrs"] == {}
+    assert "att_reason" not in meta
     assert meta["rev"] == f"2-{reply.cas:016x}{expiry:08x}{0x02000006:08x}"
 
 
 def test_documents_that_are_not_json_are_base64_strings(node, name):
     bodies = {f"{name}-1": bytes(range(256)), f"{name}-2": b"{not json", f"{name}-3": b""}
-    source = "function (doc, meta) { emit(meta.type, [doc, decodeBase64(doc)]); }"
+    source = "function (doc, meta) { emit([meta.type, meta.att_reason], [doc, decodeBase64(doc)]); }"
     rows = rows_of(node, name, source, bodies)
+    kind = ["base64", "non-JSON mode"]
     assert {row["id"]: (row["key"], row["value"]) for row in rows} == {
-        id: ("base64", [base64.b64encode(body).decode(), list(body)]) for id, body in bodies.items()
+        id: (kind, [base64.b64encode(body).decode(), list(body)]) for id, body in bodies.items()
     }
 
 

@@ -14,6 +14,14 @@ extension Collation {
         return Array(output.bytes.dropFirst(6))
     }
 
+    /// The sort key of a bound's text; nil unless the outcome is `appended`.
+    func bound(_ text: String) -> [UInt8]? {
+        let output = ByteWriter()
+        let outcome = Array(text.utf8).withView { appendBound(ofJSON: $0, to: output) }
+        if outcome != .appended { return output.count == 0 ? nil : [] }
+        return output.bytes
+    }
+
     static func json(_ key: [UInt8]) -> (text: String, length: Int)? {
         let output = ByteWriter()
         output.append("before")
@@ -108,6 +116,52 @@ extension Collation {
         #expect(outcome(expanding) == .tooLong)
         let numbers = "[" + String(repeating: "1,", count: 1_900) + "1]"
         #expect(outcome(numbers) == .tooLong)
+    }
+
+    /// Rows and bounds, in ascending order; a bound may have a text and a sort key that no row has.
+    @Test func boundBeyondRowKeysHasItsPlaceAmongThem() throws {
+        let bounds = try Collation(textBytesMax: Collation.boundTextBytesMax)
+        func string(_ text: String, _ count: Int, _ end: String = "") -> String {
+            "\"" + String(repeating: text, count: count) + end + "\""
+        }
+        func array(_ count: Int, _ end: String = "1]") -> String {
+            "[" + String(repeating: "1,", count: count) + end
+        }
+        let ordered: [(text: String, isRow: Bool)] = [
+            ("1", true), ("\"w\"", true), (string("x", 10), true), (string("x", 4_000), true),
+            (string("x", 4_093), true), (string("x", 60_000), false),
+            (string("x", 4_092, "y"), true), ("\"y\"", true),
+            (string("\u{fdfa}", 20_000), false), ("[]", true), ("[1]", true), (array(1_700), true),
+            (array(30_000), false), (array(1_700, "2]"), true), ("[2]", true), ("{}", true),
+        ]
+        let rows = try #require(collation)
+        var last: [UInt8] = []
+        for (text, isRow) in ordered {
+            let key = try #require(bounds.bound(text))
+            let shown = String(text.prefix(20))
+            if isRow {
+                #expect(rows.key(text) == key, "\(shown)")
+            } else {
+                #expect(key.count == Collation.boundKeyBytesMax, "\(shown)")
+            }
+            #expect(last.lexicographicallyPrecedes(key), "\(shown)")
+            last = key
+        }
+    }
+
+    @Test func boundMayHaveALongerTextThanItsKey() throws {
+        let bounds = try Collation(textBytesMax: Collation.boundTextBytesMax)
+        let key = try #require(collation?.key("\"" + String(repeating: "a", count: 4_000) + "\""))
+        let escaped = "\"" + String(repeating: "\\u0061", count: 4_000) + "\""
+        #expect(bounds.bound(escaped) == key)
+        let longest = "1" + String(repeating: " ", count: Collation.boundTextBytesMax - 1)
+        #expect(bounds.bound(longest) == collation?.key("1"))
+        #expect(bounds.bound(longest + " ") == nil)
+        #expect(bounds.bound("[" + longest) == nil)
+        // A collation for rows has no room for longer texts.
+        #expect(collation?.bound(escaped) == nil)
+        #expect(collation?.bound("1") == collation?.key("1"))
+        #expect(bounds.bound("[1") == nil)
     }
 
     @Test func textThatIsNotOneJSONValueIsRefused() throws {

@@ -166,8 +166,13 @@ final class LinkWorld: QueryConnections {
     /// - Parameters:
     ///   - limits: Of both sides.
     ///   - raw: Receives the connections in place of the responder.
+    ///   - keys: The responder's memory of keys.
     /// - Throws: The network's error.
-    init(limits: QueryLimits = QueryLimits(), raw: Reported<RawConnection>? = nil) throws {
+    init(
+        limits: QueryLimits = QueryLimits(),
+        raw: Reported<RawConnection>? = nil,
+        keys: KeyMemory = KeyMemory()
+    ) throws {
         let linux = LinuxEnvironment.make(reactors: 2, trace: trace)
         let asked = Reported<AskedQuery>()
         let ended = Reported<Void>()
@@ -180,7 +185,8 @@ final class LinkWorld: QueryConnections {
         let acceptor = QueryAcceptor(
             respond: respond,
             environment: linux.environment,
-            limits: limits
+            limits: limits,
+            keys: keys
         )
         listener = try linux.environment.network.listen(
             on: SocketAddress(host: "127.0.0.1", port: 0),

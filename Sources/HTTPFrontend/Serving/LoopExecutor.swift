@@ -4,7 +4,8 @@ internal import NIOCore
 ///
 /// A task that runs there sends and receives without another thread. While it runs, the loop's other
 /// connections wait, so its steps must be short and few: the loop runs all tasks that are ready before it
-/// looks for input again. Long responses therefore run on Swift's own threads (`ViewQueryRoutes`).
+/// looks for input again. Long responses therefore run on Swift's own threads, and large bodies are parsed on
+/// those of `WorkExecutor` (`ViewQueryRoutes`).
 final class LoopExecutor: TaskExecutor {
     private let loop: any EventLoop
 

@@ -1,7 +1,5 @@
-internal import Bytes
 package import ClusterService
-package import Indexing
-internal import JSON
+internal import Indexing
 internal import Orchestration
 package import ViewService
 internal import Vocabulary
@@ -63,27 +61,37 @@ package struct IndexQueries: ViewQueries {
         guard let surroundings = node.surroundings() else {
             return IndexQueries.unavailable("The node is starting or stopping")
         }
+        let bytes = query.keyBytes(otherNodes: service.otherNodesCount)
+        guard let keys = surroundings.keys.reserve(bytes, for: .client) else {
+            return IndexQueries.lacksKeyMemory
+        }
+        let checked = Checked(query: query, view: view, keys: keys)
         let time = query.timeoutMilliseconds
         switch await QueryRun.admit(to: bucket, within: time, surroundings) {
-        case .admitted(let place):
-            return await begin(query, of: view, request, surroundings, place)
+        case .admitted(let place): return await begin(checked, request, surroundings, place)
         case .busy: return IndexQueries.busy
         case .unknownBucket: return IndexQueries.missing("missing")
         }
+    }
+
+    /// A query before its wait for a slot.
+    private struct Checked {
+        let query: ViewQuery
+        /// The view then; it may be changed during the wait.
+        let view: SignedView
+        let keys: KeyMemory.Reservation
     }
 
     /// Begins an admitted query.
     ///
     /// - Parameters:
     ///   - checked: The query as the view before its wait has it.
-    ///   - earlier: That view, which may have been changed during the wait.
     ///   - request: The request.
     ///   - surroundings: What the run needs of its node.
     ///   - place: The query's slot.
     /// - Returns: The outcome for the client.
     private func begin(
-        _ checked: ViewQuery,
-        of earlier: SignedView,
+        _ checked: Checked,
         _ request: ViewRequest,
         _ surroundings: QueryRun.Surroundings,
         _ place: QueryRun.Place
@@ -96,17 +104,20 @@ package struct IndexQueries: ViewQueries {
         guard case .view(let view, let bucket) = found else {
             return IndexQueries.missing("missing_named_view")
         }
-        var parsed = checked
-        if (view.slot == nil) != (earlier.slot == nil) {
+        var parsed = checked.query
+        if (view.slot == nil) != (checked.view.slot == nil) {
             do throws(QueryRefusal) {
                 parsed = try IndexQueries.query(request, hasReduce: view.slot != nil)
             } catch {
                 return IndexQueries.refused(error)
             }
+            // The same parameters select the same rows, so the keys are in memory once.
+            parsed.selection = checked.query.selection
         }
-        guard let query = query(parsed, of: view, bucket, request) else {
+        guard var query = query(parsed, of: view, bucket, request) else {
             return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
         }
+        query.keys = checked.keys
         switch await QueryRun.begin(query, surroundings, in: place, awaitsPart: true) {
         case .open(let run):
             guard let text = run.whole else { return .rows(IndexRows(run: run)) }
@@ -125,8 +136,9 @@ package struct IndexQueries: ViewQueries {
         _ bucket: QueryRun.Bucket,
         _ request: ViewRequest
     ) -> QueryRun.Query? {
+        let plan = QueryPlan(parsed)
         guard let indexes = node.indexes(),
-            let current = indexes.version(QueryPlan(parsed), of: view, bucket)
+            let current = indexes.version(plan, of: view, bucket)
         else { return nil }
         let definition = view.definition
         var query = QueryRun.Query(of: bucket, current)
@@ -138,7 +150,8 @@ package struct IndexQueries: ViewQueries {
         if let old = standing.previous, parsed.freshness != .current,
             let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
         {
-            query.previous = indexes.version(QueryPlan(earlier), of: SignedView(old), bucket)
+            let shared = QueryPlan(earlier).sharingRanges(of: plan)
+            query.previous = indexes.version(shared, of: SignedView(old), bucket)
         }
         query.usesSubset = usesSubset(parsed, of: request.designDocument, bucket)
         return query
@@ -172,6 +185,13 @@ package struct IndexQueries: ViewQueries {
         unavailable(
             "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
                 + " in time. Retry later."
+        )
+    }
+
+    private static var lacksKeyMemory: ViewQueryOutcome {
+        unavailable(
+            "The keys of running view queries use the memory that the node has for them. Retry later,"
+                + " or send `keys` in several requests one after the other."
         )
     }
 
@@ -271,94 +291,4 @@ private struct IndexRows: ViewRows {
     }
 
     func cancel() { run.cancel() }
-}
-
-// MARK: Parameters
-
-extension IndexQueries {
-    /// Whether the query requires a current index, by its last `stale`; its value is not checked here.
-    private static func isCurrent(_ request: ViewRequest) -> Bool {
-        guard let stale = request.parameters.last(where: { $0.name == "stale" }) else {
-            return false
-        }
-        let value =
-            switch stale.value {
-            case .text(let text): Array(text.utf8)
-            case .json(let json): plainValue(of: json, named: stale.name)
-            }
-        return value.starts(with: Array("false".utf8))
-    }
-
-    /// Checks the parameters of a request.
-    ///
-    /// - Throws: `QueryRefusal` with the text for the client.
-    package static func query(
-        _ request: ViewRequest,
-        hasReduce: Bool
-    ) throws(QueryRefusal) -> ViewQuery {
-        var body: [UInt8]?
-        var parameters: [QueryParameter] = []
-        for parameter in request.parameters {
-            switch parameter.value {
-            case .text(let text):
-                parameters.append(QueryParameter(name: parameter.name, value: Array(text.utf8)))
-            case .json(let json) where parameter.name == "keys":
-                // The texts of refusals distinguish the member of a body.
-                body = Array("{\"keys\":".utf8) + json + [UInt8(ascii: "}")]
-            case .json(let json):
-                let value = plainValue(of: json, named: parameter.name)
-                parameters.append(QueryParameter(name: parameter.name, value: value))
-            }
-        }
-        let sortKeys = SortKeys()
-        let parsed = (body ?? []).withUnsafeBytes { bytes in
-            Result { () throws(QueryRefusal) in
-                try ViewQuery(
-                    parameters: parameters,
-                    body: body == nil ? nil : ByteView(bytes),
-                    hasReduce: hasReduce,
-                    encode: sortKeys.encode
-                )
-            }
-        }
-        return try parsed.get()
-    }
-
-    /// Parameters whose values are JSON texts, also in a URL.
-    private static let keyNames: Set<String> = [
-        "key", "keys", "startkey", "start_key", "endkey", "end_key",
-    ]
-
-    /// A value of a body as a URL would have it: a string without its quotes, unless it is a key.
-    private static func plainValue(of json: [UInt8], named name: String) -> [UInt8] {
-        guard !keyNames.contains(name) else { return json }
-        let text = json.withUnsafeBytes { JSONValue.parse(ByteView($0))?.string }
-        return text.map { Array($0.utf8) } ?? json
-    }
-
-    /// Collations that no request uses now; one is opened only if there is none.
-    private static let idleCollations = Guarded<[Collation]>([])
-    /// More than requests whose parameters are checked at the same time.
-    private static let idleCollationsMax = 16
-
-    /// Makes sort keys for one request; a request without keys needs no collation.
-    private final class SortKeys {
-        private var collation: Collation?
-
-        deinit {
-            guard let collation else { return }
-            idleCollations.withLock { idle in
-                if idle.count < idleCollationsMax { idle.append(collation) }
-            }
-        }
-
-        /// Nil if the text has no sort key.
-        func encode(_ text: ByteView) -> [UInt8]? {
-            let known = collation ?? idleCollations.withLock { $0.popLast() }
-            guard let collation = known ?? (try? Collation()) else { return nil }
-            self.collation = collation
-            let key = ByteWriter()
-            return collation.appendSortKey(ofJSON: text, to: key) == .appended ? key.bytes : nil
-        }
-    }
 }

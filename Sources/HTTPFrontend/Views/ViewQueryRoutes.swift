@@ -45,7 +45,27 @@ extension ViewTable {
         }
     }
 
+    /// Bytes of a body above which its parameters are not parsed on the connection's event loop.
+    ///
+    /// Smaller ones cost a few milliseconds at most, and most of them less than a change of the thread. The
+    /// largest ones have 262 144 keys, each with a sort key to make.
+    private static let loopBodyBytesMax = 64 << 10
+
     private static func answer(
+        _ call: Call,
+        _ queries: any ViewQueries,
+        _ bucket: String
+    ) async -> Reply {
+        guard call.request.body.count > loopBodyBytesMax else {
+            return await begin(call, queries, bucket)
+        }
+        return await withTaskExecutorPreference(WorkExecutor.shared) {
+            await begin(call, queries, bucket)
+        }
+    }
+
+    /// Parses the parameters of a query, and begins it.
+    private static func begin(
         _ call: Call,
         _ queries: any ViewQueries,
         _ bucket: String

@@ -75,6 +75,8 @@ enum QuerySetting {
 
     /// The sort key of a JSON text, which blanks may surround.
     ///
+    /// It may be longer than any row's key, and has then the key's place among rows.
+    ///
     /// - Throws: `QueryRefusal` if the text is not JSON or has no sort key because of its length.
     static func sortKey(
         _ name: String,
@@ -83,7 +85,10 @@ enum QuerySetting {
     ) throws(QueryRefusal) -> [UInt8] {
         guard JSONGrammar.accepts(text) else { throw .invalidJSON(text) }
         guard let key = encode(JSONParts.trimmed(text)) else {
-            throw .parameter("A key in query parameter `\(name)` is longer than a view's keys.")
+            throw .parameter(
+                "A key in query parameter `\(name)` is longer than \(Collation.boundTextBytesMax) bytes."
+                    + " Query a shorter one: no row has such a key."
+            )
         }
         return key
     }

@@ -4,7 +4,7 @@
 /// stops after as many rows as both together need; that makes a great `skip` expensive, and pages
 /// by `startkey` cheap.
 package struct QueryPlan: Equatable, Sendable {
-    package let scan: ScanPlan
+    package private(set) var scan: ScanPlan
     package let merge: MergePlan
     package let freshness: ViewQuery.Freshness
     package let includesDocuments: Bool
@@ -18,6 +18,14 @@ package struct QueryPlan: Equatable, Sendable {
         includesDocuments = query.includesDocuments
         isDebug = query.isDebug
         timeoutMilliseconds = query.timeoutMilliseconds
+    }
+
+    /// The plan with the ranges of another one if they are equal, so that both have them in memory once.
+    package func sharingRanges(of other: QueryPlan) -> QueryPlan {
+        guard scan.ranges == other.scan.ranges else { return self }
+        var plan = self
+        plan.scan.ranges = other.scan.ranges
+        return plan
     }
 
     package var kind: Kind {

@@ -4,7 +4,8 @@ internal import Bytes
 ///
 /// A row key is the sort key of its key, its document's ID with 00 as 01 01 and 01 as 01 02, 00, and
 /// two bytes. No sort key is a proper prefix of another, so all rows of a key begin with its sort
-/// key, and no other row does.
+/// key, and no other row does. A bound may be the front of a sort key that is longer than those of rows: no
+/// row begins with it.
 package struct RowRange: Equatable, Sendable {
     package var lower: [UInt8]
     /// Nil: to the last row.

@@ -16,7 +16,8 @@ extension ViewQuery {
     ///   - parameters: percent-decoded.
     ///   - body: the JSON body of a POST, of which only the member `keys` is used; nil for a GET.
     ///   - hasReduce: whether the view has a reduce function.
-    ///   - encode: the sort key of a JSON text without blanks around it; nil if it is too long.
+    ///   - encode: the sort key of a bound's JSON text without blanks around it, which
+    ///     `Collation.appendBound` makes; nil if the text is too long.
     /// - Throws: `QueryRefusal` if a value is invalid, or parameters contradict each other or the
     ///   view.
     package init(
@@ -104,6 +105,8 @@ extension ViewQuery {
         for text in texts {
             if isLongerThanRowKeys(text) { continue }
             let key = try QuerySetting.sortKey("keys", text, encode)
+            // No row has such a key.
+            if key.count > Collation.keyBytesMax { continue }
             bytes += key.count
             guard bytes <= keysBytesMax, keys.count < keysMax else {
                 throw .request("There are too many `keys`. Query them in several requests.")

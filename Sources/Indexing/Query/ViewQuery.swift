@@ -3,7 +3,8 @@
 /// `ViewQuery(parameters:body:hasReduce:encode:)` makes it from a request and refuses what has no
 /// meaning; `QueryPlan` makes of it what nodes do.
 ///
-/// - Keys are sort keys, whose bytes are in the order of the keys.
+/// - Keys are sort keys, whose bytes are in the order of the keys. One that is longer than any row's has its
+///   first bytes only (`Collation.appendBound`).
 package struct ViewQuery: Equatable, Sendable {
     package var selection = RowSelection()
     package var isDescending = false

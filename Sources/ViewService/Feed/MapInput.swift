@@ -5,10 +5,10 @@ package import Vocabulary
 /// The two arguments of a map function, as JSON text: `meta` and `doc`.
 ///
 /// `meta` has the members that Couchbase Server's views have: `id`, `rev` (revision, then CAS, expiry
-/// and flags as hexadecimal digits), `flags`, `expiration`, `type` (`json` or `base64`), `vb`, `seq`
-/// and `cas` as strings, since a JavaScript number cannot hold every one of them, and `xattrs`, an
-/// object of the extended attributes. `doc` is the body alone; one that is not JSON is a string with
-/// its base64 form, so that of a tombstone is empty.
+/// and flags as hexadecimal digits), `flags`, `expiration`, `type` (`json` or `base64`), `att_reason` if
+/// that is `base64`, `vb`, `seq` and `cas` as strings, since a JavaScript number cannot hold every one of
+/// them, and `xattrs`, an object of the extended attributes. `doc` is the body alone; one that is not JSON
+/// is a string with its base64 form, so that of a tombstone is empty.
 ///
 /// - A body is embedded as it is only if it is JSON. The datatype alone does not prove that: earlier
 ///   releases stored the one that a client declared, and such a text could add arguments to a call.
@@ -43,6 +43,7 @@ package final class MapInput {
         var json = JSONWriter(metaText)
         json.object { json in
             MapInput.write(id, document, isJSON: isJSON, to: &json)
+            if !isJSON { json.member("att_reason", MapInput.binaryReason) }
             json.member("vb", "\(vBucket.number)")
             json.member("seq", "\(document.seqno.value)")
             json.member("cas", "\(document.cas.value)")
@@ -50,6 +51,9 @@ package final class MapInput {
         }
         return Arguments(meta: metaText.view, body: text(of: body, isJSON: isJSON))
     }
+
+    /// Couchbase Server's only value in map functions: its data service finds what is JSON.
+    private static let binaryReason = "non-JSON mode"
 
     /// Whether a body is JSON; values that are not declared as JSON are not examined.
     private func isJSON(_ body: ByteView, _ document: DocumentMeta) -> Bool {

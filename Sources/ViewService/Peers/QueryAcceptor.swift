@@ -13,12 +13,16 @@ package final class QueryAcceptor: Sendable {
     ///   - respond: Answers a request, as `IndexService` does; called on reactors.
     ///   - environment: The outside world.
     ///   - limits: The bounds of connections.
+    ///   - keys: The memory of the keys of requests, which the queries of this node's clients share.
     package init(
         respond: @escaping QueryLinks.Respond,
         environment: Environment,
-        limits: QueryLimits = QueryLimits()
+        limits: QueryLimits = QueryLimits(),
+        keys: KeyMemory = KeyMemory()
     ) {
-        self.respond = respond
+        self.respond = { request, reply in
+            CountedQuery(request, in: keys, by: respond, reply)
+        }
         self.environment = environment
         self.limits = limits
     }
@@ -38,6 +42,33 @@ package final class QueryAcceptor: Sendable {
         handler.postTick()
         return handler
     }
+}
+
+/// A query of another node, with the memory of its keys until it ends.
+private struct CountedQuery: QueryCall {
+    private let call: (any QueryCall)?
+    private let keys: KeyMemory.Reservation?
+
+    /// Answers a request, or replies with a failure if there is no memory for its keys.
+    init(
+        _ request: QueryRequest,
+        in memory: KeyMemory,
+        by respond: QueryLinks.Respond,
+        _ reply: @escaping @Sendable (QueryReply) -> Void
+    ) {
+        keys = memory.reserve(request.scan.keyBytes, for: .node)
+        call = keys == nil ? nil : respond(request, reply)
+        guard keys == nil else { return }
+        reply(
+            .failed(
+                "The keys of queries use the memory that the node has for them. Retry the query later,"
+                    + " or send its `keys` in several requests."
+            )
+        )
+    }
+
+    func addCredit() { call?.addCredit() }
+    func cancel() { call?.cancel() }
 }
 
 /// The responder's side of one connection.

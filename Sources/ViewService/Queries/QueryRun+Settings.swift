@@ -14,6 +14,8 @@ extension QueryRun {
         package var isReady: (@Sendable () -> Void)?
         /// Whether only the map's subset is read, as of a development view.
         package var usesSubset = false
+        /// The memory of the plans' keys, which the query holds as long as it has them.
+        package var keys: KeyMemory.Reservation?
 
         package init(of bucket: Bucket, _ current: Version) {
             self.bucket = bucket
@@ -80,6 +82,7 @@ extension QueryRun {
         let scripts: ScriptPool
         let ports: Ports
         let slots: QuerySlots
+        package var keys = KeyMemory()
 
         /// The surroundings of all runs of a node; the owner of `lane` cancels them before it stops
         /// the lane.
@@ -99,13 +102,15 @@ extension QueryRun {
 
         /// The same with other slots.
         func with(_ slots: QuerySlots) -> Surroundings {
-            Surroundings(
+            var changed = Surroundings(
                 environment: environment,
                 lane: lane,
                 scripts: scripts,
                 ports: ports,
                 slots: slots
             )
+            changed.keys = keys
+            return changed
         }
     }
 

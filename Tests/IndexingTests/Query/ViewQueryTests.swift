@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import JSON
 import Testing
 
 @Suite struct ViewQueryTests {
@@ -120,6 +121,28 @@ import Testing
         }
     }
 
+    /// A sort key beyond those of rows, as a bound has it.
+    @Test func keyBeyondRowKeysBoundsARangeAndMatchesNothing() throws {
+        let long = [UInt8](repeating: 0x30, count: Collation.boundKeyBytesMax)
+        func parse(_ name: String, _ value: String) throws(QueryRefusal) -> ViewQuery {
+            try ViewQuery(
+                parameters: [QueryParameter(name: name, value: Array(value.utf8))],
+                body: nil,
+                hasReduce: false,
+                encode: { $0.count > 1 ? long : StandInKeys.encode($0.text) }
+            )
+        }
+        #expect(try parse("startkey", "\"long\"").selection.startKey == long)
+        #expect(try parse("endkey", "\"long\"").selection.endKey == long)
+        let keys = try parse("keys", "[\"long\",1,\"long\"]").selection.keys
+        #expect(keys == [StandInKeys.encode("1")])
+        let plan = QueryPlan(try parse("key", "\"long\""))
+        // Rows of other keys are before or behind the range.
+        for key in ["1", "\"0\"", "[]"] {
+            #expect(!plan.scan.ranges[0].contains(StandInKeys.rowKey(key, id: "d")))
+        }
+    }
+
     /// Each key costs more memory than its bytes.
     @Test(arguments: [(256 << 10, false), (256 << 10 + 1, true)])
     func tooManyShortKeysAreRefused(count: Int, isRefused: Bool) {
@@ -237,7 +260,8 @@ import Testing
         ),
         Refused(
             query: "startkey=\"" + String(repeating: "x", count: 200) + "\"",
-            reason: "A key in query parameter `startkey` is longer than a view's keys."
+            reason: "A key in query parameter `startkey` is longer than 65536 bytes."
+                + " Query a shorter one: no row has such a key."
         ),
     ]
 
