@@ -56,6 +56,7 @@ import Testing
             #expect(tally[.check, "freshViewAnswers"] > 5)
             #expect(tally[.check, "viewRows"] > 500)
             #expect(tally[.check, "finalViews"] > 10)
+            #expect(tally[.check, "finalViewsAsTheyAre"] > 5)
             #expect(tally[.check, "indexFiles"] > 2)
         }
     }
