@@ -34,7 +34,7 @@ let plan = """
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
-    programs   divan-simulator    Simulation
+    programs   divan-simulator    LinuxPlatform Simulation
     programs   divan-script       Bytes Wire ScriptEngine LinuxPlatform
     programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
     """

@@ -1,4 +1,5 @@
 import Foundation
+import LinuxPlatform
 import Simulation
 
 /// `divan-simulator --seed N ...`: prints a line for each seed.
@@ -9,8 +10,13 @@ struct Main {
     static func main() {
         restartWithFixedHashes()
         guard let options = Options(CommandLine.arguments.dropFirst()) else { fail() }
+        if let parent = options.parent, let obstacle = ParentProcess.follow(parent) {
+            FileHandle.standardError.write(Data((obstacle + "\n").utf8))
+            exit(1)
+        }
         switch options.extent {
-        case .seeds(let seeds): exit(runSeeds(seeds, options) ? 0 : 1)
+        case .seed(let seed): exit(runSeed(seed, options) ? 0 : 1)
+        case .seeds(let seeds): exit(Swarm(options).runAll(seeds) ? 0 : 1)
         case .story(let name): exit(runStory(name, options) ? 0 : 1)
         case .swarm(let seeds): exit(Swarm(options).run(seeds, seconds: nil) ? 0 : 1)
         case .swarmFor(let seconds, let first):
@@ -18,26 +24,22 @@ struct Main {
         }
     }
 
-    /// Runs the seeds; returns whether all were green.
-    private static func runSeeds(_ seeds: ClosedRange<UInt64>, _ options: Options) -> Bool {
-        var isGreen = true
+    /// Runs a seed in this process; returns whether it was green.
+    private static func runSeed(_ seed: UInt64, _ options: Options) -> Bool {
         var plan = options.plan
-        for seed in seeds {
-            plan.seed = seed
-            guard let run = SimulationRun(plan) else { fail() }
-            let began = Date()
-            let outcome = run.run()
-            if options.isVerbose { outcome.transcript.forEach(printLine) }
-            let real = Date().timeIntervalSince(began)
-            let speed = Double(outcome.nanoseconds) / 1e9 / real
-            let timing =
-                options.isTimed ? String(format: "  %.2f s, %.0fx real time", real, speed) : ""
-            printLine(line(plan, outcome) + timing)
-            for violation in outcome.violations { printLine("  VIOLATION \(violation)") }
-            if options.isTallied { printLine("tally \(outcome.tally.line)") }
-            if !outcome.violations.isEmpty { isGreen = false }
-        }
-        return isGreen
+        plan.seed = seed
+        guard let run = SimulationRun(plan) else { fail() }
+        let began = Date()
+        let outcome = run.run()
+        if options.isVerbose { outcome.transcript.forEach(printLine) }
+        let real = Date().timeIntervalSince(began)
+        let speed = Double(outcome.nanoseconds) / 1e9 / real
+        let timing =
+            options.isTimed ? String(format: "  %.2f s, %.0fx real time", real, speed) : ""
+        printLine(line(plan, outcome) + timing)
+        for violation in outcome.violations { printLine("  VIOLATION \(violation)") }
+        if options.isTallied { printLine(SeedResult.tallyPrefix + outcome.tally.line) }
+        return outcome.violations.isEmpty
     }
 
     /// Runs a story; returns whether it was green.

@@ -1,14 +1,17 @@
 import Foundation
+import LinuxPlatform
 import Simulation
 
-/// Runs many seeds, prints those with violations (red), and finally prints the counts and the
-/// shortfalls (`Floors`).
+/// Runs many seeds, each in a process of its own (`SeedProcess`).
 ///
-/// Each seed runs in a separate process, so a crash or hang makes the seed red without ending the
-/// swarm, and memory that a process never frees, such as arenas, is returned.
+/// `runAll` prints what each seed prints. `run` prints only seeds with violations (red), and finally
+/// the counts and the shortfalls (`Floors`). Results are printed in the order of the seeds, so the output
+/// does not depend on how many run at a time.
+///
+/// - One thread does everything: a sweep builds this program for one thread.
 struct Swarm {
-    /// Real seconds after which a seed counts as hanging.
-    private static let timeoutSeconds: TimeInterval = 120
+    /// How many results may wait for an earlier seed, for each of the seeds that run at a time.
+    private static let waitingMax = 8
 
     private let options: Options
     private var tally = Tally()
@@ -19,25 +22,39 @@ struct Swarm {
         self.options = options
     }
 
-    /// Runs the seeds; after `seconds` no further seed begins.
+    /// Runs the seeds and prints the output of each.
+    ///
+    /// - Returns: Whether all seeds were green.
+    func runAll(_ seeds: ClosedRange<UInt64>) -> Bool {
+        var swarm = self
+        swarm.runProcesses(seeds, seconds: nil) { result in
+            result.lines.forEach(Main.printLine)
+            if options.isTallied {
+                Main.printLine(SeedResult.tallyPrefix + result.tally.line)
+            }
+        }
+        swarm.printRepetition()
+        return swarm.red.isEmpty
+    }
+
+    /// Runs the seeds and prints the red ones and the counts; after `seconds` no further seed begins.
     ///
     /// - Returns: Whether all seeds were green and no count is below its floor.
     func run(_ seeds: ClosedRange<UInt64>, seconds: Double?) -> Bool {
+        let began = Date()
         var swarm = self
-        return swarm.runAll(seeds, seconds: seconds)
+        swarm.runProcesses(seeds, seconds: seconds) { result in
+            if !result.isGreen { result.lines.forEach(Main.printLine) }
+        }
+        return swarm.printCounts(since: began)
     }
 
-    private mutating func runAll(_ seeds: ClosedRange<UInt64>, seconds: Double?) -> Bool {
-        let began = Date()
-        for seed in seeds {
-            if let seconds, Date().timeIntervalSince(began) >= seconds { break }
-            count += 1
-            if !runProcess(seed) { red.append(seed) }
-        }
+    private func printCounts(since began: Date) -> Bool {
         let isUsual = options.plan.workload == "standard" && options.plan.faults == "swarm"
         let shortfalls = isUsual ? Floors.shortfalls(tally, seeds: count) : []
         let names = red.map { "\($0)" }.joined(separator: ", ")
         Main.printLine("\(count) seeds, \(red.count) red\(red.isEmpty ? "" : ": " + names)")
+        printRepetition()
         for group in Tally.Group.allCases {
             Main.printLine("  \(group.rawValue)s \(tally.total(group)): \(tally.text(group))")
         }
@@ -53,51 +70,52 @@ struct Swarm {
         return red.isEmpty && shortfalls.isEmpty
     }
 
-    // MARK: One seed
-
-    /// Runs a seed in a separate process; returns whether it was green.
-    private mutating func runProcess(_ seed: UInt64) -> Bool {
-        let process = Process()
-        process.executableURL = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-        process.arguments = arguments(seed)
-        let (output, errors) = (Pipe(), Pipe())
-        process.standardOutput = output
-        process.standardError = errors
-        do {
-            try process.run()
-        } catch {
-            Main.printLine("seed \(seed)  could not be started: \(error.localizedDescription)")
-            return false
-        }
-        let watch = DispatchWorkItem { process.terminate() }
-        DispatchQueue.global().asyncAfter(deadline: .now() + Self.timeoutSeconds, execute: watch)
-        let lines = Self.lines(output)
-        let errorLines = Self.lines(errors)
-        process.waitUntilExit()
-        watch.cancel()
-        let isComplete = lines.last?.hasPrefix("tally ") == true
-        for line in lines where line.hasPrefix("tally ") {
-            if let counted = Tally(line: line.dropFirst(6)) { tally.add(counted) }
-        }
-        if isComplete, process.terminationStatus == 0 { return true }
-        for line in lines where !line.hasPrefix("tally ") { Main.printLine(line) }
-        if !isComplete {
-            Main.printLine("seed \(seed)  did not finish: \(errorLines.first ?? "no output")")
-        }
-        return false
+    /// Prints the command that runs the first red seed alone, if there is one.
+    private func printRepetition() {
+        guard let seed = red.first else { return }
+        let words = SeedProcess.repetition(of: seed, options).joined(separator: " ")
+        Main.printLine("  the first red one alone: divan-simulator \(words)")
     }
 
-    private func arguments(_ seed: UInt64) -> [String] {
-        var arguments = ["--seed", "\(seed)", "--tally"]
-        arguments += ["--workload", options.plan.workload, "--faults", options.plan.faults]
-        if let nodes = options.plan.nodes { arguments += ["--nodes", "\(nodes)"] }
-        if options.isTimed { arguments.append("--timing") }
-        return arguments
+    // MARK: Processes
+
+    /// Runs the seeds, `jobs` at a time, and passes their results to `handle` in the order of the seeds.
+    private mutating func runProcesses(
+        _ seeds: ClosedRange<UInt64>,
+        seconds: Double?,
+        handle: (SeedResult) -> Void
+    ) {
+        let began = Date()
+        var rest = seeds.makeIterator()
+        var running: [SeedProcess] = []
+        // The seeds that have begun and are not handled, in order, and results of such ones.
+        var begun: [UInt64] = []
+        var waiting: [UInt64: SeedResult] = [:]
+        while true {
+            while running.count < options.jobs,
+                waiting.count < Swarm.waitingMax * options.jobs,
+                seconds.map({ Date().timeIntervalSince(began) < $0 }) ?? true,
+                let seed = rest.next()
+            {
+                running.append(SeedProcess(seed, options))
+                begun.append(seed)
+            }
+            if running.isEmpty { return }
+            for place in ProgramRun.waitForEnds(of: running.map(\.run)).reversed() {
+                let ended = running.remove(at: place)
+                waiting[ended.seed] = ended.result
+            }
+            while let seed = begun.first, let result = waiting.removeValue(forKey: seed) {
+                begun.removeFirst()
+                record(seed, result)
+                handle(result)
+            }
+        }
     }
 
-    /// All lines until the pipe's other end closes.
-    private static func lines(_ pipe: Pipe) -> [String] {
-        let data = (try? pipe.fileHandleForReading.readToEnd()) ?? Data()
-        return String(decoding: data, as: UTF8.self).split(separator: "\n").map(String.init)
+    private mutating func record(_ seed: UInt64, _ result: SeedResult) {
+        count += 1
+        tally.add(result.tally)
+        if !result.isGreen { red.append(seed) }
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import Simulation
 import Testing
 
@@ -57,6 +56,7 @@ import Testing
             #expect(tally[.check, "freshViewAnswers"] > 5)
             #expect(tally[.check, "viewRows"] > 500)
             #expect(tally[.check, "finalViews"] > 10)
+            #expect(tally[.check, "finalViewsAsTheyAre"] > 5)
             #expect(tally[.check, "indexFiles"] > 2)
         }
     }
@@ -157,6 +157,10 @@ import Testing
             ["--seed", "1", "--seeds", "2-3"],
             ["--story", "none"], ["--story", "invited-and-given-up", "--seed", "1"],
             ["--swarm", "1", "--seeds", "1-2"], ["--seed", "1", "--workload", "idle"],
+            ["--seed", "1", "--jobs", "2"], ["--seed", "1", "--limit", "60"],
+            ["--seeds", "1-2", "--jobs", "0"], ["--seeds", "1-2", "--jobs", "257"],
+            ["--seeds", "1-2", "--limit", "0"], ["--seeds", "1-2", "--limit", "nan"],
+            ["--seed", "1", "--seeds", "0"], ["--story", "invited-and-given-up", "--jobs", "1"],
         ]
         for options in invalid {
             #expect(try simulate(options).status == 2, "\(options)")
@@ -168,18 +172,6 @@ import Testing
     }
 
     private func simulate(_ options: [String]) throws -> (status: Int32, lines: [Substring]) {
-        let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-            .deletingLastPathComponent().appending(path: "divan-simulator")
-        let process = Process()
-        process.executableURL = program
-        process.arguments = options
-        let (output, errors) = (Pipe(), Pipe())
-        process.standardOutput = output
-        process.standardError = errors
-        try process.run()
-        let text = try output.fileHandleForReading.readToEnd() ?? Data()
-        process.waitUntilExit()
-        let lines = String(decoding: text, as: UTF8.self).split(separator: "\n")
-        return (process.terminationStatus, lines)
+        try Simulator.run(options)
     }
 }

@@ -7,22 +7,22 @@ import Testing
 
     @Test func currentAnswerIsOfTheNewestKnownDefinitionOrALaterOne() {
         var history = DefinitionHistory()
-        history.confirm(history.submit(0, at: 10))
-        history.confirm(history.submit(1, at: 20))
+        history.confirm(history.submit(0, at: 10), at: 12)
+        history.confirm(history.submit(1, at: 20), at: 22)
         let bounds = history.bounds
         #expect(bounds.current == 1 && bounds.complete == nil)
         #expect(history.versions(since: bounds.current, until: 25) == [1])
         // Any other answer may be of the definition before.
         #expect(history.versions(since: bounds.complete, until: 25) == [1, 0])
-        history.confirm(history.submit(2, at: 30))
+        history.confirm(history.submit(2, at: 30), at: 32)
         #expect(history.versions(since: bounds.current, until: 25) == [1])
         #expect(history.versions(since: bounds.current, until: 35) == [2, 1])
     }
 
     @Test func completeDefinitionEndsThoseBeforeIt() {
         var history = DefinitionHistory()
-        history.confirm(history.submit(0, at: 10))
-        history.confirm(history.submit(1, at: 20))
+        history.confirm(history.submit(0, at: 10), at: 12)
+        history.confirm(history.submit(1, at: 20), at: 22)
         history.complete(1)
         history.complete(0)
         #expect(history.bounds.complete == 1)
@@ -31,25 +31,45 @@ import Testing
 
     @Test func requestWithoutAnAnswerMayTakeEffectAtAnyTime() {
         var history = DefinitionHistory()
-        history.confirm(history.submit(0, at: 10))
+        history.confirm(history.submit(0, at: 10), at: 12)
         let lost = history.submit(1, at: 20)
-        history.confirm(history.submit(2, at: 30))
+        history.confirm(history.submit(2, at: 30), at: 32)
         // Whether it was carried out before or after the next one is not known.
-        history.confirm(lost)
+        history.confirm(lost, at: 33)
         history.complete(lost)
         #expect(history.bounds.current == 2 && history.bounds.complete == nil)
         #expect(history.versions(since: 2, until: 40) == [2, 1])
     }
 
+    @Test func definitionIsUnchangedSinceItsRequestWasKnown() {
+        var history = DefinitionHistory()
+        #expect(history.unchangedSince(0) == nil)
+        let first = history.submit(0, at: 10)
+        #expect(history.unchangedSince(first) == nil)
+        history.confirm(first, at: 14)
+        history.confirm(first, at: 17)
+        #expect(history.unchangedSince(first) == 14)
+        // The next request may take effect at any time.
+        let second = history.submit(1, at: 20)
+        #expect(history.unchangedSince(first) == nil)
+        #expect(history.unchangedSince(second) == nil)
+        history.confirm(second, at: 26)
+        #expect(history.unchangedSince(second) == 26)
+        // The first one is in the agreed state again, so it took effect late or twice.
+        history.confirm(first, at: 30)
+        #expect(history.unchangedSince(first) == nil)
+        #expect(history.unchangedSince(7) == nil)
+    }
+
     @Test func deletedViewHasNoAnswer() {
         var history = DefinitionHistory()
-        history.confirm(history.submit(0, at: 10))
-        history.confirm(history.submit(nil, at: 20))
+        history.confirm(history.submit(0, at: 10), at: 12)
+        history.confirm(history.submit(nil, at: 20), at: 22)
         #expect(history.versions(since: history.bounds.current, until: 25).isEmpty)
-        history.confirm(history.submit(0, at: 30))
+        history.confirm(history.submit(0, at: 30), at: 32)
         #expect(history.versions(since: history.bounds.current, until: 35) == [0])
         // No request has this number.
-        history.confirm(7)
+        history.confirm(7, at: 33)
         #expect(history.bounds.current == 2)
     }
 

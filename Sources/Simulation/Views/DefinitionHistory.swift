@@ -15,8 +15,10 @@ package struct DefinitionHistory: Sendable {
         /// Nil: the design document is deleted.
         let version: Int?
         let submittedAt: UInt64
-        /// Whether it took effect before the next request was made.
-        var isInOrder = false
+        /// When it was known to have taken effect; nil unless that was before the next request was made.
+        var confirmedAt: UInt64?
+
+        var isInOrder: Bool { confirmedAt != nil }
     }
 
     private var requests: [Request] = []
@@ -33,13 +35,23 @@ package struct DefinitionHistory: Sendable {
         return requests.count - 1
     }
 
-    /// The request has taken effect: it was acknowledged, or is in an agreed state.
-    package mutating func confirm(_ number: Int) {
+    /// The request has taken effect, as is known at `time`: it was acknowledged, or is in an agreed state.
+    package mutating func confirm(_ number: Int, at time: UInt64) {
         guard requests.indices.contains(number) else { return }
         // Behind a later request, their order is not known.
         guard number == requests.count - 1 else { return }
-        requests[number].isInOrder = true
+        guard !requests[number].isInOrder else { return }
+        requests[number].confirmedAt = time
         bounds.current = number
+    }
+
+    /// When the newest request was known to have taken effect; `number` is the request of the definition
+    /// that the agreed state has.
+    ///
+    /// - Returns: Nil if that is not the newest request: a later one may take effect at any time, or an
+    ///   earlier one has done so late.
+    package func unchangedSince(_ number: Int) -> UInt64? {
+        number == requests.count - 1 ? requests.last?.confirmedAt : nil
     }
 
     /// All nodes have found the definition of this request complete on all nodes.

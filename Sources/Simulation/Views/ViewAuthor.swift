@@ -184,19 +184,32 @@ final class ViewAuthor {
         }
     }
 
+    /// Since when the definition of the newest agreed state is known to be in effect; nil if a request
+    /// may change it.
+    func unchangedSince(_ bucket: String) -> UInt64? {
+        learn()
+        guard let (_, number) = newest(bucket) else { return nil }
+        return histories[bucket]?.unchangedSince(number)
+    }
+
+    /// The view's document in the newest agreed state, with the number of its request.
+    private func newest(_ bucket: String) -> (document: DesignDocument, request: Int)? {
+        let record = cluster.newestState?.bucket(named: bucket)
+        guard let document = record?.designDocument(named: ChangingView.document),
+            let number = ChangingView.request(of: document.body)
+        else { return nil }
+        return (document, number)
+    }
+
     /// Reads the answers of requests, and what the nodes have.
     private func learn() {
         if let change = open, let outcome = change.outcome.withLock({ $0 }) {
-            if outcome { histories[change.bucket]?.confirm(change.number) }
+            if outcome { histories[change.bucket]?.confirm(change.number, at: cluster.world.now) }
             open = nil
         }
         for bucket in buckets {
-            let record = cluster.newestState?.bucket(named: bucket.name)
-            let document = record?.designDocument(named: ChangingView.document)
-            guard let document, let number = ChangingView.request(of: document.body) else {
-                continue
-            }
-            histories[bucket.name]?.confirm(number)
+            guard let (document, number) = newest(bucket.name) else { continue }
+            histories[bucket.name]?.confirm(number, at: cluster.world.now)
             guard isLossless, isSettled(document, bucket.name) else { continue }
             histories[bucket.name]?.complete(number)
         }

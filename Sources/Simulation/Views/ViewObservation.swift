@@ -30,6 +30,8 @@ struct ViewObservation {
     let base: Snapshot?
     /// The oldest definitions that may answer; nil: the view never changes.
     var definitions: DefinitionHistory.Bounds?
+    /// Whether it was asked after the last write and the last change of a definition.
+    var isFinal = false
     /// Whether the node had the agreed state of when it was asked.
     var isOfCurrentState = true
     var answeredAt: UInt64 = 0

@@ -27,13 +27,17 @@ extension ViewWatch {
         guard let bounds = observation.definitions, let author else {
             return expectation.flaw(in: answer, to: question)
         }
-        let isCurrent = question.isFresh && observation.isOfCurrentState
+        let isCurrent = question.isFresh ? observation.isOfCurrentState : observation.isFinal
         let versions = author.versions(
             question.bucket,
             since: isCurrent ? bounds.current : bounds.complete,
             until: observation.answeredAt
         )
         tally[.check, "changedViewAnswers"] += 1
+        let isBounded = observation.base != nil && observation.unknown.isEmpty
+        if isBounded, !question.isFresh, !observation.isFinal {
+            tally[.check, "boundedChangedAnswers"] += 1
+        }
         switch expectation.match(answer, to: question, of: versions) {
         case .version(let place):
             if place > 0 { tally[.check, "earlierViewAnswers"] += 1 }

@@ -11,24 +11,46 @@ extension ViewWatch {
     func observe(_ question: ViewQuestion, _ node: SimulatedNode) -> ViewObservation {
         let now = cluster.world.now
         let record = cluster.newestState?.bucket(named: question.bucket)
-        var base: ViewObservation.Snapshot?
-        if question.isFresh {
-            base = snapshot(question.bucket)
-        } else if question.view.document != ChangingView.document {
-            // A definition that is put again may have a file that was closed for a minute.
-            base = snapshots[question.bucket]?.last { $0.time + ViewWatch.lagNanoseconds <= now }
-        }
+        let isNow = question.isFresh || isOver
         var observation = ViewObservation(
             question: question,
             address: node.address,
             askedAt: now,
             vBucketCount: max(record?.placements.count ?? 0, 1),
-            base: base
+            base: isNow ? snapshot(question.bucket) : pastSnapshot(question)
         )
+        observation.isFinal = isOver
         if question.view.document == ChangingView.document {
             observation.definitions = author?.bounds(question.bucket)
         }
         return observation
+    }
+
+    /// The newest documents that any index has by now; nil if none are known.
+    private func pastSnapshot(_ question: ViewQuestion) -> ViewObservation.Snapshot? {
+        guard let since = followedSince(question) else { return nil }
+        return snapshots[question.bucket]?.last {
+            $0.time >= since && $0.time + ViewWatch.lagNanoseconds <= cluster.world.now
+        }
+    }
+
+    /// Since when the indexes that may answer the question follow the documents; nil if that is not known.
+    ///
+    /// A definition that is put again may have a file that was closed for a minute, and answers with its
+    /// old rows until that has been updated.
+    private func followedSince(_ question: ViewQuestion) -> UInt64? {
+        guard question.view.document == ChangingView.document else { return 0 }
+        return author?.unchangedSince(question.bucket).map {
+            $0 + ViewWatch.reopeningNanoseconds
+        }
+    }
+
+    /// Whether a late request has changed the view since the question, so that the index of another
+    /// definition may have answered with rows from before the base.
+    private func mayPrecedeBase(_ asked: ViewObservation) -> Bool {
+        guard !asked.question.isFresh, !asked.isFinal, let base = asked.base else { return false }
+        guard let since = followedSince(asked.question) else { return true }
+        return since > base.time
     }
 
     /// The documents that are visible now.
@@ -63,6 +85,7 @@ extension ViewWatch {
     func lost(since asked: ViewObservation) -> Set<Int> {
         // If clocks stop, an old active copy may answer beside the new one.
         if judge.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
+        if mayPrecedeBase(asked) { return Set(0..<asked.vBucketCount) }
         let bucket = asked.question.bucket
         return Set(0..<asked.vBucketCount).filter { number in
             guard let before = asked.base?.documents[number],

@@ -14,8 +14,8 @@ internal import Vocabulary
 /// - View: an answer to `stale=false` is that of a plain in-memory evaluation, over one value for each
 ///   document that was visible between question and answer, without the vBuckets that an error names.
 ///   Other answers are those of values that were written, and no document's rows are doubled.
-/// - View, at the end: the answers of all nodes are those of the final documents, and the index files
-///   pass `--check-index`.
+/// - View, at the end: the answers of all nodes are those of the final documents, by the newest
+///   definition with `stale=ok` too, and the index files pass `--check-index`.
 /// - View, of a view that is changed: an answer is that of one of its definitions as a whole
 ///   (`DefinitionHistory`).
 ///
@@ -25,6 +25,8 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     static let second: UInt64 = 1_000_000_000
     /// How old the changes are that any index has, if no node ends or is cut off.
     static let lagNanoseconds = 20 * second
+    /// How long the nodes may need to learn of a changed view, and to open its index.
+    static let reopeningNanoseconds = 5 * second
     private static let snapshotNanoseconds = 3 * second
     /// Queries that wait for an answer; those of nodes that have ended count until their time is over.
     private static let openMax = 24
