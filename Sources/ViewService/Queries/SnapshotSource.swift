@@ -8,15 +8,15 @@ internal import Vocabulary
 /// A scan lives longer than a turn. Between turns, it must not keep the connection, since the file
 /// may be closed then.
 final class SnapshotSource: NodeSource, PartialSource {
-    private let inner: InnerNodes
-    private let leaves: RecentLeaves
+    private let inner: KeptNodes
+    private let leaves: KeptNodes
     private var nodes: IndexNodes?
     private var stored: (any PartialSource)?
     /// Rows that this turn reads at most.
     private(set) var turnRowsMax = 0
 
     /// A source that shares `inner` and `leaves` with the other queries of the index.
-    init(_ inner: InnerNodes, _ leaves: RecentLeaves) {
+    init(inner: KeptNodes, leaves: KeptNodes) {
         self.inner = inner
         self.leaves = leaves
     }

@@ -16,10 +16,10 @@ extension ViewIndex {
     }
 
     /// The inner nodes that queries share; any thread.
-    var innerNodes: InnerNodes { shared.withLock { $0.innerNodes } }
+    var innerNodes: KeptNodes { shared.withLock { $0.innerNodes } }
 
     /// The leaves that queries share; any thread.
-    var recentLeaves: RecentLeaves { shared.withLock { $0.recentLeaves } }
+    var recentLeaves: KeptNodes { shared.withLock { $0.recentLeaves } }
 
     /// What the commit of a reader's snapshot has.
     ///
