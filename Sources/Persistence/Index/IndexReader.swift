@@ -250,6 +250,9 @@ final class IndexReaders: Sendable {
         if !isKept { reader.close() }
     }
 
+    /// Whether a caller has a reader, or is about to get one.
+    var areInUse: Bool { state.withLock { !$0.inUse.isEmpty || $0.opening > 0 } }
+
     func closeIdle() {
         let idle = state.withLock { state in
             defer { state.idle = [] }

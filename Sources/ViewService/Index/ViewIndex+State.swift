@@ -128,6 +128,8 @@ extension ViewIndex {
         let innerNodes = KeptNodes(.innerNodes)
         /// What short queries have read of its lowest level lately.
         let recentLeaves = KeptNodes(.recentLeaves)
+        /// When both are freed.
+        var idle = IdleRule()
         /// Whether changes are read in steps, not all the time.
         var updatesInSteps = false
     }

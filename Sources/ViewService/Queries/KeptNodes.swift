@@ -91,6 +91,9 @@ package final class KeptNodes: Sendable {
         state.withLock { $0.keep(node, policy, generationBytesMax: generationBytesMax) }
     }
 
+    /// Frees all nodes; queries that have one still read it.
+    package func removeAll() { state.withLock { $0 = State() } }
+
     /// The bytes of memory of the kept nodes.
     package var memoryBytes: Int { state.withLock { $0.young.bytes + $0.old.bytes } }
 }

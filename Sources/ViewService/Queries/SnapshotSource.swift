@@ -15,10 +15,10 @@ final class SnapshotSource: NodeSource, PartialSource {
     /// Rows that this turn reads at most.
     private(set) var turnRowsMax = 0
 
-    /// A source that shares `inner` and `leaves` with the other queries of the index.
-    init(inner: KeptNodes, leaves: KeptNodes) {
-        self.inner = inner
-        self.leaves = leaves
+    /// A source that shares nodes with the other queries of the index.
+    init(_ shared: (inner: KeptNodes, leaves: KeptNodes)) {
+        inner = shared.inner
+        leaves = shared.leaves
     }
 
     /// Whether the reduction has stored results.
