@@ -63,15 +63,18 @@ final class ServiceWorld: Sendable {
         _ views: [ViewDefinition],
         uuid: String = "b1",
         served: [VBucketID] = MemoryChanges.vBuckets,
-        revision: UInt64 = 1
+        revision: UInt64 = 1,
+        documents: [String: DocumentRevision] = [:]
     ) -> ViewBucket {
-        ViewBucket(
+        var bucket = ViewBucket(
             uuid: uuid,
             name: "beer",
             views: views,
             served: Set(served),
             mapRevision: revision
         )
+        bucket.revisions = documents
+        return bucket
     }
 
     func view(_ name: String, _ map: String, _ reduce: ViewDefinition.Reduce? = nil)
