@@ -250,6 +250,12 @@ extension ViewBucket {
             served: served,
             mapRevision: bucket.rev
         )
+        for document in bucket.designDocuments {
+            revisions[document.name] = DocumentRevision(
+                number: document.revision.number,
+                digest: document.revision.digest
+            )
+        }
     }
 }
 

@@ -147,6 +147,46 @@ import Vocabulary
         #expect(try file.acquireReader() != nil)
     }
 
+    @Test func indexReaderWhoseReadFailedIsNotUsedAgain() throws {
+        let file = try index.open()
+        try commit(file, [1])
+        let failed = try #require(try file.acquireReader())
+        _ = try failed.begin()
+        file.release(failed)
+        // The failing read is the first one of the snapshot that the release has kept.
+        #expect(try file.acquireReader() === failed)
+        _ = try failed.begin()
+        #expect(throws: StorageError.self) {
+            try failed.use { _ throws(StorageError) in throw StorageError(.failed, "a bad sector") }
+        }
+        file.release(failed)
+        let next = try #require(try file.acquireReader())
+        #expect(next !== failed)
+        #expect(try next.begin().commit == IndexCommit(1))
+        try next.use { reads throws(StorageError) in #expect(try reads.content(20) == [1]) }
+        file.release(next)
+        #expect(throws: StorageError.self) { _ = try failed.begin() }
+        // Its snapshot does not keep the WAL.
+        #expect(try file.checkpoint().isComplete)
+        #expect(file.walPages == 0)
+    }
+
+    /// The second release closes the reader, which waits for the next caller.
+    @Test func indexReaderThatWasClosedWhileIdleIsNotUsedAgain() throws {
+        index.settings.readersMax = 1
+        let file = try index.open()
+        try commit(file, [1])
+        let closed = try #require(try file.acquireReader())
+        _ = try closed.begin()
+        file.release(closed)
+        file.release(closed)
+        let next = try #require(try file.acquireReader())
+        #expect(next !== closed)
+        #expect(try next.begin().commit == IndexCommit(1))
+        file.release(next)
+        #expect(try file.acquireReader() === next)
+    }
+
     @Test func readerOfAClosedIndexFileIsGone() throws {
         let file = try index.open()
         try commit(file, [1])

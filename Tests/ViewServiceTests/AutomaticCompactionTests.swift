@@ -13,7 +13,7 @@ import ViewService
         for number in 0..<Self.count {
             world.changes.put("k\(number)", "{\"n\":\(number),\"text\":\"\(text)\"}")
         }
-        let service = try world.service { $0.compactionCheckNanoseconds = 20_000_000 }
+        let service = try world.service { $0.checkNanoseconds = 20_000_000 }
         var terms = IndexTerms()
         (terms.compaction.percent, terms.compaction.bytes) = (nil, nil)
         service.set(terms)

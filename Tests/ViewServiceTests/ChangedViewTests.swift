@@ -199,6 +199,33 @@ import Vocabulary
         try world.stop(second)
     }
 
+    /// The step in which the node follows both changes, while it runs or at its start.
+    @Test(arguments: [false, true])
+    func viewThatWasMadeAgainInOneStepHasNoPreviousDefinition(_ isRestarted: Bool) throws {
+        defer { world.stop() }
+        fill()
+        let revisions = [(2, 1), (3, 2), (1, 3)].map { DocumentRevision(number: $0, digest: $1) }
+        var service = try settledService()
+        service.follow([world.bucket([old], documents: ["d": revisions[0]])])
+        // A change alone keeps the previous definition.
+        service.follow([world.bucket([middle], documents: ["d": revisions[1]])])
+        #expect(previous(service, middle) == old)
+        if isRestarted {
+            try world.awaitFresh(service, middle)
+            try world.waitUntil("the definitions are stored") {
+                world.files()?.contains("definitions") ?? false
+            }
+            try world.stop(service)
+            service = try world.service { $0.graceNanoseconds = 50_000_000 }
+        }
+        service.follow([world.bucket([new], documents: ["d": revisions[2]])])
+        #expect(previous(service, new) == nil)
+        #expect(!service.standing(of: new, ofBucket: "b1").isSettled)
+        try world.awaitFresh(service, new)
+        try world.waitUntil("the old file is removed") { !hasFile(service, old) }
+        try world.stop(service)
+    }
+
     @Test func damagedRecordCostsOnlyThePreviousDefinition() throws {
         defer { world.stop() }
         fill()

@@ -65,26 +65,43 @@ import Wire
         try world.stop(service)
     }
 
-    /// The part that is damaged is read by queries only, since no change touches it.
-    @Test func fileThatAQueryFindsDamagedIsSetAside() throws {
+    /// A part of the file that only queries read, since no change touches it.
+    enum Part: CaseIterable {
+        case node
+        case values
+
+        func damage(_ file: IndexFile) throws(StorageError) {
+            try file.commit { (transaction) throws(StorageError) in
+                switch self {
+                case .node:
+                    let noNode = ByteWriter()
+                    noNode.append([UInt8](repeating: 0xee, count: 100))
+                    try transaction.write(transaction.head.main.node, noNode.view)
+                case .values:
+                    let removed = try transaction.removeValues(from: IndexValueID(0), countMax: 100)
+                    #expect(removed > 0)
+                }
+            }
+        }
+    }
+
+    @Test(arguments: Part.allCases)
+    func fileThatAQueryFindsDamagedIsSetAside(_ part: Part) throws {
         defer { world.stop() }
         fill()
-        let view = world.view("d/a", IndexFaultTests.byNumber)
+        // Too long for a leaf.
+        let view = world.view("d/a", "function (doc) { emit(doc.n, 'x'.repeat(2000)); }")
         let service = try world.service()
         service.follow([world.bucket([view])])
         let index = try world.awaitFresh(service, view)
-        let noNode = ByteWriter()
-        noNode.append([UInt8](repeating: 0xee, count: 100))
-        try index.file.commit { (transaction) throws(StorageError) in
-            try transaction.write(transaction.head.main.node, noNode.view)
-        }
+        try part.damage(index.file)
         let request = world.request(IndexChoice(current: service.signature(of: view)))
         let replies = Replies()
         let call = service.respond(to: request) { replies.add($0) }
         replies.begin(call, addsCredit: true)
         try world.waitUntil("the query ends") { replies.last != nil }
         guard case .failed? = replies.last else {
-            Issue.record("the query has read a damaged node")
+            Issue.record("the query has read what is damaged")
             return
         }
         try world.waitUntil("the index is replaced") {

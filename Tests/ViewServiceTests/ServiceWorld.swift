@@ -32,12 +32,24 @@ final class ServiceWorld: Sendable {
         try? FileManager.default.removeItem(atPath: directory)
     }
 
-    /// A service on the files that the service before has left.
-    func service(_ change: (inout IndexService.Settings) -> Void = { _ in }) throws -> IndexService
-    {
+    /// A service on the files that the service before has left, by the clock `time` if there is one.
+    func service(
+        time: (any TimeSource)? = nil,
+        _ change: (inout IndexService.Settings) -> Void = { _ in }
+    ) throws -> IndexService {
         var settings = IndexService.Settings(directory: directory, processors: 2)
         change(&settings)
-        return try IndexService(settings, environment: linux.environment, changes: changes)
+        let own = linux.environment
+        let environment = Environment(
+            time: time ?? own.time,
+            entropy: own.entropy,
+            network: own.network,
+            disk: own.disk,
+            lanes: own.lanes,
+            trace: own.trace,
+            children: own.children
+        )
+        return try IndexService(settings, environment: environment, changes: changes)
     }
 
     func stop(_ service: IndexService) throws {
@@ -51,15 +63,18 @@ final class ServiceWorld: Sendable {
         _ views: [ViewDefinition],
         uuid: String = "b1",
         served: [VBucketID] = MemoryChanges.vBuckets,
-        revision: UInt64 = 1
+        revision: UInt64 = 1,
+        documents: [String: DocumentRevision] = [:]
     ) -> ViewBucket {
-        ViewBucket(
+        var bucket = ViewBucket(
             uuid: uuid,
             name: "beer",
             views: views,
             served: Set(served),
             mapRevision: revision
         )
+        bucket.revisions = documents
+        return bucket
     }
 
     func view(_ name: String, _ map: String, _ reduce: ViewDefinition.Reduce? = nil)

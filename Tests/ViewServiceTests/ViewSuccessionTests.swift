@@ -17,14 +17,26 @@ import Vocabulary
     private static func succession(after steps: [Step]) -> ViewSuccession {
         var succession = ViewSuccession()
         var current: [ViewDefinition] = []
+        var number: UInt32 = 0
+        func define(_ map: String) {
+            number += 1
+            current = [view(map)]
+            // The digest of the text.
+            let revision = DocumentRevision(number: number, digest: UInt32(map) ?? 0)
+            succession.adopt(current, ["d": revision])
+        }
         for step in steps {
             switch step {
-            case .define(let map):
-                current = [view(map)]
-                succession.adopt(current)
+            case .define(let map): define(map)
             case .delete:
-                current = []
-                succession.adopt(current)
+                (current, number) = ([], 0)
+                succession.adopt(current, [:])
+            case .makeAnew(let map):
+                number = 0
+                define(map)
+            case .restart:
+                let bytes = SuccessionFiles.encode(succession)
+                succession = decode(bytes) ?? ViewSuccession()
             case .settle(let map): succession.settle(view(map), among: current)
             }
         }
@@ -34,6 +46,10 @@ import Vocabulary
     enum Step {
         case define(String)
         case delete
+        /// The node adopts a deletion and a new document with this map function in one step.
+        case makeAnew(String)
+        /// The node reads what it has stored.
+        case restart
         /// The index of this map function is complete on all nodes.
         case settle(String)
     }
@@ -92,6 +108,38 @@ import Vocabulary
             current: "2",
             previous: nil
         ),
+        Case(
+            name: "view that is deleted and made again in one step",
+            steps: [.define("1"), .settle("1"), .makeAnew("2")],
+            current: "2",
+            previous: nil
+        ),
+        Case(
+            name: "changed view that is deleted and made again in one step",
+            steps: [.define("1"), .settle("1"), .define("2"), .makeAnew("3")],
+            current: "3",
+            previous: nil
+        ),
+        Case(
+            name: "view that is deleted and made again while the node is down",
+            steps: [.define("1"), .settle("1"), .restart, .makeAnew("2")],
+            current: "2",
+            previous: nil
+        ),
+        Case(
+            name: "view that is changed while the node is down",
+            steps: [.define("1"), .settle("1"), .restart, .define("2")],
+            current: "2",
+            previous: "1"
+        ),
+        Case(
+            name: "change after the document was made again in one step",
+            steps: [
+                .define("1"), .settle("1"), .makeAnew("2"), .settle("2"), .define("3"),
+            ],
+            current: "3",
+            previous: "2"
+        ),
     ]
 
     @Test(arguments: cases)
@@ -106,13 +154,30 @@ import Vocabulary
     @Test func changeOfTheReduceFunctionIsCompleteAtOnce() {
         var succession = ViewSuccession([Self.view("1", .sum)])
         let changed = Self.view("1", .custom("f"))
-        succession.adopt([changed])
+        succession.adopt([changed], [:])
         #expect(succession.isSettled(changed) && succession.previous(of: changed) == nil)
         #expect(succession.complete.values.map(\.reduce) == [.custom("f")])
         // The previous definition answers as a whole, with its own reduce function.
         let other = Self.view("2", .count)
-        succession.adopt([other])
+        succession.adopt([other], [:])
         #expect(succession.previous(of: other) == changed)
+    }
+
+    @Test func documentThatIsMadeAgainEndsOnlyItsOwnDefinitions() {
+        func revision(_ number: UInt32, _ digest: UInt32) -> DocumentRevision {
+            DocumentRevision(number: number, digest: digest)
+        }
+        let other = ViewDefinition(designDocument: "e", view: "a", map: "1")
+        let changed = ViewDefinition(designDocument: "e", view: "a", map: "2")
+        var succession = ViewSuccession(
+            [Self.view("1"), Self.view("5", named: "b"), other],
+            revisions: ["d": revision(4, 1), "e": revision(4, 1)]
+        )
+        let (new, same) = (Self.view("2"), Self.view("5", named: "b"))
+        succession.adopt([new, same, changed], ["d": revision(4, 2), "e": revision(5, 2)])
+        #expect(succession.previous(of: new) == nil && !succession.isSettled(new))
+        #expect(succession.isSettled(same), "its index is complete")
+        #expect(succession.previous(of: changed) == other)
     }
 
     @Test func viewsThatShareAnIndexSettleTogether() {
@@ -120,19 +185,25 @@ import Vocabulary
         let views = [
             Self.view("1"), Self.view("1", named: "b", .count), Self.view("2", named: "c"),
         ]
-        succession.adopt(views)
+        succession.adopt(views, [:])
         succession.settle(views[0], among: views)
         #expect(views.map(succession.isSettled) == [true, true, false])
     }
 
     // MARK: Stored
 
-    private static let stored = ViewSuccession([
-        view("function (doc) { emit(doc.n); }"), view("é", named: "b", .count),
-        view("2", named: "c", .sum), view("3", named: "d", .stats),
-        view("4", named: "e", .custom("function () { return 1; }")),
-        ViewDefinition(designDocument: "e", view: "a", map: "", indexesTombstones: true),
-    ])
+    private static let stored = ViewSuccession(
+        [
+            view("function (doc) { emit(doc.n); }"), view("é", named: "b", .count),
+            view("2", named: "c", .sum), view("3", named: "d", .stats),
+            view("4", named: "e", .custom("function () { return 1; }")),
+            ViewDefinition(designDocument: "e", view: "a", map: "", indexesTombstones: true),
+        ],
+        revisions: [
+            "d": DocumentRevision(number: 7, digest: 0xffff_ffff),
+            "e": DocumentRevision(number: 1, digest: 0),
+        ]
+    )
 
     private static func decode(_ bytes: [UInt8]) -> ViewSuccession? {
         bytes.withUnsafeBytes { SuccessionFiles.decode(ByteView($0)) }
@@ -141,6 +212,20 @@ import Vocabulary
     @Test func storedDefinitionsAreReadAgain() {
         #expect(Self.decode(SuccessionFiles.encode(Self.stored)) == Self.stored)
         #expect(Self.decode(SuccessionFiles.encode(ViewSuccession())) == ViewSuccession())
+    }
+
+    /// As a release has stored it that knew no revisions: one view without a reduce function.
+    @Test func fileOfTheFirstFormatIsRead() {
+        let output = ByteWriter()
+        for number in [0x4456_4445, 1, 1] as [UInt32] { output.append(bigEndian: number) }
+        for text in ["d", "a", "map"] {
+            output.append(bigEndian: UInt32(text.utf8.count))
+            output.append(Array(text.utf8))
+        }
+        output.append([0, 0] as [UInt8])
+        output.append(bigEndian: CRC32.checksum(output.view))
+        let expected = ViewDefinition(designDocument: "d", view: "a", map: "map")
+        #expect(Self.decode(output.bytes) == ViewSuccession([expected]))
     }
 
     @Test func damagedFileHasNoDefinitions() {

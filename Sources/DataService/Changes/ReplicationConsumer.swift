@@ -57,7 +57,6 @@ final class ReplicationConsumer: ConnectionHandler {
     private static let fullNanoseconds: UInt64 = 2_000_000_000
     private static let tickNanoseconds: UInt64 = 500_000_000
     private static let memoryNanoseconds: UInt64 = 20_000_000
-    private static let channelNanoseconds: UInt64 = 10_000_000
 
     let source: NodeNumber
     let service: DocumentService
@@ -66,11 +65,12 @@ final class ReplicationConsumer: ConnectionHandler {
     private let context: LaneContext
     var channels: [UInt16: Channel] = [:]
     var numbers: [String: UInt16] = [:]
-    private var lastNumber: UInt16 = 0
+    /// The number of the channel that was opened last.
+    var lastNumber: UInt16 = 0
     var streams: [NodeStreamAddress: IncomingStream] = [:]
     var lastRequest: UInt64 = 0
     /// Channels of buckets without memory for another document, and since when.
-    private var shortSince: [UInt16: UInt64] = [:]
+    var shortSince: [UInt16: UInt64] = [:]
     private var touched: Set<NodeStreamAddress> = []
     private var isPaused = false
     private var receivedAt: UInt64
@@ -342,85 +342,5 @@ final class ReplicationConsumer: ConnectionHandler {
             NodeStreamEncoder.append(news, at: address, to: output)
         }
         touched.removeAll(keepingCapacity: true)
-    }
-
-    // MARK: Wanted feeds
-
-    /// Opens streams that are wanted and missing, closes streams that are no longer wanted.
-    private func reconcile(_ output: ByteWriter) {
-        let wanted = link.wanted
-        for (uuid, number) in numbers where wanted[uuid] == nil {
-            closeChannel(number, uuid, output)
-        }
-        for (uuid, feed) in wanted {
-            guard let number = numbers[uuid] else {
-                lastNumber &+= 1
-                numbers[uuid] = lastNumber
-                channels[lastNumber] = Channel(feed: feed)
-                NodeStreamEncoder.openChannel(lastNumber, bucket: uuid, to: output)
-                continue
-            }
-            switch channels[number]?.state {
-            case .open: reconcile(feed, number, output)
-            case .refused:
-                channels[number]?.state = .opening
-                NodeStreamEncoder.openChannel(number, bucket: uuid, to: output)
-            case .opening, nil: break
-            }
-        }
-    }
-
-    private func closeChannel(_ number: UInt16, _ uuid: String, _ output: ByteWriter) {
-        for address in streams.keys where address.channel == number { closeStream(address, output) }
-        numbers[uuid] = nil
-        shortSince[number] = nil
-    }
-
-    private func closeStream(_ address: NodeStreamAddress, _ output: ByteWriter) {
-        guard let stream = streams.removeValue(forKey: address) else { return }
-        if stream.phase == .asked || stream.phase == .streaming {
-            NodeStreamEncoder.closeStream(at: address, to: output)
-        }
-        stream.end()
-    }
-
-    func reconcile(_ feed: ReplicationTopology.Feed, _ number: UInt16, _ output: ByteWriter) {
-        for (address, stream) in streams where address.channel == number {
-            if feed.vBuckets[address.vBucket] != stream.fence || stream.bucket.isRetired {
-                closeStream(address, output)
-            }
-        }
-        guard let bucket = service.bucket(uuid: feed.uuid) else { return }
-        for (id, fence) in feed.vBuckets {
-            let address = NodeStreamAddress(channel: number, vBucket: id)
-            guard streams[address] == nil, let vBucket = bucket.engine[id.number] else { continue }
-            let stream = IncomingStream(address, fence: fence, bucket: bucket, vBucket: vBucket)
-            stream.listener = bucket.traffic.listen(to: id) { [events] news in
-                switch news {
-                case .persisted: events.put(.persisted(address))
-                case .ownership: events.put(.ask(address))
-                case .changed, .acknowledged, .retired: break
-                }
-            }
-            streams[address] = stream
-            requestStream(stream, output)
-        }
-    }
-
-    private func handleOpened(_ number: UInt16, _ status: Status?, _ output: ByteWriter) {
-        guard let feed = channels[number]?.feed else { return }
-        guard status == .success else {
-            // The map can name a new bucket before the other node has it. Changes made meanwhile
-            // have one copy only, so the retry comes soon.
-            let refusals = channels[number]?.refusals ?? 0
-            channels[number]?.state = .refused
-            channels[number]?.refusals = refusals + 1
-            let pause = ReplicationConsumer.channelNanoseconds << UInt64(min(refusals, 6))
-            service.lanes.nonIO.lane.post(after: pause) { [events] in events.put(.wanted) }
-            return
-        }
-        channels[number]?.state = .open
-        channels[number]?.refusals = 0
-        if let wanted = link.wanted[feed.uuid] { reconcile(wanted, number, output) }
     }
 }

@@ -65,14 +65,16 @@ package final class Connection: ConnectionHandler {
     var isJSONAgreed = false
     var isTracingAgreed = false
     var isTokenAgreed = false
-    private var isUnordered = false
+    /// Whether the client agreed to answers in another order than that of its requests.
+    var isUnordered = false
     /// Whether the selected bucket has moved to other nodes.
-    private(set) var isElsewhere = false
+    var isElsewhere = false
     /// The name of the selected bucket after its deletion: a bucket may be created again under it.
     var lostBucketName: String?
 
     // The stream.
-    private var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
+    /// Finds frames in the input; replaced at a login, which lifts its bound.
+    var decoder = FrameDecoder(frameBytesMax: Limits.frameBytesMaxBeforeLogin)
     private var discarding = 0
     private var parked: [Parked] = []
     private var parkedBytes = 0 {
@@ -175,23 +177,6 @@ package final class Connection: ConnectionHandler {
         if bucket?.isRetired ?? (isMemcachedListener || lostBucketName != nil) { findBucketAgain() }
     }
 
-    /// Finds the selected bucket again by its name: it was flushed or deleted, or a bucket of its
-    /// name may have been created meanwhile.
-    func findBucketAgain() {
-        if isMemcachedListener, service.plain.isRefusing {
-            bucket = nil
-            return
-        }
-        let name = bucket?.name ?? lostBucketName ?? service.plain.bucketName
-        bucket = name.flatMap { service.bucket(named: $0) }
-        defer { lostBucketName = bucket == nil && !isMemcachedListener ? name : nil }
-        // A plain memcached client has no map, so NOT_MY_VBUCKET would not redirect it.
-        isElsewhere =
-            !isMemcachedListener && bucket == nil && name.map { service.isGivenUp($0) } ?? false
-        // The bucket may have been created again with a password.
-        if let found = bucket, !isMemcachedListener, !mayUse(found) { bucket = nil }
-    }
-
     // MARK: Frames
 
     private func process(_ input: ByteView) -> ReceiveProgress {
@@ -224,57 +209,6 @@ package final class Connection: ConnectionHandler {
                 return ReceiveProgress(consumed: input.count, next: .close)
             }
         }
-    }
-
-    private func refuse(_ error: FrameDecoder.FrameError) {
-        switch error {
-        case .magic: break
-        case .lengths(let header):
-            answer(.invalid, to: header.replyTo, because: "Key and extras exceed the body.")
-        case .tooLong(let header):
-            let limit = login == .anonymous ? "64 KiB before login" : "30 MiB"
-            answer(.invalid, to: header.replyTo, because: "A frame has at most \(limit).")
-        }
-    }
-
-    /// Decodes up to `batchMax` complete frames, hashes their keys and prefetches their documents.
-    private func gather(_ input: ByteView) -> (count: Int, stop: FrameDecoder.Outcome) {
-        var (count, offset) = (0, 0)
-        var stop = FrameDecoder.Outcome.incomplete(needed: FrameHeader.byteCount)
-        while count < LaneContext.batchMax {
-            stop = decoder.next(in: input.dropFirst(offset))
-            guard case .frame(let frame) = stop else { break }
-            context.frames[count] = frame
-            offset += frame.byteCount
-            count += 1
-        }
-        guard count > 0 else { return (0, stop) }
-        for index in 0..<count { context.hashes[index] = service.hash(context.frames[index].key) }
-        if count > 1, let bucket { prefetch(count, bucket.engine) }
-        return (count, stop)
-    }
-
-    private func prefetch(_ count: Int, _ engine: Bucket) {
-        for index in 0..<count {
-            guard let root = root(of: context.frames[index], engine) else { continue }
-            HashTable.prefetchGroup(root: root, hash: context.hashes[index])
-        }
-        for index in 0..<count {
-            guard let root = root(of: context.frames[index], engine) else { continue }
-            _ = HashTable.prefetchItem(root: root, hash: context.hashes[index])
-        }
-    }
-
-    @inline(__always)
-    private func root(of frame: Frame, _ engine: Bucket) -> SharedWord? {
-        guard frame.header.keyCount > 0 else { return nil }
-        return engine[vBucketNumber(frame, engine)]?.root
-    }
-
-    @inline(__always)
-    func vBucketNumber(_ frame: Frame, _ engine: Bucket) -> UInt16 {
-        isMemcachedListener
-            ? VBucketID(ofKey: frame.key, count: engine.count).number : frame.vBucket.number
     }
 
     /// Executes the gathered frames.
@@ -379,20 +313,6 @@ package final class Connection: ConnectionHandler {
         return dispatch(request, completion)
     }
 
-    /// The status that refuses framing extras of a command; nil if they are accepted.
-    private func refusal(of framing: FramingExtras, _ command: Command) -> Status? {
-        if framing.durability != nil {
-            guard command.isMutation else { return .invalid }
-            // A prepare contains the new version of a document, so only commands that create one
-            // support durability.
-            guard command.isDurable else { return .notSupported }
-        }
-        if framing.streamID != nil { return .invalid }
-        if framing.impersonated != nil { return .notSupported }
-        if framing.preservesExpiry, !command.isMutation { return .invalid }
-        return nil
-    }
-
     private func refuse(_ frame: Frame, _ status: Status) -> Execution {
         answer(status, to: frame.replyTo)
         return .done
@@ -456,16 +376,5 @@ package final class Connection: ConnectionHandler {
             endAdmission(completion)
             return true
         }
-    }
-
-    private func noteFeatures() {
-        isJSONAgreed = features.contains(.json)
-        let isTraced = features.contains(.tracing)
-        if isTraced, !isTracingAgreed {
-            turnStart = service.environment.time.monotonicNanoseconds()
-        }
-        isTracingAgreed = isTraced
-        isTokenAgreed = features.contains(.mutationSeqno)
-        isUnordered = features.contains(.unorderedExecution)
     }
 }

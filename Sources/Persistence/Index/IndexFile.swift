@@ -220,6 +220,9 @@ package final class IndexFile: Sendable {
     /// checkpoint.
     package func release(_ reader: IndexReader) { readers.release(reader) }
 
+    /// Whether a caller has a reader.
+    package var isBeingRead: Bool { readers.areInUse }
+
     /// Closes the read connections that no caller has, to free their memory and descriptors.
     package func closeIdleReaders() { readers.closeIdle() }
 

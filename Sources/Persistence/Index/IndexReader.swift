@@ -101,11 +101,11 @@ package final class IndexReader: Sendable {
         _ body: (IndexReads) throws(StorageError) -> Result
     ) throws(StorageError) -> Result {
         try state.withLock { (state) throws(StorageError) in
+            // Without `begin`, reads see the newest commit.
+            if state.isKept { state.endSnapshot() }
             guard let reads = state.reads else {
                 throw StorageError(.gone, "\(path) was closed")
             }
-            // Without `begin`, reads see the newest commit.
-            if state.isKept { state.endSnapshot() }
             if beginsSnapshot { state.isInSnapshot = true }
             do throws(StorageError) {
                 return try body(reads)
@@ -126,7 +126,8 @@ package final class IndexReader: Sendable {
         return memory.withLock { $0 }
     }
 
-    var isReusable: Bool { state.withLock { $0.isReusable } }
+    /// Whether the connection is open and no read of it failed.
+    var isReusable: Bool { state.withLock { $0.isReusable && $0.reads != nil } }
 
     func close() { state.withLock { $0 = State() } }
 }
@@ -186,10 +187,9 @@ final class IndexReaders: Sendable {
             return isBelowMax
         }
         guard isAllowed else { return nil }
-        let idle = state.withLock { $0.idle.popLast() }
         do throws(StorageError) {
             let reader: IndexReader
-            if let idle { reader = idle } else { reader = try open() }
+            if let idle = removeIdle() { reader = idle } else { reader = try open() }
             let isClosed = state.withLock { state in
                 state.opening -= 1
                 if !state.isClosed { state.inUse.append(reader) }
@@ -201,6 +201,16 @@ final class IndexReaders: Sendable {
             state.withLock { $0.opening -= 1 }
             throw error
         }
+    }
+
+    /// An idle reader for the next caller; nil if there is none.
+    private func removeIdle() -> IndexReader? {
+        while let idle = state.withLock({ $0.idle.popLast() }) {
+            // The end of a kept snapshot may have failed, which ended the reader's use.
+            if idle.isReusable { return idle }
+            idle.close()
+        }
+        return nil
     }
 
     private func open() throws(StorageError) -> IndexReader {
@@ -239,6 +249,9 @@ final class IndexReaders: Sendable {
         }
         if !isKept { reader.close() }
     }
+
+    /// Whether a caller has a reader, or is about to get one.
+    var areInUse: Bool { state.withLock { !$0.inUse.isEmpty || $0.opening > 0 } }
 
     func closeIdle() {
         let idle = state.withLock { state in

@@ -84,37 +84,38 @@ final class ViewAuthor {
 
     private func put(_ version: Int, _ node: SimulatedNode, _ bucket: String, _ chase: Chase) {
         let change = submit(version, bucket)
-        let body = ChangingView.body(version: version, request: change.number)
         tally[.change, "viewChange"] += 1
-        cluster.submit(node, "put version \(version) of the view of \(bucket)") { service in
-            do throws(DesignDocumentError) {
-                let put = try await service.putDesignDocument(
-                    ChangingView.document,
-                    body: body,
-                    inBucket: bucket
-                )
-                change.outcome.withLock { $0 = true }
-                return "request \(change.number), \(put.revision)"
-            } catch {
-                change.outcome.withLock { $0 = false }
-                return error.description
-            }
-        }
+        submit(version, change, node, bucket)
         chase(bucket, ChangingView.document)
     }
 
     /// Builds the index of a version that is published afterwards: both documents share it.
     private func develop(_ version: Int, _ node: SimulatedNode, _ bucket: String) {
-        let body = ChangingView.body(version: version, request: 0)
-        cluster.submit(node, "put version \(version) for development in \(bucket)") { service in
+        submit(version, nil, node, bucket)
+    }
+
+    /// Requests to put a version: as `change` of the queried view, or for development without one.
+    private func submit(
+        _ version: Int,
+        _ change: Change?,
+        _ node: SimulatedNode,
+        _ bucket: String
+    ) {
+        let isPublished = change != nil
+        let document = isPublished ? ChangingView.document : ChangingView.developmentDocument
+        let body = ChangingView.body(version: version, request: change?.number ?? 0)
+        let purpose = isPublished ? "of the view of" : "for development in"
+        cluster.submit(node, "put version \(version) \(purpose) \(bucket)") { service in
             do throws(DesignDocumentError) {
                 let put = try await service.putDesignDocument(
-                    ChangingView.developmentDocument,
+                    document,
                     body: body,
                     inBucket: bucket
                 )
-                return "\(put.revision)"
+                change?.outcome.withLock { $0 = true }
+                return (change.map { "request \($0.number), " } ?? "") + "\(put.revision)"
             } catch {
+                change?.outcome.withLock { $0 = false }
                 return error.description
             }
         }

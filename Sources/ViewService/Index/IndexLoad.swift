@@ -92,7 +92,7 @@ extension IndexTransaction {
 extension IndexReads {
     /// Appends a chunk of a stored run to `output`; false if there is no such chunk.
     ///
-    /// - Throws: `IndexError.unreadable` if the chunk is damaged or reading failed.
+    /// - Throws: `IndexError.damaged` if the chunk is damaged, `unreadable` if reading failed.
     func chunk(_ chunk: RunChunk, into output: ByteWriter) throws(IndexError) -> Bool {
         let isRow = chunk.kind == .row
         do throws(StorageError) {
@@ -102,7 +102,7 @@ extension IndexReads {
                 into: output
             )
         } catch {
-            throw .unreadable(error.description)
+            throw IndexError(error)
         }
     }
 }

@@ -37,7 +37,7 @@ package final class IndexNodes: NodeSource {
         do throws(StorageError) {
             isFound = try reads.node(id, into: bytes)
         } catch {
-            throw .unreadable(error.description)
+            throw IndexError(error, at: id)
         }
         guard isFound else { return nil }
         let node = try Node(id, body: bytes.view, format: .standard)
@@ -48,16 +48,16 @@ package final class IndexNodes: NodeSource {
 
     /// The bytes of a value that is too large for a leaf.
     ///
-    /// - Throws: `IndexError.unreadable` if it is missing or reading failed.
+    /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
     package func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
         bytes.removeAll()
         let isFound: Bool
         do throws(StorageError) {
             isFound = try reads.value(id, into: bytes)
         } catch {
-            throw .unreadable(error.description)
+            throw IndexError(error)
         }
-        guard isFound else { throw .unreadable("value \(id.value) is missing") }
+        guard isFound else { throw .damaged(.none, "value \(id.value) is missing") }
         return bytes.bytes
     }
 
@@ -202,5 +202,15 @@ extension StorageError {
         case .damaged(let id, let text): self.init(.damaged, "\(id): \(text)")
         case .unreadable(let text): self.init(.failed, text)
         }
+    }
+}
+
+extension IndexError {
+    /// An error of a file as an error of a tree: damage of the file is damage of its tree, since another
+    /// attempt to read it fails as well.
+    init(_ error: StorageError, at node: IndexNodeID = .none) {
+        self =
+            error.code == .damaged
+            ? .damaged(node, error.description) : .unreadable(error.description)
     }
 }

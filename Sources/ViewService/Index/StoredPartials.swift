@@ -25,7 +25,7 @@ package final class StoredPartials: PartialSource {
 
     /// The results of an inner node's children; nil if none are stored.
     ///
-    /// - Throws: `IndexError.unreadable` if reading failed or the row is damaged.
+    /// - Throws: `IndexError.damaged` if the row is damaged, `unreadable` if reading failed.
     package func partials(of node: IndexNodeID) throws(IndexError) -> PartialTable? {
         if let table = kept[node] { return table }
         bytes.removeAll()
@@ -33,7 +33,7 @@ package final class StoredPartials: PartialSource {
         do throws(StorageError) {
             isFound = try reads.reduction(slot, node, into: bytes)
         } catch {
-            throw .unreadable(error.description)
+            throw IndexError(error, at: node)
         }
         let table = isFound ? PartialTable(body: bytes.view) : nil
         keep(table, of: node)

@@ -125,9 +125,11 @@ extension ViewIndex {
         /// What the newest commit that a query has read has; nil before the first query.
         var contents: IndexContents?
         /// What queries have read of the upper levels of the main tree.
-        let innerNodes = InnerNodes()
+        let innerNodes = KeptNodes(.innerNodes)
         /// What short queries have read of its lowest level lately.
-        let recentLeaves = RecentLeaves()
+        let recentLeaves = KeptNodes(.recentLeaves)
+        /// When both are freed.
+        var idle = IdleRule()
         /// Whether changes are read in steps, not all the time.
         var updatesInSteps = false
     }

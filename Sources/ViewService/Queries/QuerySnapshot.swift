@@ -33,7 +33,7 @@ final class QuerySnapshot {
     ) throws(StorageError) {
         self.reader = reader
         self.index = index
-        source = SnapshotSource(index.innerNodes, index.recentLeaves)
+        source = SnapshotSource(index.shareNodes())
         let file = index.file
         let slot = request.index.slot
         let reduction = slot.flatMap {

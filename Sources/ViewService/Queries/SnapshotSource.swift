@@ -8,17 +8,17 @@ internal import Vocabulary
 /// A scan lives longer than a turn. Between turns, it must not keep the connection, since the file
 /// may be closed then.
 final class SnapshotSource: NodeSource, PartialSource {
-    private let inner: InnerNodes
-    private let leaves: RecentLeaves
+    private let inner: KeptNodes
+    private let leaves: KeptNodes
     private var nodes: IndexNodes?
     private var stored: (any PartialSource)?
     /// Rows that this turn reads at most.
     private(set) var turnRowsMax = 0
 
-    /// A source that shares `inner` and `leaves` with the other queries of the index.
-    init(_ inner: InnerNodes, _ leaves: RecentLeaves) {
-        self.inner = inner
-        self.leaves = leaves
+    /// A source that shares nodes with the other queries of the index.
+    init(_ shared: (inner: KeptNodes, leaves: KeptNodes)) {
+        inner = shared.inner
+        leaves = shared.leaves
     }
 
     /// Whether the reduction has stored results.

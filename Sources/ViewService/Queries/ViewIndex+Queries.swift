@@ -15,11 +15,35 @@ extension ViewIndex {
         }
     }
 
-    /// The inner nodes that queries share; any thread.
-    var innerNodes: InnerNodes { shared.withLock { $0.innerNodes } }
+    /// The nodes that queries share, for a query that begins; any thread.
+    func shareNodes() -> (inner: KeptNodes, leaves: KeptNodes) {
+        shared.withLock { shared in
+            shared.idle.mark()
+            return (shared.innerNodes, shared.recentLeaves)
+        }
+    }
 
-    /// The leaves that queries share; any thread.
-    var recentLeaves: RecentLeaves { shared.withLock { $0.recentLeaves } }
+    /// Bytes of the nodes that queries share; any thread.
+    package var keptBytes: Int {
+        let (inner, leaves) = shared.withLock { ($0.innerNodes, $0.recentLeaves) }
+        return inner.memoryBytes + leaves.memoryBytes
+    }
+
+    /// Frees what is kept in memory for queries if there was none for a while: nodes, and the connections
+    /// to the file with their caches.
+    ///
+    /// Any thread that may close a file.
+    func freeIfIdle(_ now: UInt64) {
+        let isInUse = file.isBeingRead
+        let freed = shared.withLock { shared -> [KeptNodes] in
+            guard shared.idle.check(now, isInUse: isInUse) else { return [] }
+            shared.contents = nil
+            return [shared.innerNodes, shared.recentLeaves]
+        }
+        guard !freed.isEmpty else { return }
+        for nodes in freed { nodes.removeAll() }
+        file.closeIdleReaders()
+    }
 
     /// What the commit of a reader's snapshot has.
     ///

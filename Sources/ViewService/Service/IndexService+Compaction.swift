@@ -25,17 +25,8 @@ extension IndexService {
 
     // MARK: Without a request
 
-    /// Checks after a while, and again after that, whether an index is to be compacted.
-    func scheduleCompactionCheck() {
-        lanes.files.post(after: settings.compactionCheckNanoseconds) { [weak self] in
-            guard let self, !newest.withLock({ $0.isStopped }) else { return }
-            // A report may be missing, of an index that is closed meanwhile.
-            scheduleCompactionCheck()
-            report { [weak self] in self?.compactNext(of: $0) }
-        }
-    }
-
-    private func compactNext(of reports: [IndexReport]) {
+    /// Begins to compact the index that needs it most, if there is one.
+    func compactNext(of reports: [IndexReport]) {
         let threshold = newest.withLock { $0.terms.compaction }
         let candidates = reports.map(CompactionPolicy.Candidate.init)
         guard let place = CompactionPolicy.next(candidates, threshold) else { return }

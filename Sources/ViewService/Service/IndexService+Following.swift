@@ -32,7 +32,8 @@ extension IndexService {
         let uuids = Set(buckets.map(\.uuid))
         newest.successions = newest.successions.filter { uuids.contains($0.key) }
         for bucket in buckets {
-            newest.successions[bucket.uuid, default: ViewSuccession()].adopt(bucket.views)
+            newest.successions[bucket.uuid, default: ViewSuccession()]
+                .adopt(bucket.views, bucket.revisions)
             let signed = FollowedBucket(
                 bucket,
                 earlier: earlier.buckets[bucket.uuid],

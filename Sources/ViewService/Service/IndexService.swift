@@ -24,8 +24,8 @@ package final class IndexService: Sendable {
         package var files = IndexSettings()
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
-        /// How often it is checked whether an index is to be compacted.
-        package var compactionCheckNanoseconds: UInt64 = 30_000_000_000
+        /// How often it is checked whether an index is idle or is to be compacted.
+        package var checkNanoseconds: UInt64 = 30_000_000_000
         /// How long an index that new queries do not use any more is open for those that have begun.
         package var retirementNanoseconds: UInt64 = 10_000_000_000
 
@@ -149,7 +149,7 @@ package final class IndexService: Sendable {
             lanes: lanes.queries
         )
         opening.responder = responder
-        scheduleCompactionCheck()
+        scheduleChecks()
     }
 
     // MARK: Life

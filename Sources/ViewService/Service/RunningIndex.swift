@@ -177,9 +177,7 @@ final class RunningIndex: Sendable {
             if let index {
                 report.isOpen = true
                 report.status = index.status
-                report.memoryBytes =
-                    index.file.memoryBytes + index.innerNodes.memoryBytes
-                    + index.recentLeaves.memoryBytes
+                report.memoryBytes = index.file.memoryBytes + index.keptBytes
                 // A file that has failed has its fault.
                 (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
                 let disk = surroundings.environment.disk

@@ -10,7 +10,9 @@ internal import Seams
 package struct SuccessionFiles {
     private static let name = "definitions"
     private static let magic: UInt32 = 0x4456_4445
-    private static let format: UInt32 = 1
+    private static let format: UInt32 = 2
+    /// Of releases that stored no revisions of design documents.
+    private static let formatWithoutRevisions: UInt32 = 1
 
     private enum Reduce {
         static let none: UInt8 = 0
@@ -67,6 +69,12 @@ package struct SuccessionFiles {
         }
         output.append(bigEndian: UInt32(definitions.count))
         for definition in definitions { append(definition, to: output) }
+        output.append(bigEndian: UInt32(succession.revisions.count))
+        for (name, revision) in succession.revisions.sorted(by: { $0.key < $1.key }) {
+            append(name, to: output)
+            output.append(bigEndian: revision.number)
+            output.append(bigEndian: revision.digest)
+        }
         output.append(bigEndian: CRC32.checksum(output.view))
         return output.bytes
     }
@@ -100,7 +108,8 @@ package struct SuccessionFiles {
         var end = ByteReader(bytes.dropFirst(bytes.count - 4))
         guard end.bigEndian(UInt32.self) == CRC32.checksum(content) else { return nil }
         var reader = ByteReader(content)
-        guard reader.bigEndian(UInt32.self) == magic, reader.bigEndian(UInt32.self) == format,
+        guard reader.bigEndian(UInt32.self) == magic, let found = reader.bigEndian(UInt32.self),
+            found == format || found == formatWithoutRevisions,
             let count = reader.bigEndian(UInt32.self)
         else { return nil }
         var definitions: [ViewDefinition] = []
@@ -108,7 +117,24 @@ package struct SuccessionFiles {
             guard let definition = definition(&reader) else { return nil }
             definitions.append(definition)
         }
-        return reader.isAtEnd ? ViewSuccession(definitions) : nil
+        var revisions: [String: DocumentRevision] = [:]
+        if found == format {
+            guard let known = self.revisions(&reader) else { return nil }
+            revisions = known
+        }
+        return reader.isAtEnd ? ViewSuccession(definitions, revisions: revisions) : nil
+    }
+
+    private static func revisions(_ reader: inout ByteReader) -> [String: DocumentRevision]? {
+        guard let count = reader.bigEndian(UInt32.self) else { return nil }
+        var revisions: [String: DocumentRevision] = [:]
+        for _ in 0..<count {
+            guard let name = text(&reader), let number = reader.bigEndian(UInt32.self),
+                let digest = reader.bigEndian(UInt32.self)
+            else { return nil }
+            revisions[name] = DocumentRevision(number: number, digest: digest)
+        }
+        return revisions
     }
 
     private static func definition(_ reader: inout ByteReader) -> ViewDefinition? {

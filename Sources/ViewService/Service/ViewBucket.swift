@@ -39,6 +39,22 @@ package struct ViewDefinition: Hashable, Sendable {
     }
 }
 
+/// A revision of a design document, whose numbers begin at 1 again if it is deleted and made again.
+package struct DocumentRevision: Hashable, Sendable {
+    package let number: UInt32
+    /// A checksum of the text.
+    package let digest: UInt32
+
+    package init(number: UInt32, digest: UInt32) {
+        self.number = number
+        self.digest = digest
+    }
+
+    /// Whether this is the other revision or may be a change of it, so that the document need not have been
+    /// deleted between.
+    func mayFollow(_ other: DocumentRevision) -> Bool { self == other || number > other.number }
+}
+
 /// What the agreed state wants of one bucket on this node; a value that replaces the one before.
 package struct ViewBucket: Hashable, Sendable {
     package let uuid: String
@@ -48,6 +64,8 @@ package struct ViewBucket: Hashable, Sendable {
     package let served: Set<VBucketID>
     /// The revision of the cluster map that `served` is from.
     package let mapRevision: UInt64
+    /// The revisions of the design documents, by name.
+    package var revisions: [String: DocumentRevision] = [:]
 
     package init(
         uuid: String,

@@ -9,26 +9,57 @@ internal import Vocabulary
 /// - A view that was never complete everywhere has no previous definition.
 /// - A change that keeps the map function, for example of the reduce function, needs no other index, so it
 ///   is complete at once.
+/// - A view that was deleted and made again has no previous definition. A node may adopt both changes in one
+///   step: it finds that out by the revisions of the design document, which begin at 1 again. If the new
+///   document was changed so often meanwhile that its number exceeds the known one, a node cannot tell this
+///   from changes alone.
 /// - Nodes decide this each for itself. A query that meets a node without the previous definition uses the
 ///   current one.
 package struct ViewSuccession: Equatable, Sendable {
     /// By view; a view that is missing was never complete on all nodes.
     package private(set) var complete: [IndexReport.View: ViewDefinition] = [:]
+    /// The adopted revisions of the bucket's design documents, by name; without those that are unknown.
+    package private(set) var revisions: [String: DocumentRevision]
 
-    package init() {}
-
-    package init(_ definitions: [ViewDefinition]) {
+    package init(
+        _ definitions: [ViewDefinition] = [],
+        revisions: [String: DocumentRevision] = [:]
+    ) {
+        self.revisions = revisions
         for definition in definitions { complete[definition.name] = definition }
     }
 
     /// Follows the current definitions of the bucket; what they do not name is forgotten.
-    package mutating func adopt(_ definitions: [ViewDefinition]) {
+    ///
+    /// - Parameters:
+    ///   - definitions: All current definitions.
+    ///   - newest: The revisions of their design documents.
+    package mutating func adopt(
+        _ definitions: [ViewDefinition],
+        _ newest: [String: DocumentRevision]
+    ) {
         var kept: [IndexReport.View: ViewDefinition] = [:]
         for definition in definitions {
             guard let known = complete[definition.name] else { continue }
-            kept[definition.name] = known.hasIndex(of: definition) ? definition : known
+            if known.hasIndex(of: definition) {
+                kept[definition.name] = definition
+            } else if !wasMadeAnew(definition.designDocument, newest) {
+                kept[definition.name] = known
+            }
         }
         complete = kept
+        revisions = newest
+    }
+
+    /// Whether a design document was deleted since the adopted revision.
+    private func wasMadeAnew(
+        _ designDocument: String,
+        _ newest: [String: DocumentRevision]
+    ) -> Bool {
+        guard let old = revisions[designDocument], let new = newest[designDocument] else {
+            return false
+        }
+        return !new.mayFollow(old)
     }
 
     /// The index of this definition is complete on all nodes; `definitions` are the current ones.

@@ -1,0 +1,86 @@
+import Bytes
+import Orchestration
+import Simulation
+import Testing
+import Vocabulary
+
+/// Checks of the design documents that the nodes agree on.
+extension CheckerTests {
+    /// A state at level 3 with a bucket that has these design documents, which `apply` may refuse.
+    private func state(
+        designs: [(name: String, bytes: Int)],
+        revision: UInt8
+    ) throws -> ClusterState {
+        var state = ClusterState(memoryQuota: 1_000 << 20)
+        var node = NewNode(
+            uuid: "u",
+            host: "10.0.0.1",
+            ports: NodePorts(admin: 1, data: 2, peer: 3)
+        )
+        node.level = .designDocuments
+        let administrator = Administrator(name: "a", credentials: [1])
+        var settings = BucketSettings(name: "b", uuid: "b", quota: 100 << 20)
+        (settings.vBuckets, settings.replicas) = (1, 0)
+        let rows: [NodeChain] = [[NodeNumber(1)]]
+        let commands: [ClusterCommand] = [
+            .addNode(node), .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
+            .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows)),
+        ]
+        for command in commands { _ = state.apply(command, at: state.index + 1) }
+        // The encoded state ends with the bucket's revision and documents, the node's port for views,
+        // the settings of indexes, and the checksum.
+        let tail = ByteWriter()
+        let indexing = state.indexing
+        let numbers = [
+            UInt64(indexing.updateIntervalMilliseconds), UInt64(indexing.updateMinChanges),
+            UInt64(indexing.replicaUpdateMinChanges), UInt64(indexing.parallelIndexersMax),
+            UInt64(indexing.fragmentationPercent ?? 0), UInt64(indexing.fragmentationBytes ?? 0),
+        ]
+        for number in numbers { LEB128.append(number, to: tail) }
+        let writer = ByteWriter()
+        writer.append(Array(state.encoded().dropLast(4 + tail.count + 2 + 2)))
+        writer.append(revision)
+        writer.append(UInt8(designs.count))
+        for (name, bytes) in designs {
+            writer.append(UInt8(name.utf8.count))
+            writer.append(text: name)
+            writer.append(1)
+            LEB128.append(UInt64(bytes), to: writer)
+            writer.append([UInt8](repeating: 0x20, count: bytes))
+        }
+        writer.append(bigEndian: UInt16(0))
+        writer.append(tail.view)
+        writer.append(bigEndian: CRC32.checksum(writer.view))
+        guard case .state(let decoded) = ClusterState.decode(writer.bytes) else {
+            throw CheckerError(text: "the state is not decoded")
+        }
+        return decoded
+    }
+
+    private struct CheckerError: Error { let text: String }
+
+    /// The state that a log without the rule would commit.
+    @Test func designDocumentsAboveTheirSumAreFound() throws {
+        let documents = ["1", "2", "3", "4"].map { (name: $0, bytes: 1 << 20) }
+        var bound = DesignBound()
+        #expect(bound.check(try state(designs: [], revision: 0)) == nil)
+        #expect(bound.check(try state(designs: Array(documents.prefix(3)), revision: 1)) == nil)
+        let above = try state(designs: documents, revision: 2)
+        let flaw =
+            "index 3 has design documents of 4194564 bytes, and at most 4194304 are possible"
+        #expect(bound.check(above) == flaw)
+        // The same excess is reported once.
+        #expect(bound.check(above) == nil)
+    }
+
+    @Test func designDocumentsChangedUnderOneRevisionAreFound() throws {
+        var bound = DesignBound()
+        #expect(bound.check(try state(designs: [("x", 2)], revision: 2)) == nil)
+        #expect(bound.check(try state(designs: [("x", 2)], revision: 2)) == nil)
+        let other = try state(designs: [("x", 3)], revision: 2)
+        #expect(
+            bound.check(other)
+                == "index 3 has other design documents of b, but revision 2 after 2"
+        )
+    }
+}
