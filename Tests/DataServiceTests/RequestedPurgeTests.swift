@@ -1,5 +1,6 @@
 import DataService
 import Engine
+import Seams
 import TestWorld
 import Testing
 import Vocabulary
