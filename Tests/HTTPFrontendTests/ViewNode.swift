@@ -16,6 +16,7 @@ struct ViewNode: Sendable {
     let admin: AdminServer
     let views: ViewServer
     let directory: String
+    let queries: CountedQueries
 
     /// Runs a test with a new, provisioned node, which has the bucket `b`.
     ///
@@ -89,16 +90,19 @@ struct ViewNode: Sendable {
         let addresses = try node.serve()
         var logger = Logger(label: "test")
         logger.logLevel = .critical
-        let services = ViewServer.Services(
-            designDocuments: ClusterDesignDocuments(node.cluster),
-            queries: IndexQueries(
+        queries = CountedQueries(
+            IndexQueries(
                 node.cluster,
                 IndexQueries.Node(
                     indexes: { node.views?.indexes },
                     surroundings: { node.views?.surroundings },
                     obstacle: { hasProgram ? node.views?.obstacle : nil }
                 )
-            ),
+            )
+        )
+        let services = ViewServer.Services(
+            designDocuments: ClusterDesignDocuments(node.cluster),
+            queries: queries,
             trials: PoolMapTrials(
                 service: node.cluster,
                 scripts: { node.views?.openScripts() }
@@ -195,6 +199,42 @@ struct ViewNode: Sendable {
                 return
             }
         }
+    }
+}
+
+/// Counts the queries of a node by where they were answered.
+final class CountedQueries: ViewQueries {
+    struct Counts: Equatable {
+        /// On the thread that began them.
+        var prompt = 0
+        /// Began there, and continued on other threads.
+        var begun = 0
+        /// Began in a task.
+        var awaited = 0
+    }
+
+    private let queries: IndexQueries
+    let counts = Guarded(Counts())
+
+    init(_ queries: IndexQueries) {
+        self.queries = queries
+    }
+
+    func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
+        counts.withLock { $0.awaited += 1 }
+        return await queries.begin(request)
+    }
+
+    func beginNow(_ request: ViewRequest) -> ViewQueryBeginning {
+        let beginning = queries.beginNow(request)
+        counts.withLock { counts in
+            switch beginning {
+            case .whole, .refused: counts.prompt += 1
+            case .begun: counts.begun += 1
+            case .mustWait: break
+            }
+        }
+        return beginning
     }
 }
 

@@ -189,6 +189,10 @@ final class ScriptedQueries: ViewQueries {
 
     let requests = Guarded<[ViewRequest]>([])
     let script = Guarded<Script>({ _ in .rows(ScriptedRows(["{\"rows\":[]}"])) })
+    /// Begins queries on the calling thread; nil if all must wait.
+    let promptScript = Guarded<(@Sendable (ViewRequest) -> ViewQueryBeginning)?>(nil)
+    /// The views of the queries for which that was called.
+    let promptViews = Guarded<[String]>([])
     /// What every query waits for before its outcome.
     let wait = Guarded<@Sendable () async -> Void>({})
 
@@ -198,6 +202,15 @@ final class ScriptedQueries: ViewQueries {
         await wait()
         return script.withLock { $0 }(request)
     }
+
+    func beginNow(_ request: ViewRequest) -> ViewQueryBeginning {
+        guard let script = promptScript.withLock({ $0 }) else { return .mustWait }
+        promptViews.withLock { $0.append(request.view) }
+        return script(request)
+    }
+
+    /// The views of the queries that did not begin on the calling thread.
+    var views: [String] { requests.withLock { $0.map(\.view) } }
 
     /// Answers every query with the same outcome.
     func answer(_ outcome: ViewQueryOutcome) { script.withLock { $0 = { _ in outcome } } }

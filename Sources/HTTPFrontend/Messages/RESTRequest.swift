@@ -32,6 +32,8 @@ struct RESTRequest: Sendable {
     var body: [UInt8] = []
     /// The connection on which the request arrived; nil if it has none.
     var connection: ConnectionWatch?
+    /// The view query of the request, if it has begun already.
+    var begunQuery: (any BegunViewQuery)?
 
     init(
         method: String,

@@ -5,6 +5,15 @@ internal import Vocabulary
 /// One entry of the routing table: method, path, access and handler.
 struct Route: Sendable {
     typealias Handler = @Sendable (Call) async -> Reply
+    /// Handles a call on an event loop, without waiting.
+    typealias PromptHandler = @Sendable (Call) -> PromptReply
+
+    enum PromptReply: Sendable {
+        /// A reply whose body is bytes, the same as the handler's.
+        case reply(Reply)
+        /// The handler is needed; it continues with what has begun.
+        case mustWait((any BegunViewQuery)?)
+    }
 
     enum Segment: Sendable {
         case literal([UInt8])
@@ -73,6 +82,8 @@ struct Route: Sendable {
     /// The handler supports `just_validate=1`, which changes nothing.
     let validates: Bool
     let handler: Handler
+    /// Nil if requests of the route are never answered on an event loop.
+    private(set) var promptHandler: PromptHandler?
 
     /// - Parameters:
     ///   - method: The HTTP method; HEAD uses the GET routes.
@@ -112,6 +123,13 @@ struct Route: Sendable {
         self.rawQuery = rawQuery
         self.validates = validates
         self.handler = handler
+    }
+
+    /// This route with a handler that is tried before the first one.
+    func answeringPromptly(_ handler: @escaping PromptHandler) -> Route {
+        var route = self
+        route.promptHandler = handler
+        return route
     }
 
     /// Whether all segments but the keys are UTF-8.

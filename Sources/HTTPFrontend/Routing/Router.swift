@@ -8,7 +8,7 @@ internal import Vocabulary
 struct Router: Sendable {
     let resources: SharedResources
     let table: any RouteTable
-    private let authentication: Authentication
+    let authentication: Authentication
     private let routes: RouteIndex
 
     init(_ resources: SharedResources, _ table: some RouteTable) {
@@ -37,13 +37,27 @@ struct Router: Sendable {
         case refused(Reply)
     }
 
-    private var service: AdministrationService { resources.service }
+    var service: AdministrationService { resources.service }
 
     /// Admits or refuses a request by method, path and headers alone, so that an unauthorized
     /// client cannot make the node read a body.
     func admit(_ request: RESTRequest) async -> Decision {
         let state = service.state
-        guard service.isServing else { return refuse(.notServing, request) }
+        switch find(request) {
+        case .refused(let reply): return .refused(reply)
+        case .route(let route, let captures):
+            return await admit(request, to: route, captures, state)
+        }
+    }
+
+    enum Found: Sendable {
+        case route(Route, captures: [[UInt8]])
+        case refused(Reply)
+    }
+
+    /// The route of a request.
+    func find(_ request: RESTRequest) -> Found {
+        guard service.isServing else { return .refused(reply(to: .notServing, request)) }
         var allowed: [String] = []
         for route in routes.candidates(segments: request.segments.count) {
             guard let captures = route.captures(of: request.segments) else { continue }
@@ -51,9 +65,10 @@ struct Router: Sendable {
                 allowed.append(route.method.rawValue)
                 continue
             }
-            return await admit(request, to: route, captures, state)
+            return .route(route, captures: captures)
         }
-        return refuse(allowed.isEmpty ? .notFound : .methodNotAllowed(allowed), request)
+        let refusal = allowed.isEmpty ? Refusal.notFound : .methodNotAllowed(allowed)
+        return .refused(reply(to: refusal, request))
     }
 
     /// Calls the route's handler with this node's state; if the request needs the current state,
@@ -77,16 +92,7 @@ struct Router: Sendable {
         case .refused(let reply): return reply
         case .admitted(let confirmed): identity = confirmed.identity
         }
-        var call = Call(
-            request: request,
-            route: admitted.route,
-            state: state,
-            identity: identity,
-            captures: admitted.captures,
-            service: service,
-            authentication: authentication,
-            machine: resources.machine
-        )
+        var call = call(request, admitted, of: identity, state)
         var reply = await admitted.route.handler(call)
         for _ in 0..<Self.repetitionsMax where reply.isOvertaken {
             call = call.refreshed
@@ -96,8 +102,39 @@ struct Router: Sendable {
         return reply
     }
 
+    /// The fields of a reply's head, in their order, without those that the server adds to each one.
+    ///
+    /// Of several fields with a name, the last one counts.
+    func headers(of reply: Reply) -> [HeaderField] {
+        var fields = table.commonHeaders + reply.headers
+        if let type = reply.contentType { fields.append(("Content-Type", type)) }
+        return fields
+    }
+
+    func call(
+        _ request: RESTRequest,
+        _ admitted: Admitted,
+        of identity: Identity,
+        _ state: ClusterState
+    ) -> Call {
+        Call(
+            request: request,
+            route: admitted.route,
+            state: state,
+            identity: identity,
+            captures: admitted.captures,
+            service: service,
+            authentication: authentication,
+            machine: resources.machine
+        )
+    }
+
     private func refuse(_ refusal: Refusal, _ request: RESTRequest) -> Decision {
-        .refused(table.reply(to: refusal, of: request))
+        .refused(reply(to: refusal, request))
+    }
+
+    private func reply(to refusal: Refusal, _ request: RESTRequest) -> Reply {
+        table.reply(to: refusal, of: request)
     }
 
     /// Admits or refuses an admitted request again, by a newer state.
@@ -128,11 +165,25 @@ struct Router: Sendable {
         _ captures: [[UInt8]],
         _ state: ClusterState
     ) async -> Decision {
-        if request.isFromAnotherSite { return refuse(.fromAnotherSite, request) }
-        if let reply = table.refusalBeforeAuthentication(of: request, state) {
-            return .refused(reply)
-        }
+        if let refusal = refusalBeforeAuthentication(request, state) { return .refused(refusal) }
         let identity = await authentication.identity(of: request, state)
+        return admit(request, of: identity, to: route, captures, state)
+    }
+
+    /// A refusal that does not depend on the sender; nil if there is none.
+    func refusalBeforeAuthentication(_ request: RESTRequest, _ state: ClusterState) -> Reply? {
+        if request.isFromAnotherSite { return reply(to: .fromAnotherSite, request) }
+        return table.refusalBeforeAuthentication(of: request, state)
+    }
+
+    /// Admits or refuses the request of an identity; nil if its credentials are wrong.
+    func admit(
+        _ request: RESTRequest,
+        of identity: Identity?,
+        to route: Route,
+        _ captures: [[UInt8]],
+        _ state: ClusterState
+    ) -> Decision {
         let name = route.bucketName(captures)
         if let refusal = Authentication.refusal(
             of: identity,

@@ -45,7 +45,10 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private let stallTimeout: TimeAmount?
     private let watch: ConnectionWatch
     private var persistence = ConnectionPersistence()
-    private var deadline: Scheduled<Void>?
+    private var deadline = MovingDeadline()
+    private var timer: Scheduled<Void>?
+    /// The bytes in the channel's buffer at the start of a deadline that ends only if none of them is sent.
+    private var drainedBytes: Int?
     /// Closes the connection if its buffer stays full; nil while the channel is writable.
     private var stall: Scheduled<Void>?
     /// Finds out whether the client closed its connection; nil unless it shut down its side.
@@ -97,8 +100,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         case .end:
             isReading = false
             if persistence.unansweredCount > 0 {
-                deadline?.cancel()
-                deadline = nil
+                deadline.clear()
             } else if !isLast, unwrittenEndCount == 0 {
                 // The response ended before the request.
                 setIdleDeadline(context)
@@ -175,8 +177,9 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func cancelTimers() {
-        deadline?.cancel()
-        deadline = nil
+        deadline.clear()
+        timer?.cancel()
+        timer = nil
         stall?.cancel()
         stall = nil
         probe?.cancel()
@@ -191,13 +194,8 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Closes the connection if nothing of what is queued is sent in this time; else begins again.
     private func setDrainDeadline(_ context: ChannelHandlerContext) {
-        let before = Self.bufferedBytes(context)
-        deadline?.cancel()
-        let timeout = stallTimeout ?? Self.nextHeadTimeout
-        deadline = context.eventLoop.assumeIsolated().scheduleTask(in: timeout) {
-            guard Self.bufferedBytes(context) < before else { return context.close(promise: nil) }
-            self.setDrainDeadline(context)
-        }
+        setDeadline(stallTimeout ?? Self.nextHeadTimeout, context)
+        drainedBytes = Self.bufferedBytes(context)
     }
 
     /// The bytes in the channel's buffer, which the kernel has not accepted yet.
@@ -207,9 +205,27 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private func setDeadline(_ amount: TimeAmount, _ context: ChannelHandlerContext) {
-        deadline?.cancel()
-        deadline = context.eventLoop.assumeIsolated().scheduleTask(in: amount) {
-            context.close(promise: nil)
+        drainedBytes = nil
+        let time = NIODeadline.now() + amount
+        if deadline.set(time.uptimeNanoseconds) { setTimer(time, context) }
+    }
+
+    private func setTimer(_ time: NIODeadline, _ context: ChannelHandlerContext) {
+        timer?.cancel()
+        timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: time) {
+            self.timer = nil
+            switch self.deadline.fire() {
+            case .nothing: break
+            case .setTimer(let time): self.setTimer(.uptimeNanoseconds(time), context)
+            case .expired: self.expire(context)
+            }
         }
+    }
+
+    private func expire(_ context: ChannelHandlerContext) {
+        guard let drainedBytes, Self.bufferedBytes(context) < drainedBytes else {
+            return context.close(promise: nil)
+        }
+        setDrainDeadline(context)
     }
 }

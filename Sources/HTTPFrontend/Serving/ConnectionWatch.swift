@@ -15,6 +15,7 @@ final class ConnectionWatch: Sendable {
     private struct State {
         var isClosed = false
         var interestCount = 0
+        var prepared: Router.Prepared?
     }
 
     private let state = Guarded(State())
@@ -34,9 +35,24 @@ final class ConnectionWatch: Sendable {
 
     /// Records that the connection is closed; returns whether a request ends with it.
     func close() -> Bool {
-        state.withLock { state in
+        removePrepared()
+        return state.withLock { state in
             state.isClosed = true
             return state.interestCount > 0
+        }
+    }
+
+    /// Passes what `PromptResponder` did for a request to the framework's handling of that request.
+    ///
+    /// At that moment the framework has no other request of the connection, so it is the next one.
+    func pass(_ prepared: Router.Prepared) { state.withLock { $0.prepared = prepared } }
+
+    /// What was passed for the request that the framework handles now; nil if nothing was.
+    @discardableResult
+    func removePrepared() -> Router.Prepared? {
+        state.withLock { state in
+            defer { state.prepared = nil }
+            return state.prepared
         }
     }
 

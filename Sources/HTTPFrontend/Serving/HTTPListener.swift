@@ -35,6 +35,9 @@ final class HTTPListener: Sendable {
     /// How long `stop` waits for the pending requests after it has cancelled them.
     private static let cancellationPeriod = Duration.milliseconds(500)
 
+    /// The field `Server` of every response.
+    static let serverName = "Couchbase Server"
+
     /// The most open connections; further clients wait until one of these is closed.
     private static let connectionsMax = 8_192
 
@@ -54,6 +57,7 @@ final class HTTPListener: Sendable {
         logger: Logger
     ) async throws(HTTPListenerError) -> HTTPListener {
         let (outcome, begin) = AsyncStream<Result<UInt16, HTTPListenerError>>.makeStream()
+        let prompt = settings.channel.answersPromptly ? PromptResponder.Port(router) : nil
         let application = Application(
             responder: PortResponder(router: router),
             server: HTTPServerBuilder { responder in
@@ -61,11 +65,11 @@ final class HTTPListener: Sendable {
                     responder: responder,
                     configuration: channelConfiguration
                 )
-                return PortChannel(channel: channel, settings: settings.channel)
+                return PortChannel(channel: channel, settings: settings.channel, prompt: prompt)
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(settings.host, port: Int(settings.port)),
-                serverName: "Couchbase Server",
+                serverName: serverName,
                 availableConnectionsDelegate: MaximumAvailableConnections(connectionsMax)
             ),
             onServerRunning: { channel in

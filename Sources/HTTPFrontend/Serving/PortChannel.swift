@@ -21,6 +21,9 @@ struct PortChannel: ServerChildChannel {
         /// This saves two changes of the thread for each request, which cost more than a short query.
         /// It is for ports whose routes do not wait for a disk.
         var usesEventLoops = false
+        /// Whether routes with a prompt handler answer on the event loop, before the framework
+        /// (`PromptResponder`).
+        var answersPromptly = false
     }
 
     /// A connection: the framework's, and whether it is closed.
@@ -33,18 +36,27 @@ struct PortChannel: ServerChildChannel {
 
     let channel: HTTP1Channel
     let settings: Settings
+    /// Nil if the framework gets all requests.
+    let prompt: PromptResponder.Port?
 
     /// Sets up the framework's pipeline and adds `ConnectionLifetime` behind the request decoder.
+    ///
+    /// Requests pass `ConnectionLifetime`, `HeadLimit`, `ReasonPhrases` and `PromptResponder`, then the
+    /// framework; responses the same in reverse.
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
         self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
+            let watch = ConnectionWatch()
+            if let prompt {
+                let responder = PromptResponder(prompt, watch)
+                try pipeline.addHandler(responder, position: .after(decoder))
+            }
             if !settings.reasonPhrases.isEmpty {
                 let phrases = ReasonPhrases(settings.reasonPhrases)
                 try pipeline.addHandler(phrases, position: .after(decoder))
             }
             try pipeline.addHandler(HeadLimit(settings.headRefusal), position: .after(decoder))
-            let watch = ConnectionWatch()
             let lifetime = ConnectionLifetime(settings, watch)
             try pipeline.addHandler(lifetime, position: .after(decoder))
             return Connection(http: http, watch: watch)

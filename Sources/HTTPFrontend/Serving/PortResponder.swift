@@ -18,15 +18,18 @@ struct PortResponder: HTTPResponder {
 
     let router: Router
     private let bodies: BodyMemory
-    private let commonHeaders: HTTPFields
 
     init(router: Router) {
         self.router = router
         bodies = router.resources.bodies
-        commonHeaders = Self.fields(router.table.commonHeaders)
     }
 
     func respond(to request: Request, context: Context) async throws -> Response {
+        if let prepared = ConnectionWatch.current?.removePrepared() {
+            // It has no body, and was admitted.
+            let reply = await router.answer(prepared.request, prepared.admitted)
+            return response(reply, to: prepared.request, context.channel)
+        }
         var asked = RESTRequest(
             method: request.method.rawValue,
             target: request.head.path ?? "/",
@@ -84,11 +87,9 @@ struct PortResponder: HTTPResponder {
         to asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {
-        var headers = Self.fields(reply.headers, after: commonHeaders)
-        if let type = reply.contentType { headers[.contentType] = type }
-        return Response(
+        Response(
             status: HTTPResponse.Status(code: reply.status),
-            headers: headers,
+            headers: Self.fields(router.headers(of: reply)),
             body: asked.method == .head ? ResponseBody() : body(of: reply, channel)
         )
     }
@@ -116,11 +117,8 @@ struct PortResponder: HTTPResponder {
     }
 
     /// Of several fields with a name, the last one.
-    private static func fields(
-        _ pairs: [HeaderField],
-        after earlier: HTTPFields = HTTPFields()
-    ) -> HTTPFields {
-        var fields = earlier
+    private static func fields(_ pairs: [HeaderField]) -> HTTPFields {
+        var fields = HTTPFields()
         for (name, value) in pairs {
             guard let name = HTTPField.Name(name) else { continue }
             fields[name] = value
@@ -136,7 +134,8 @@ struct PortResponder: HTTPResponder {
         return headers
     }
 
-    private static func address(_ address: SocketAddress?) -> String {
+    /// The address in digits, without the prefix of an IPv4 address on an IPv6 socket.
+    static func address(_ address: SocketAddress?) -> String {
         let digits = address?.ipAddress ?? "127.0.0.1"
         return digits.hasPrefix("::ffff:") ? String(digits.dropFirst(7)) : digits
     }

@@ -30,8 +30,8 @@ package struct IndexQueries: ViewQueries {
         }
     }
 
-    private let service: AdministrationService
-    private let node: Node
+    let service: AdministrationService
+    let node: Node
 
     /// Queries of the views in the state of `service`, which the node's index service follows.
     package init(_ service: AdministrationService, _ node: Node) {
@@ -40,46 +40,61 @@ package struct IndexQueries: ViewQueries {
     }
 
     package func begin(_ request: ViewRequest) async -> ViewQueryOutcome {
-        // First: it may open the index service, which has the views.
-        let obstacle = node.obstacle()
-        let found = await find(request)
-        if case .noDocument = found { return IndexQueries.missing("missing") }
-        if let obstacle {
-            return .refused(
-                ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
-            )
-        }
-        guard case .view(let view, let bucket) = found else {
-            return IndexQueries.missing("missing_named_view")
-        }
-        let query: ViewQuery
-        do throws(QueryRefusal) {
-            query = try IndexQueries.query(request, hasReduce: view.slot != nil)
+        do throws(ViewRefusal) {
+            // First: it may open the index service, which has the views.
+            let obstacle = node.obstacle()
+            let checked = try check(request, await find(request), obstacle)
+            let time = checked.query.timeoutMilliseconds
+            switch await QueryRun.admit(to: checked.bucket, within: time, checked.surroundings) {
+            case .admitted(let place): return try await begin(checked, request, place)
+            case .busy: throw .busy
+            case .unknownBucket: throw .missing("missing")
+            }
         } catch {
-            return IndexQueries.refused(error)
-        }
-        guard let surroundings = node.surroundings() else {
-            return IndexQueries.unavailable("The node is starting or stopping")
-        }
-        let bytes = query.keyBytes(otherNodes: service.otherNodesCount)
-        guard let keys = surroundings.keys.reserve(bytes, for: .client) else {
-            return IndexQueries.lacksKeyMemory
-        }
-        let checked = Checked(query: query, view: view, keys: keys)
-        let time = query.timeoutMilliseconds
-        switch await QueryRun.admit(to: bucket, within: time, surroundings) {
-        case .admitted(let place): return await begin(checked, request, surroundings, place)
-        case .busy: return IndexQueries.busy
-        case .unknownBucket: return IndexQueries.missing("missing")
+            return .refused(error)
         }
     }
 
     /// A query before its wait for a slot.
-    private struct Checked {
+    struct Checked {
         let query: ViewQuery
         /// The view then; it may be changed during the wait.
         let view: SignedView
+        let bucket: QueryRun.Bucket
         let keys: KeyMemory.Reservation
+        let surroundings: QueryRun.Surroundings
+    }
+
+    /// Checks a query by the view that was found for it.
+    ///
+    /// - Throws: The refusal for the client.
+    func check(
+        _ request: ViewRequest,
+        _ found: Found,
+        _ obstacle: String?
+    ) throws(ViewRefusal) -> Checked {
+        if case .noDocument = found { throw .missing("missing") }
+        if let obstacle {
+            throw ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
+        }
+        guard case .view(let view, let bucket) = found else {
+            throw .missing("missing_named_view")
+        }
+        let query = try IndexQueries.checkedQuery(request, hasReduce: view.slot != nil)
+        guard let surroundings = node.surroundings() else {
+            throw .unavailable("The node is starting or stopping")
+        }
+        let bytes = query.keyBytes(otherNodes: service.otherNodesCount)
+        guard let keys = surroundings.keys.reserve(bytes, for: .client) else {
+            throw .lacksKeyMemory
+        }
+        return Checked(
+            query: query,
+            view: view,
+            bucket: bucket,
+            keys: keys,
+            surroundings: surroundings
+        )
     }
 
     /// Begins an admitted query.
@@ -87,50 +102,59 @@ package struct IndexQueries: ViewQueries {
     /// - Parameters:
     ///   - checked: The query as the view before its wait has it.
     ///   - request: The request.
-    ///   - surroundings: What the run needs of its node.
     ///   - place: The query's slot.
+    /// - Throws: The refusal for the client.
     /// - Returns: The outcome for the client.
     private func begin(
         _ checked: Checked,
         _ request: ViewRequest,
-        _ surroundings: QueryRun.Surroundings,
         _ place: QueryRun.Place
-    ) async -> ViewQueryOutcome {
+    ) async throws(ViewRefusal) -> ViewQueryOutcome {
         guard node.indexes() != nil else {
-            return IndexQueries.unavailable("The node is starting or stopping")
+            throw .unavailable("The node is starting or stopping")
         }
         let found = lookUp(request)
-        if case .noDocument = found { return IndexQueries.missing("missing") }
+        if case .noDocument = found { throw .missing("missing") }
         guard case .view(let view, let bucket) = found else {
-            return IndexQueries.missing("missing_named_view")
+            throw .missing("missing_named_view")
         }
         var parsed = checked.query
         if (view.slot == nil) != (checked.view.slot == nil) {
-            do throws(QueryRefusal) {
-                parsed = try IndexQueries.query(request, hasReduce: view.slot != nil)
-            } catch {
-                return IndexQueries.refused(error)
-            }
+            parsed = try IndexQueries.checkedQuery(request, hasReduce: view.slot != nil)
             // The same parameters select the same rows, so the keys are in memory once.
             parsed.selection = checked.query.selection
         }
-        guard var query = query(parsed, of: view, bucket, request) else {
-            return IndexQueries.unavailable("The view was changed meanwhile. Retry the query.")
-        }
+        guard var query = query(parsed, of: view, bucket, request) else { throw .changedView }
         query.keys = checked.keys
+        let surroundings = checked.surroundings
         switch await QueryRun.begin(query, surroundings, in: place, awaitsPart: true) {
-        case .open(let run):
-            guard let text = run.whole else { return .rows(IndexRows(run: run)) }
-            run.cancel()
-            return .whole(text)
-        case .busy: return IndexQueries.busy
-        case .unknownBucket: return IndexQueries.missing("missing")
+        case .open(let run): return IndexQueries.outcome(of: run)
+        case .busy: throw .busy
+        case .unknownBucket: throw .missing("missing")
         }
+    }
+
+    private static func checkedQuery(
+        _ request: ViewRequest,
+        hasReduce: Bool
+    ) throws(ViewRefusal) -> ViewQuery {
+        do throws(QueryRefusal) {
+            return try query(request, hasReduce: hasReduce)
+        } catch {
+            throw ViewRefusal(status: error.status, error: error.error, reason: error.reason)
+        }
+    }
+
+    /// The outcome of a run that is open.
+    static func outcome(of run: QueryRun) -> ViewQueryOutcome {
+        guard let text = run.whole else { return .rows(IndexRows(run: run)) }
+        run.cancel()
+        return .whole(text)
     }
 
     /// The query by the definitions that may answer; nil if the view's reduce function is not there any
     /// more.
-    private func query(
+    func query(
         _ parsed: ViewQuery,
         of view: SignedView,
         _ bucket: QueryRun.Bucket,
@@ -172,43 +196,9 @@ package struct IndexQueries: ViewQueries {
         )
     }
 
-    /// A refusal by one of the reasons of Couchbase Server, which clients compare.
-    private static func missing(_ reason: String) -> ViewQueryOutcome {
-        .refused(ViewRefusal(status: 404, error: "not_found", reason: reason))
-    }
-
-    private static func refused(_ error: QueryRefusal) -> ViewQueryOutcome {
-        .refused(ViewRefusal(status: error.status, error: error.error, reason: error.reason))
-    }
-
-    private static var busy: ViewQueryOutcome {
-        unavailable(
-            "This node carries out \(QuerySlots.countMax) view queries already, and none ended"
-                + " in time. Retry later."
-        )
-    }
-
-    private static var lacksKeyMemory: ViewQueryOutcome {
-        unavailable(
-            "The keys of running view queries use the memory that the node has for them. Retry later,"
-                + " or send `keys` in several requests one after the other."
-        )
-    }
-
-    private static func unavailable(_ reason: String) -> ViewQueryOutcome {
-        .refused(
-            ViewRefusal(
-                status: 503,
-                error: "service_unavailable",
-                reason: reason,
-                retryAfterSeconds: 1
-            )
-        )
-    }
-
     // MARK: The view
 
-    private enum Found {
+    enum Found {
         case view(SignedView, QueryRun.Bucket)
         case noDocument
         case noView
@@ -220,14 +210,20 @@ package struct IndexQueries: ViewQueries {
     /// A query that accepts an old index may be answered by the definition before.
     private func find(_ request: ViewRequest) async -> Found {
         let found = lookUp(request)
-        if case .view = found, !IndexQueries.isCurrent(request) { return found }
-        guard service.hasSeveralNodes else { return found }
+        if isEnough(found, for: request) { return found }
         // Without a majority, this node's state is the answer.
         guard (try? await service.readCurrent()) != nil else { return found }
         return lookUp(request)
     }
 
-    private func lookUp(_ request: ViewRequest) -> Found {
+    /// Whether the query needs no newer state than this node's.
+    func isEnough(_ found: Found, for request: ViewRequest) -> Bool {
+        if case .view = found, !IndexQueries.isCurrent(request) { return true }
+        return !service.hasSeveralNodes
+    }
+
+    /// The view in this node's state.
+    func lookUp(_ request: ViewRequest) -> Found {
         let found = service.uuid(
             ofBucket: request.bucket,
             withDesignDocument: request.designDocument

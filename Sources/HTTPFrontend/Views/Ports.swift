@@ -138,7 +138,7 @@ package struct ViewRequest: Sendable {
 }
 
 /// The refusal of a view query: status, a word for programs, and a sentence for users.
-package struct ViewRefusal: Hashable, Sendable {
+package struct ViewRefusal: Error, Hashable {
     package let status: Int
     /// For example `query_parse_error`, `not_found`.
     package let error: String
@@ -161,6 +161,23 @@ package enum ViewQueryOutcome: Sendable {
     case rows(any ViewRows)
     /// The whole response: it is short, complete and without errors.
     case whole([UInt8])
+}
+
+/// How far a view query came on the thread that began it.
+package enum ViewQueryBeginning: Sendable {
+    case refused(ViewRefusal)
+    /// As of `ViewQueryOutcome`.
+    case whole([UInt8])
+    /// The query has begun, and its outcome must be awaited.
+    case begun(any BegunViewQuery)
+    /// Something must be awaited before the query can begin: call `begin`.
+    case mustWait
+}
+
+/// A view query that has begun; it ends with the last reference to it, unless its outcome has rows.
+package protocol BegunViewQuery: AnyObject, Sendable {
+    /// Waits for the first part of the query's response; called at most once.
+    func outcome() async -> ViewQueryOutcome
 }
 
 /// A part of a view query's response.
@@ -197,4 +214,9 @@ package protocol ViewQueries: Sendable {
     /// The route has checked that the bucket exists in this node's state. Whether the design
     /// document is current is checked here.
     func begin(_ request: ViewRequest) async -> ViewQueryOutcome
+    /// Plans a query and begins it on the calling thread, an event loop: it reads few rows and waits for
+    /// nothing.
+    ///
+    /// The route has checked the same as for `begin`, and the outcome is the same.
+    func beginNow(_ request: ViewRequest) -> ViewQueryBeginning
 }

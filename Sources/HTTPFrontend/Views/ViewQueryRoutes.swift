@@ -18,18 +18,7 @@ extension ViewTable {
             let path = prefix + path
             return [RESTRequest.Method.get, .post].flatMap { method in
                 [
-                    Route(
-                        method,
-                        "\(path)/_view/*",
-                        .permission("cluster.bucket[.].views!read"),
-                        body: .viewQuery
-                    ) { call in
-                        await call.withViewBucket { bucket in
-                            var reply = await answer(call, queries, bucket)
-                            reply.stallTimeout = stallTimeout
-                            return reply
-                        }
-                    },
+                    query(method, "\(path)/_view/*", queries, stallTimeout),
                     Route(
                         method,
                         "\(path)/_spatial/*",
@@ -43,6 +32,24 @@ extension ViewTable {
                 ]
             }
         }
+    }
+
+    private static func query(
+        _ method: RESTRequest.Method,
+        _ path: String,
+        _ queries: any ViewQueries,
+        _ stallTimeout: Duration?
+    ) -> Route {
+        let permission = Access.permission("cluster.bucket[.].views!read")
+        let route = Route(method, path, permission, body: .viewQuery) { call in
+            await call.withViewBucket { bucket in
+                var reply = await answer(call, queries, bucket)
+                reply.stallTimeout = stallTimeout
+                return reply
+            }
+        }
+        guard method == .get else { return route }
+        return route.answeringPromptly { call in answerNow(call, queries) }
     }
 
     /// Bytes of a body above which its parameters are not parsed on the connection's event loop.
@@ -70,9 +77,7 @@ extension ViewTable {
         _ queries: any ViewQueries,
         _ bucket: String
     ) async -> Reply {
-        var parameters = call.request.query.pairs.map { field in
-            ViewParameter(name: field.name, value: .text(field.value))
-        }
+        var parameters = queryParameters(of: call)
         if call.request.method == .post {
             switch ViewQueryBody.parse(call.request.body) {
             case .parameters(let members): parameters += members
@@ -86,18 +91,14 @@ extension ViewTable {
             return .failure(503, "service_unavailable", "The client disconnected")
         }
         defer { withExtendedLifetime(interest) {} }
-        let outcome = await queries.begin(
-            ViewRequest(
-                bucket: bucket,
-                designDocument: call.capture(1),
-                view: call.capture(2),
-                parameters: parameters
-            )
-        )
+        let outcome: ViewQueryOutcome
+        if let begun = call.request.begunQuery {
+            outcome = await begun.outcome()
+        } else {
+            outcome = await queries.begin(viewRequest(of: call, bucket, parameters))
+        }
         switch outcome {
-        case .refused(let refusal):
-            let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
-            return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
+        case .refused(let refusal): return reply(to: refusal)
         // One write with its length, instead of a head, a chunk and an end.
         case .whole(let bytes): return .rendered(bytes)
         case .rows(let rows):
@@ -113,6 +114,47 @@ extension ViewTable {
                 }
             )
         }
+    }
+
+    /// As `answer`, for a GET whose query needs not wait.
+    private static func answerNow(_ call: Call, _ queries: any ViewQueries) -> Route.PromptReply {
+        let bucket: String
+        switch call.viewBucket {
+        case .refused(let reply): return .reply(reply)
+        case .name(let name): bucket = name
+        }
+        let parameters = queryParameters(of: call)
+        if let refusal = refusalOfDocuments(parameters, call, bucket) { return .reply(refusal) }
+        switch queries.beginNow(viewRequest(of: call, bucket, parameters)) {
+        case .refused(let refusal): return .reply(reply(to: refusal))
+        case .whole(let bytes): return .reply(.rendered(bytes))
+        case .begun(let query): return .mustWait(query)
+        case .mustWait: return .mustWait(nil)
+        }
+    }
+
+    private static func queryParameters(of call: Call) -> [ViewParameter] {
+        call.request.query.pairs.map { field in
+            ViewParameter(name: field.name, value: .text(field.value))
+        }
+    }
+
+    private static func viewRequest(
+        of call: Call,
+        _ bucket: String,
+        _ parameters: [ViewParameter]
+    ) -> ViewRequest {
+        ViewRequest(
+            bucket: bucket,
+            designDocument: call.capture(1),
+            view: call.capture(2),
+            parameters: parameters
+        )
+    }
+
+    private static func reply(to refusal: ViewRefusal) -> Reply {
+        let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
+        return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
     }
 
     /// The refusal of a query for documents by an identity that may only read views; nil if there is

@@ -86,6 +86,7 @@ package final class ViewServer: Sendable {
         port.channel.headRefusal = .failure(400, "bad_request", HeadLimit.reason)
         port.channel.stallTimeout = settings.stallTimeout
         port.channel.usesEventLoops = true
+        port.channel.answersPromptly = true
         let router = Router(admin.resources, ViewTable(services))
         let listener = try await HTTPListener.start(router, port, logger: logger)
         return ViewServer(listener: listener)

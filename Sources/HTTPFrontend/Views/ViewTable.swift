@@ -105,13 +105,28 @@ extension Call {
     /// - Returns: The reply of `body`, or the refusal if the bucket does not exist or has another
     ///   UUID.
     func withViewBucket(_ body: (String) async -> Reply) async -> Reply {
+        switch viewBucket {
+        case .name(let name): await body(name)
+        case .refused(let reply): reply
+        }
+    }
+
+    /// The bucket in the path's first segment.
+    enum ViewBucket {
+        case name(String)
+        /// The bucket does not exist or has another UUID.
+        case refused(Reply)
+    }
+
+    /// The bucket in the path's first segment, by the call's state.
+    var viewBucket: ViewBucket {
         guard let segment = BucketSegment(captures[0]),
             let known = state.uuid(ofBucket: segment.name)
-        else { return .missing("missing") }
+        else { return .refused(.missing("missing")) }
         if let uuid = segment.uuid, uuid != known {
-            return .missing("uuids_dont_match")
+            return .refused(.missing("uuids_dont_match"))
         }
-        return await body(segment.name)
+        return .name(segment.name)
     }
 }
 

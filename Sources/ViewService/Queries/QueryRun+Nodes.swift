@@ -10,6 +10,10 @@ extension QueryRun {
         var calls: [CallID: any QueryCall] = [:]
         var observation: (any Observation)?
         var timers: [LaneTimer] = []
+        /// When the coordination is to be advanced, before the run watches its opening.
+        var wakeTimes: [UInt64] = []
+        /// Whether timers are set and the map is observed.
+        var isWatching = false
         /// The requests of the newest attempt.
         var dispatches: [QueryCoordination.Dispatch] = []
         var names: [NodeNumber: String] = [:]
@@ -20,6 +24,7 @@ extension QueryRun {
         mutating func endOpening() {
             for timer in timers { timer.cancel() }
             timers = []
+            wakeTimes = []
             observation?.cancel()
             observation = nil
         }
@@ -84,8 +89,20 @@ extension QueryRun {
         }
     }
 
+    /// Sets the timers and observes the map, unless the query is open.
+    ///
+    /// A short query of this node's rows is: registering and removing both would cost more than its rows.
+    func watchOpening() {
+        guard stage == .opening else { return }
+        links.isWatching = true
+        observeMap()
+        for time in links.wakeTimes { wake(at: time) }
+        links.wakeTimes = []
+    }
+
     private func wake(at time: UInt64) {
         guard stage == .opening else { return }
+        guard links.isWatching else { return links.wakeTimes.append(time) }
         let now = now
         let milliseconds = time > now ? time - now : 0
         let timer = surroundings.lane.post(after: milliseconds * 1_000_000) { [weak self] in
@@ -107,7 +124,7 @@ extension QueryRun {
     // MARK: Events
 
     /// Follows the map; one that became newer since the run was made is adopted at once.
-    func observeMap() {
+    private func observeMap() {
         let (maps, bucket, lane) = (surroundings.ports.maps, query.bucket.uuid, surroundings.lane)
         links.observation = maps.observe(bucket: bucket) { [weak self] map in
             lane.post { [weak self] in self?.step { $0.adopt(map) } }

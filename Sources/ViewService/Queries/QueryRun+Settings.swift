@@ -148,6 +148,16 @@ extension QueryRun {
         case unknownBucket
     }
 
+    /// The result of `beginNow`.
+    package enum PromptBeginning: Sendable {
+        /// The query has begun. If `whole` is nil, it may not be open yet.
+        case begun(QueryRun)
+        /// No slot is free, so the query must wait for one (`begin`); nothing has begun.
+        case needsSlot
+        /// This node does not have the bucket.
+        case unknownBucket
+    }
+
     /// The result of `begin`.
     package enum Beginning: Sendable {
         /// All nodes have started, failed or not answered in time.

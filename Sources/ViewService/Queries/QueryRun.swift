@@ -8,11 +8,13 @@ internal import Seams
 /// run carries that out, reduces the groups of several nodes, reads included documents, and writes
 /// JSON with `ViewReply`.
 ///
-/// - Everything but `begin`, `next` and `cancel` is a step of `steps`. Steps run on the thread of the
-///   client's connection, of this node's index, or on the lane of the surroundings, where events of
+/// - Everything but `beginNow`, `begin`, `next` and `cancel` is a step of `steps`. Steps run on the thread of
+///   the client's connection, of this node's index, or on the lane of the surroundings, where events of
 ///   other nodes, script processes and timers become steps.
 /// - Rows are read only while the client waits for a part: what a slow client does not read stays
-///   with the responders. `begin` may wait for the first part too.
+///   with the responders. `beginNow` and `begin` may wait for the first part too.
+/// - The steps that begin a query run on the thread that calls `beginNow` or `begin`. A query that is open
+///   after them needs no observation of the map, no timer, and no suspension of its caller.
 /// - The owner calls `cancel` in any case, also after the end of the answer.
 package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to its lane
     /// The bytes of a part: what the client's connection accepts beyond its own buffer.
@@ -36,8 +38,8 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// The callers that wait for this run.
     struct Waiters {
         var opening: UnsafeContinuation<Void, Never>?
-        /// Whether `opening` also waits for the first part.
-        var awaitsPart = false
+        /// Whether the beginning also includes the first part, which is not there yet.
+        var awaitsPart: Bool
         var next: UnsafeContinuation<Result<Part, CancellationError>, Never>?
     }
 
@@ -51,19 +53,17 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     var stage = Stage.opening
     var links = Links()
     var answer = Answer()
-    private var waiters = Waiters()
-    /// The whole text, if it was complete and without errors when `begin` returned; then `next` returns
-    /// only the end.
-    ///
-    /// It does not change after `begin` has returned.
-    package private(set) var whole: [UInt8]?
+    private var waiters: Waiters
+    private let wholeText = Guarded<[UInt8]?>(nil)
 
     private init(
         _ query: Query,
         _ surroundings: Surroundings,
         map: QueryCoordination.ServingMap,
-        _ place: Place
+        _ place: Place,
+        awaitsPart: Bool
     ) {
+        waiters = Waiters(awaitsPart: awaitsPart)
         self.query = query
         self.surroundings = surroundings
         slot = place.slot
@@ -80,6 +80,44 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     }
 
     // MARK: From any thread
+
+    /// The whole text, if it was complete and without errors when the query was open.
+    ///
+    /// Then `next` returns only the end. Nil before that, and for every other answer.
+    package var whole: [UInt8]? { wholeText.withLock { $0 } }
+
+    /// Begins a query on the calling thread, as far as it needs not wait.
+    ///
+    /// The thread reads at most the rows of a first turn (`ScanInput.firstTurnRowsMax`), and only if a reader
+    /// of the index is free. If the answer is not `whole` then, its work continues on other threads:
+    /// `awaitOpening` waits for it.
+    ///
+    /// - Parameters:
+    ///   - query: The query.
+    ///   - surroundings: What the run needs of its node.
+    /// - Returns: The run, whose first part is awaited, or why there is none.
+    package static func beginNow(_ query: Query, _ surroundings: Surroundings) -> PromptBeginning {
+        guard let slot = surroundings.slots.acquireIfFree() else { return .needsSlot }
+        let time = span(query.current.plan.timeoutMilliseconds)
+        let place = Place(slot: slot, deadline: milliseconds(surroundings) + time)
+        guard let run = start(query, surroundings, in: place, awaitsPart: true) else {
+            return .unknownBucket
+        }
+        return .begun(run)
+    }
+
+    /// Waits until the first bytes of the run may be sent; for one caller.
+    ///
+    /// If the calling task is cancelled, so is the run, and `next` throws.
+    package func awaitOpening() async {
+        await withTaskCancellationHandler {
+            await withUnsafeContinuation { waiter in
+                steps.post { self.addWaiter(waiter) }
+            }
+        } onCancel: {
+            cancel()
+        }
+    }
 
     /// Waits for the slot of a query; the wait is part of the query's time.
     ///
@@ -99,7 +137,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
             return .unknownBucket
         }
         let start = milliseconds(surroundings)
-        let span = UInt64(min(max(timeoutMilliseconds, 0), Int(Int32.max)))
+        let span = span(timeoutMilliseconds)
         let slot = await surroundings.slots.acquire(
             within: span * 1_000_000,
             on: surroundings.lane
@@ -124,18 +162,10 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         in place: Place,
         awaitsPart: Bool = false
     ) async -> Beginning {
-        // The bucket may have been deleted during the wait for the slot.
-        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
+        guard let run = start(query, surroundings, in: place, awaitsPart: awaitsPart) else {
             return .unknownBucket
         }
-        let run = QueryRun(query, surroundings, map: map, place)
-        await withTaskCancellationHandler {
-            await withUnsafeContinuation { waiter in
-                run.steps.post { run.start(waiter, awaitsPart) }
-            }
-        } onCancel: {
-            run.cancel()
-        }
+        if run.whole == nil { await run.awaitOpening() }
         return .open(run)
     }
 
@@ -175,6 +205,36 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         steps.post { self.close() }
     }
 
+    // MARK: The beginning
+
+    /// Sends an admitted query to the nodes; nil if this node does not have the bucket any more.
+    private static func start(
+        _ query: Query,
+        _ surroundings: Surroundings,
+        in place: Place,
+        awaitsPart: Bool
+    ) -> QueryRun? {
+        // The bucket may have been deleted during the wait for the slot.
+        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
+            return nil
+        }
+        let run = QueryRun(query, surroundings, map: map, place, awaitsPart: awaitsPart)
+        run.steps.post { run.perform(run.coordination.begin(now: run.now)) }
+        // Behind the events of this node, which most queries need alone.
+        run.steps.post { run.watchOpening() }
+        return run
+    }
+
+    private static func span(_ timeoutMilliseconds: Int) -> UInt64 {
+        UInt64(min(max(timeoutMilliseconds, 0), Int(Int32.max)))
+    }
+
+    private func addWaiter(_ waiter: UnsafeContinuation<Void, Never>) {
+        guard stage == .opening || waiters.awaitsPart else { return waiter.resume() }
+        precondition(waiters.opening == nil, "one caller waits for the beginning")
+        waiters.opening = waiter
+    }
+
     // MARK: Steps
 
     static func milliseconds(_ surroundings: Surroundings) -> UInt64 {
@@ -186,14 +246,6 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// The query by the definition that answers in the current attempt.
     var version: Version {
         coordination.usesPreviousIndex ? query.previous ?? query.current : query.current
-    }
-
-    private func start(_ waiter: UnsafeContinuation<Void, Never>, _ awaitsPart: Bool) {
-        guard stage == .opening else { return waiter.resume() }
-        waiters.opening = waiter
-        waiters.awaitsPart = awaitsPart
-        observeMap()
-        perform(coordination.begin(now: now))
     }
 
     private func serve(_ waiter: UnsafeContinuation<Result<Part, CancellationError>, Never>) {
@@ -234,7 +286,8 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// The first part is there.
     private func endOpening(isComplete: Bool) {
         if isComplete, !answer.isPartial {
-            whole = removeText()
+            let text = removeText()
+            wholeText.withLock { $0 = text }
             stage = .over
         }
         waiters.awaitsPart = false
@@ -268,7 +321,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         answer = Answer()
         waiters.opening?.resume()
         waiters.next?.resume(returning: .failure(CancellationError()))
-        waiters = Waiters()
+        waiters = Waiters(awaitsPart: false)
     }
 
     /// Releases what the query holds elsewhere.

@@ -45,6 +45,12 @@ package final class QuerySlots: Sendable {
     /// Queries that wait for a slot.
     package var waitingCount: Int { state.withLock { $0.waiters.count } }
 
+    /// A slot for one query; nil if it would have to wait.
+    package func acquireIfFree() -> Slot? {
+        guard case .granted = admit(canWait: false) else { return nil }
+        return Slot(self)
+    }
+
     /// Waits for a slot for one query.
     ///
     /// - Parameters:

@@ -55,10 +55,7 @@ import ViewService
             hasBegun.withLock { $0 = true }
             return run
         }()
-        // An open query does not observe the map any more.
-        try await world.waitUntil("the query is open") {
-            world.nodes.calls.count == 1 && world.maps.observerCount == 0
-        }
+        try await world.waitUntil("the query is open") { world.readyCount.withLock { $0 } == 1 }
         #expect(!hasBegun.withLock { $0 })
         world.nodes.calls[0].add([.reply(.end)])
         let run = try await begun

@@ -74,6 +74,17 @@ final class RunWorld: Sendable {
         return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
     }
 
+    /// Begins a query on this thread, without waiting.
+    func beginNow(
+        _ query: ViewQuery = ViewQuery(),
+        of bucket: QueryRun.Bucket = RunWorld.bucket
+    ) throws -> QueryRun.PromptBeginning {
+        QueryRun.beginNow(
+            try self.query(query, .none, previous: nil, of: bucket),
+            surroundings
+        )
+    }
+
     private func query(
         _ query: ViewQuery,
         _ reduction: QueryRun.Reduction,

@@ -154,6 +154,8 @@ final class ScriptedMaps: ServingMaps {
     }
 
     var observerCount: Int { state.withLock { $0.observers.count } }
+    /// All observations so far.
+    var observationCount: Int { state.withLock { $0.numbers } }
 
     func change(to actives: [UInt16]) {
         let (map, observers) = state.withLock { state in
