@@ -29,7 +29,8 @@ import Testing
             func status(_ line: String) async throws -> Int { try await site.ask(line).status }
             let rest = String(repeating: "/x", count: 40)
             // Only the console's files have paths of any length.
-            #expect(try await status("POST /ui/a\(rest)") == 405)
+            let longest = try await status("POST /ui/a\(rest)")
+            #expect(longest == 405)
             #expect(try await status("POST /ui/a") == 405)
             #expect(try await status("POST /ui") == 405)
             #expect(try await status("POST /a\(rest)") == 404)
