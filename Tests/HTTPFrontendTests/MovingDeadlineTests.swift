@@ -14,12 +14,12 @@ import Testing
 
     @Test func clearedDeadlineDoesNotExpire() {
         var deadline = MovingDeadline()
-        #expect(deadline.set(10))
+        #expect(deadline.set(10) == true)
         deadline.clear()
         #expect(deadline.fire() == .nothing)
-        #expect(deadline.set(30), "no timer is left")
+        #expect(deadline.set(30) == true, "no timer is left")
         deadline.clear()
-        #expect(!deadline.set(40), "the timer is still set")
+        #expect(deadline.set(40) == false, "the timer is still set")
         #expect(deadline.fire() == .setTimer(40))
         #expect(deadline.fire() == .expired)
     }
