@@ -10,7 +10,8 @@ package enum StreamAnswer: Hashable, Sendable {
     /// The consumer has changes that are not in the producer's history, or lacks purged deletions:
     /// it rolls back to this seqno and sends another request.
     case rollback(Seqno)
-    /// The seqnos of the request contradict each other.
+    /// The seqnos of the request contradict each other; never the answer to a request from zero
+    /// without a strict UUID.
     case outOfRange
 }
 
@@ -37,14 +38,17 @@ package struct StreamOpening: Hashable, Sendable {
             return .accepted(start: high, promised: high, end: max(end, high))
         }
         let start = request.start
+        let isStrict = flags.contains(.strictUUID) && request.uuid.value != 0
+        // A consumer without changes needs no history and is in no snapshot, whatever range it
+        // names. Clients that keep the range of their last snapshot after a rollback to zero would
+        // repeat a refused request forever.
+        if start == .zero, !isStrict {
+            return .accepted(start: .zero, promised: .zero, end: end)
+        }
         // A client that asks for the latest changes may have some that were lost, behind the end.
         let isOrdered = start <= end || flags.contains(.toLatest)
         guard isOrdered, request.snapshotStart <= start, start <= request.snapshotEnd else {
             return .outOfRange
-        }
-        let isStrict = flags.contains(.strictUUID) && request.uuid.value != 0
-        if start == .zero, !isStrict {
-            return .accepted(start: .zero, promised: .zero, end: end)
         }
         guard let upper = log.end(of: request.uuid, high: high) else { return .rollback(.zero) }
         var (first, last) = (request.snapshotStart, request.snapshotEnd)

@@ -282,6 +282,25 @@ def test_contradictory_seqnos_and_unknown_flags_are_refused(node, bucket, consum
     assert consumer.request(5_000).status == Status.NOT_MY_VBUCKET
 
 
+def test_stream_from_zero_is_accepted_with_the_snapshot_range_of_an_earlier_position(
+    node, bucket, consumer
+):
+    """Sync Gateway 1.4.1 keeps the range after a rollback to zero, and repeats a refused request."""
+    vbucket = 34
+    with node.connect(bucket) as kv:
+        uuid, seqno = kv.set("kept", b"1", vbucket=vbucket).token
+    beyond = Position(uuid, 1)
+    beyond.snapshot = (7, 9)
+    assert consumer.request(vbucket, beyond).status == RANGE
+    kept = Position(uuid ^ 1)
+    kept.snapshot = (7, 9)
+    strict_uuid = 0x20
+    assert consumer.request(vbucket, kept, flags=strict_uuid).status == RANGE
+    positions = streamed(consumer, vbucket, kept)
+    state = consumer.read(positions, lambda state: b"kept" in state.documents)
+    assert (state.changes[-1].key, state.changes[-1].seqno) == (b"kept", seqno)
+
+
 @pytest.mark.parametrize("chosen", [b'{"collections":["0"]}', b'{"scope":"0","uid":"0"}'])
 def test_filter_for_the_default_collection_selects_every_change(node, bucket, consumer, chosen):
     key = b"filtered"

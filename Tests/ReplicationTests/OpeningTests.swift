@@ -61,6 +61,25 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(0, start: 0, flags: .strictUUID) == accepted(0))
     }
 
+    /// Sync Gateway 1.4.1 repeated such a request hundreds of times a second after a rollback to zero.
+    @Test func startFromZeroIsAcceptedWithSnapshotRangeOfEarlierPosition() {
+        #expect(answer(3, start: 0, 7...9) == accepted(0))
+        #expect(answer(77, start: 0, 7...9) == accepted(0), "an unknown history")
+        #expect(answer(0, start: 0, 7...9) == accepted(0))
+        #expect(answer(3, start: 0, 7...9, end: 40) == accepted(0, end: 40))
+        #expect(answer(3, start: 0, 7...9, flags: .toLatest) == accepted(0, end: 100))
+        #expect(answer(3, start: 0, 7...9, flags: .activeOnly) == accepted(0))
+        #expect(answer(3, start: 1, 7...9) == .outOfRange, "only zero")
+    }
+
+    @Test func strictStartFromZeroIsRefusedOutsideItsSnapshotRange() {
+        #expect(answer(3, start: 0, 7...9, flags: .strictUUID) == .outOfRange)
+        #expect(answer(77, start: 0, 7...9, flags: .strictUUID) == .outOfRange)
+        #expect(answer(3, start: 0, 0...9, flags: .strictUUID) == accepted(0))
+        // Without a UUID there is none to compare.
+        #expect(answer(0, start: 0, 7...9, flags: .strictUUID) == accepted(0))
+    }
+
     @Test func divergedConsumerRollsBackToBranchPoint() {
         #expect(answer(1, start: 51) == .rollback(Seqno(50)))
         #expect(answer(2, start: 99) == .rollback(Seqno(80)))
