@@ -39,6 +39,12 @@ extension AdministrationService {
         }
         guard missing.isEmpty else {
             let names = missing.joined(separator: ", ")
+            // Consumers start over because of the nodes that have begun.
+            logEvent(
+                .warning,
+                .bucket,
+                "A purge of all tombstones of bucket \"\(name)\" was requested; \(names) did not begin."
+            )
             return .failed(
                 "The purge has not begun on \(names): the bucket is being loaded there, or the node "
                     + "does not answer or has an older release. Retry."

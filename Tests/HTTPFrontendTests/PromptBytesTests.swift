@@ -66,8 +66,10 @@ import Testing
             let one = CountedQueries.Counts(prompt: prompt, begun: 0, awaited: prompt)
             #expect(node.queries.counts.withLock { $0 } == one)
             for target in Self.begun { try await Self.compare(node, target, login) }
-            let two = CountedQueries.Counts(prompt: prompt, begun: begun, awaited: prompt + begun)
-            #expect(node.queries.counts.withLock { $0 } == two, "nothing is carried out twice")
+            // A begun query may be complete before its beginning returns, and is then prompt.
+            let two = node.queries.counts.withLock { $0 }
+            #expect(two.prompt + two.begun == prompt + begun, "nothing is carried out twice")
+            #expect(two.awaited == prompt + begun)
             for login in [[], Site.Login.basic("Administrator", "wrong").headers] {
                 try await Self.compare(node, Self.prompt[0], login)
                 try await Self.compare(node, Self.prompt[0], login + ["invalid-auth-response: on"])

@@ -1,3 +1,4 @@
+import Bytes
 import Foundation
 import HTTPFrontend
 import Testing
@@ -6,7 +7,7 @@ import Testing
 @Suite struct ViewBodyThreadTests {
     private static let path = "/b/_design/d/_view/v"
 
-    /// The query blocks its thread.
+    /// The query blocks its thread until the others have ended.
     ///
     /// On an event loop, it would block the loop's other connections. They are more than there are loops, so
     /// that each loop has some.
@@ -29,7 +30,8 @@ import Testing
             #expect(queries.requests.withLock { $0.count } == 1)
             var statuses: [Int] = []
             var failure: (any Error)?
-            for _ in 0..<(2 * ProcessInfo.processInfo.activeProcessorCount + 2) {
+            let othersCount = 2 * ProcessInfo.processInfo.activeProcessorCount + 2
+            for _ in 0..<min(othersCount, 20) {
                 do {
                     statuses.append(try await views.ask("GET \(Self.path)").status)
                 } catch {

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPFrontend
 import Indexing
+import Server
 import Testing
 import ViewService
 

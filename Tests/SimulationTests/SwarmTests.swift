@@ -65,7 +65,7 @@ import Testing
         let hasBoth = waits {
             // A child that has run for so long has bound itself to its parent.
             for child in Processes.children(of: parent)
-            where Processes.nanoseconds(of: child) > 200_000_000 && kill(child, SIGSTOP) == 0 {
+            where Processes.nanoseconds(of: child) > 1_000_000_000 && kill(child, SIGSTOP) == 0 {
                 stopped.insert(child)
             }
             stopped = stopped.filter(Processes.isAlive)
