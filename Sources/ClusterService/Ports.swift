@@ -26,10 +26,6 @@ package protocol DataPlane: CompactionPlane {
     /// - Throws: `DataPlaneError` if its disk cannot be emptied at once; its copies are emptied one
     ///   by one.
     func flush(bucket name: String) throws(DataPlaneError)
-    /// Purges the tombstones of any age of a bucket on this node, in the background.
-    ///
-    /// - Returns: False if the bucket is not open here, or its warmup has not ended.
-    func purgeTombstones(ofBucket name: String) -> Bool
     func status(ofBucket name: String) -> BucketStatus?
     func statistics(ofBucket name: String) -> BucketStatistics?
     /// Sets rendered configurations for GET_CLUSTER_CONFIG, and the cluster's feature level.
@@ -88,8 +84,8 @@ package protocol DataPlane: CompactionPlane {
     var isReady: Bool { get }
 }
 
-/// The requested compaction of documents on this node, which the cluster service needs of the data
-/// service; every call returns at once.
+/// The requested compaction of documents and purge of tombstones on this node, which the cluster service
+/// needs of the data service; every call returns at once.
 package protocol CompactionPlane: Sendable {
     /// Begins to compact a bucket's documents; no effect if that runs already.
     ///
@@ -99,6 +95,10 @@ package protocol CompactionPlane: Sendable {
     func cancelCompaction(ofBucket name: String)
     /// How far the compaction is; nil if none runs.
     func compaction(ofBucket name: String) -> CompactionWork?
+    /// Purges the tombstones of any age of a bucket on this node, in the background.
+    ///
+    /// - Returns: False if the bucket is not open here, or its warmup has not ended.
+    func purgeTombstones(ofBucket name: String) -> Bool
 }
 
 /// Checks the source of a view's function as the process that runs it would read it.

@@ -6,19 +6,19 @@ package struct LimitedProgram: Sendable {
     /// The words after the program's name.
     package let arguments: [String]
     /// Processor time that the process may use, of all its threads.
-    package let processorNanosecondsMax: UInt64
+    package let cpuNanosecondsMax: UInt64
     /// Time by the clock, because a process that waits for something uses no processor time.
     package let nanosecondsMax: UInt64
 
     package init(
         _ path: String,
         _ arguments: [String],
-        processorNanosecondsMax: UInt64,
+        cpuNanosecondsMax: UInt64,
         nanosecondsMax: UInt64
     ) {
         self.path = path
         self.arguments = arguments
-        self.processorNanosecondsMax = processorNanosecondsMax
+        self.cpuNanosecondsMax = cpuNanosecondsMax
         self.nanosecondsMax = nanosecondsMax
     }
 }
@@ -28,8 +28,8 @@ package struct ProgramReport: Sendable {
     package enum End: Hashable, Sendable {
         case exited(status: Int32)
         case signalled(Int32)
-        /// It used more than `processorNanosecondsMax`, and was killed if it had not ended.
-        case exceededProcessorTime
+        /// It used more than `cpuNanosecondsMax`, and was killed if it had not ended.
+        case exceededCPUTime
         /// It was killed after `nanosecondsMax`.
         case exceededTime
         /// The system did not start it, or lost its status; the reason.
@@ -39,7 +39,7 @@ package struct ProgramReport: Sendable {
     package let end: End
     package let output: [UInt8]
     package let errors: [UInt8]
-    package let processorNanoseconds: UInt64
+    package let cpuNanoseconds: UInt64
 }
 
 /// A running program whose output and errors are collected.
@@ -64,7 +64,7 @@ package final class ProgramRun {
     private let beganAt = LinuxClock.waitingNanoseconds()
     private var output = CollectedPipe()
     private var errors = CollectedPipe()
-    private var processorNanoseconds: UInt64 = 0
+    private var cpuNanoseconds: UInt64 = 0
     /// The limit for which the process was killed.
     private var exceeded: ProgramReport.End?
 
@@ -139,10 +139,10 @@ package final class ProgramRun {
         var usage = rusage()
         let ended = wait4(process, &status, WNOHANG, &usage)
         if ended == process {
-            processorNanoseconds =
+            cpuNanoseconds =
                 ProgramRun.nanoseconds(usage.ru_utime) + ProgramRun.nanoseconds(usage.ru_stime)
-            if exceeded == nil, processorNanoseconds > program.processorNanosecondsMax {
-                exceeded = .exceededProcessorTime
+            if exceeded == nil, cpuNanoseconds > program.cpuNanosecondsMax {
+                exceeded = .exceededCPUTime
             }
             finish(exceeded ?? ProgramRun.end(status))
         } else if ended < 0, errno != EINTR {
@@ -153,10 +153,10 @@ package final class ProgramRun {
     }
 
     private func enforceLimits(_ process: pid_t) {
-        if let used = ProgramRun.processorNanoseconds(of: process),
-            used > program.processorNanosecondsMax
+        if let used = ProgramRun.cpuNanoseconds(of: process),
+            used > program.cpuNanosecondsMax
         {
-            exceeded = .exceededProcessorTime
+            exceeded = .exceededCPUTime
         } else if LinuxClock.waitingNanoseconds() - beganAt > program.nanosecondsMax {
             exceeded = .exceededTime
         } else {
@@ -176,7 +176,7 @@ package final class ProgramRun {
             end: end,
             output: output.bytes,
             errors: errors.bytes,
-            processorNanoseconds: processorNanoseconds
+            cpuNanoseconds: cpuNanoseconds
         )
     }
 
@@ -186,7 +186,7 @@ package final class ProgramRun {
     }
 
     /// Nil if the system does not know it, for example because the process has ended.
-    private static func processorNanoseconds(of process: pid_t) -> UInt64? {
+    private static func cpuNanoseconds(of process: pid_t) -> UInt64? {
         var clock = clockid_t()
         var time = timespec()
         guard clock_getcpuclockid(process, &clock) == 0, clock_gettime(clock, &time) == 0 else {

@@ -27,7 +27,7 @@ struct Options {
           faults:    swarm (by the seed), none, harmless, all, or kinds with commas between:
                      \(SimulationPlan.faults.joined(separator: ", "))
           jobs:      how many seeds run at a time, each in a process of its own (1)
-          limit:     processor time of each seed in such a process (\(Int(SeedLimits().processorSeconds)) s)
+          limit:     processor time of each seed in such a process (\(Int(SeedLimits().cpuSeconds)) s)
         """
 
     private(set) var extent = Extent.seed(0)
@@ -84,7 +84,7 @@ struct Options {
             jobs = count
             request.hasProcesses = true
         case "--limit":
-            guard let seconds = Double(value), let limits = SeedLimits(processorSeconds: seconds)
+            guard let seconds = Double(value), let limits = SeedLimits(cpuSeconds: seconds)
             else { return false }
             self.limits = limits
             request.hasProcesses = true

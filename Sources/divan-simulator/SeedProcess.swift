@@ -8,19 +8,19 @@ import Simulation
 /// only.
 struct SeedLimits {
     /// A seed of `standard` needs a few seconds.
-    let processorSeconds: Double
+    let cpuSeconds: Double
 
     /// Time by the clock: the last resort against a seed that waits without using a processor.
-    var seconds: Double { max(1_200, 10 * processorSeconds) }
+    var seconds: Double { max(1_200, 10 * cpuSeconds) }
 
     init() {
-        processorSeconds = 120
+        cpuSeconds = 120
     }
 
     /// Nil unless the limit is positive and at most a day.
-    init?(processorSeconds: Double) {
-        guard processorSeconds > 0, processorSeconds <= 86_400 else { return nil }
-        self.processorSeconds = processorSeconds
+    init?(cpuSeconds: Double) {
+        guard cpuSeconds > 0, cpuSeconds <= 86_400 else { return nil }
+        self.cpuSeconds = cpuSeconds
     }
 }
 
@@ -45,7 +45,7 @@ struct SeedProcess {
             LimitedProgram(
                 URL(filePath: "/proc/self/exe").resolvingSymlinksInPath().path,
                 arguments,
-                processorNanosecondsMax: UInt64(limits.processorSeconds * 1e9),
+                cpuNanosecondsMax: UInt64(limits.cpuSeconds * 1e9),
                 nanosecondsMax: UInt64(limits.seconds * 1e9)
             )
         )
@@ -79,15 +79,15 @@ struct SeedProcess {
 
     /// Why the seed did not finish; nil if it did, with or without violations.
     private func obstacle(_ report: ProgramReport, isComplete: Bool) -> String? {
-        let used = String(format: "%.1f s", Double(report.processorNanoseconds) / 1e9)
+        let used = String(format: "%.1f s", Double(report.cpuNanoseconds) / 1e9)
         let message = SeedProcess.lines(report.errors).first ?? "no message"
         switch report.end {
         case .exited(status: 0...1) where isComplete: return nil
         case .exited(let status): return "exit status \(status): \(message)"
         case .signalled(let signal): return "signal \(signal): \(message)"
         case .failed(let reason): return reason
-        case .exceededProcessorTime:
-            return "it used \(used) of processor time; its limit is \(limits.processorSeconds) s "
+        case .exceededCPUTime:
+            return "it used \(used) of processor time; its limit is \(limits.cpuSeconds) s "
                 + "(--limit)"
         case .exceededTime:
             return "it took longer than \(Int(limits.seconds)) s by the clock, and used \(used) of "

@@ -9,14 +9,14 @@ import Testing
 
     private func shell(
         _ script: String,
-        processorNanosecondsMax: UInt64 = ProgramRunTests.tenMinutes,
+        cpuNanosecondsMax: UInt64 = ProgramRunTests.tenMinutes,
         nanosecondsMax: UInt64 = ProgramRunTests.tenMinutes
     ) -> ProgramRun {
         ProgramRun(
             LimitedProgram(
                 "/bin/sh",
                 ["-c", script],
-                processorNanosecondsMax: processorNanosecondsMax,
+                cpuNanosecondsMax: cpuNanosecondsMax,
                 nanosecondsMax: nanosecondsMax
             )
         )
@@ -53,7 +53,7 @@ import Testing
             LimitedProgram(
                 "/bin/divan-no-such-program",
                 [],
-                processorNanosecondsMax: ProgramRunTests.tenMinutes,
+                cpuNanosecondsMax: ProgramRunTests.tenMinutes,
                 nanosecondsMax: ProgramRunTests.tenMinutes
             )
         )
@@ -67,16 +67,16 @@ import Testing
     @Test func spinningProgramExceedsItsProcessorTime() throws {
         let run = shell(
             "while :; do :; done",
-            processorNanosecondsMax: ProgramRunTests.fiftyMilliseconds
+            cpuNanosecondsMax: ProgramRunTests.fiftyMilliseconds
         )
-        #expect(try finalReport(of: run).end == .exceededProcessorTime)
+        #expect(try finalReport(of: run).end == .exceededCPUTime)
     }
 
     /// The end comes before the limits are compared for the first time, or after it.
     @Test func programThatEndedBeyondItsProcessorTimeExceededIt() throws {
-        let report = try finalReport(of: shell("exit 0", processorNanosecondsMax: 1))
-        #expect(report.end == .exceededProcessorTime)
-        #expect(report.processorNanoseconds > 1)
+        let report = try finalReport(of: shell("exit 0", cpuNanosecondsMax: 1))
+        #expect(report.end == .exceededCPUTime)
+        #expect(report.cpuNanoseconds > 1)
     }
 
     @Test func sleepingProgramExceedsItsTimeByTheClock() throws {
@@ -86,7 +86,7 @@ import Testing
         )
         let report = try finalReport(of: run)
         #expect(report.end == .exceededTime)
-        #expect(report.processorNanoseconds < ProgramRunTests.tenMinutes)
+        #expect(report.cpuNanoseconds < ProgramRunTests.tenMinutes)
     }
 
     @Test func stoppedProgramHasNotEnded() throws {

@@ -55,7 +55,7 @@ import Testing
             LimitedProgram(
                 Simulator.path,
                 ["--seed", "1", "--seeds", "100000", "--jobs", "2"],
-                processorNanosecondsMax: 600_000_000_000,
+                cpuNanosecondsMax: 600_000_000_000,
                 nanosecondsMax: 600_000_000_000
             )
         )
