@@ -48,7 +48,8 @@ package struct ProgramReport: Sendable {
 /// is not, and is the last resort against a process that waits for ever.
 ///
 /// - One thread creates the runs and waits for them; there is no other thread and no signal handler.
-/// - The process has the null device as standard input, and the environment of this process.
+/// - The process has the null device as standard input, and the environment of this process. It blocks no
+///   signal.
 /// - A run that is released before its end kills its process.
 package final class ProgramRun {
     /// How often the limits are compared.
@@ -123,10 +124,34 @@ package final class ProgramRun {
         posix_spawn_file_actions_adddup2(&actions, errors.writer, STDERR_FILENO)
         let words = ([program.path] + program.arguments).map { strdup($0) }
         defer { for word in words { free(word) } }
+        var attributes = ProgramRun.defaultSignals()
+        defer { posix_spawnattr_destroy(&attributes) }
         var number: pid_t = 0
-        let code = posix_spawn(&number, program.path, &actions, nil, words + [nil], environ)
+        let code = posix_spawn(
+            &number,
+            program.path,
+            &actions,
+            &attributes,
+            words + [nil],
+            environ
+        )
         if code == 0 { process = number }
         return code
+    }
+
+    /// A process inherits which signals the thread that starts it blocks and ignores: a program would not
+    /// end by a signal that this process blocks.
+    private static func defaultSignals() -> posix_spawnattr_t {
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        var signals = sigset_t()
+        sigemptyset(&signals)
+        posix_spawnattr_setsigmask(&attributes, &signals)
+        for signal in [SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM] { sigaddset(&signals, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &signals)
+        let flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF
+        posix_spawnattr_setflags(&attributes, Int16(flags))
+        return attributes
     }
 
     // MARK: Limits and end
