@@ -254,7 +254,8 @@ package final class AdministrationService: Sendable {
             }
             executor.spawn { await self.announceUntilKnown() }
         }
-        publishAll()
+        // In the order of applied changes: here, an older state could replace a newer one for good.
+        await onControl { self.publishAll() }
         let now = environment.time.monotonicNanoseconds()
         core.withLock {
             $0.isServing = true
