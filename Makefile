@@ -68,11 +68,11 @@ campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
 	BUILD="$(BUILD)" Tests/sweep $(SEEDS)
 
 lint: ## Check the format of all Swift sources, and that planted mistakes apply
-	swift format lint --strict -r $(FORMATTED)
+	swift format lint --strict --parallel -r $(FORMATTED)
 	@for patch in Tests/Sabotage/*.patch; do git apply --check "$$patch" || exit 1; done
 
 format: ## Format all Swift sources
-	swift format -i -r $(FORMATTED)
+	swift format -i --parallel -r $(FORMATTED)
 
 benchmark: ## Compare with memcached and Redis, under 10 minutes (QUICK=1: under one)
 	@deps/install build benchmark
