@@ -3,32 +3,8 @@ internal import Orchestration
 internal import Seams
 package import Vocabulary
 
-/// The bucket to compact, or not to compact any more, by UUID: another bucket may have its name by
-/// now.
-struct CompactCall: PeerPayload, Hashable {
-    let uuid: String
-
-    init(uuid: String) { self.uuid = uuid }
-
-    init?(_ reader: inout ByteReader) {
-        guard let uuid = reader.text() else { return nil }
-        self.uuid = uuid
-    }
-
-    func append(to writer: ByteWriter) { writer.append(counted: uuid) }
-}
-
 /// Compaction of a bucket, on every node with a part of it.
 extension AdministrationService {
-    /// The nodes with a part of a bucket: those that have carried an order out, and the others.
-    private struct Followers {
-        var done: [NodeRecord] = []
-        var missing: [NodeRecord] = []
-
-        /// The names of the others.
-        var missingNames: String { missing.map(\.otpNode).joined(separator: ", ") }
-    }
-
     // MARK: Beginning
 
     /// Starts compaction of the documents and of all views on all nodes; it continues in the
@@ -136,44 +112,5 @@ extension AdministrationService {
                 isCancellation: isCancellation
             )
         }
-    }
-
-    /// Has all nodes with a part of a bucket carry out an order of this kind.
-    private func order(_ kind: UInt16, _ bucket: BucketRecord) async -> Followers {
-        let (call, this) = (CompactCall(uuid: bucket.settings.uuid), thisNode)
-        let servers = state.servers(of: bucket)
-        // This node's first: it does not wait for the others.
-        let own = servers.contains { $0.number == this } && carryOut(kind, call)
-        var outcomes = await send(
-            servers.filter { $0.number != this }.map { node in
-                NodeOrder(node: node.number, kind: kind, bytes: call.bytes)
-            }
-        )[...]
-        var followers = Followers()
-        for node in servers {
-            let isDone = node.number == this ? own : outcomes.removeFirst()
-            if isDone { followers.done.append(node) } else { followers.missing.append(node) }
-        }
-        return followers
-    }
-
-    func handleCompaction() {
-        for kind in [PeerKind.compact, PeerKind.cancelCompaction] {
-            calls.handleCalls(kind) { [weak self] _, bytes, answer in
-                guard let self, let call = CompactCall(bytes: bytes) else { return answer([]) }
-                answer(carryOut(kind, call) ? NodeOrder.carriedOut : [])
-            }
-        }
-    }
-
-    /// Carries out an order on this node; returns whether it could.
-    private func carryOut(_ kind: UInt16, _ call: CompactCall) -> Bool {
-        guard let bucket = state.buckets.first(where: { $0.settings.uuid == call.uuid }) else {
-            return false
-        }
-        let name = bucket.settings.name
-        if kind == PeerKind.compact { return dataPlane.compact(bucket: name) }
-        dataPlane.cancelCompaction(ofBucket: name)
-        return true
     }
 }

@@ -1,3 +1,5 @@
+internal import Bytes
+internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
@@ -13,8 +15,32 @@ struct NodeOrder: Sendable {
     static let carriedOut: [UInt8] = [1]
 }
 
+/// The bucket of an order to compact, to end that, or to purge, by UUID: another bucket may have its name
+/// by now.
+struct BucketOrder: PeerPayload, Hashable {
+    let uuid: String
+
+    init(uuid: String) { self.uuid = uuid }
+
+    init?(_ reader: inout ByteReader) {
+        guard let uuid = reader.text() else { return nil }
+        self.uuid = uuid
+    }
+
+    func append(to writer: ByteWriter) { writer.append(counted: uuid) }
+}
+
 /// Orders that a request gives to several nodes.
 extension AdministrationService {
+    /// The nodes with a part of a bucket: those that have carried an order out, and the others.
+    struct Followers {
+        var done: [NodeRecord] = []
+        var missing: [NodeRecord] = []
+
+        /// The names of the others.
+        var missingNames: String { missing.map(\.otpNode).joined(separator: ", ") }
+    }
+
     /// A node answers in milliseconds unless it is down, or its network is slow: a request waits no
     /// longer for it.
     private static var orderTimeoutNanoseconds: UInt64 { 2_000_000_000 }
@@ -39,6 +65,49 @@ extension AdministrationService {
             var outcomes = [Bool](repeating: false, count: orders.count)
             for await (place, isCarriedOut) in group { outcomes[place] = isCarriedOut }
             return outcomes
+        }
+    }
+
+    /// Has all nodes with a part of a bucket carry out an order of this kind.
+    func order(_ kind: UInt16, _ bucket: BucketRecord) async -> Followers {
+        let (call, this) = (BucketOrder(uuid: bucket.settings.uuid), thisNode)
+        let servers = state.servers(of: bucket)
+        // This node's first: it does not wait for the others.
+        let own = servers.contains { $0.number == this } && carryOut(kind, call)
+        var outcomes = await send(
+            servers.filter { $0.number != this }.map { node in
+                NodeOrder(node: node.number, kind: kind, bytes: call.bytes)
+            }
+        )[...]
+        var followers = Followers()
+        for node in servers {
+            let isDone = node.number == this ? own : outcomes.removeFirst()
+            if isDone { followers.done.append(node) } else { followers.missing.append(node) }
+        }
+        return followers
+    }
+
+    func handleBucketOrders() {
+        for kind in [PeerKind.compact, PeerKind.cancelCompaction, PeerKind.purge] {
+            calls.handleCalls(kind) { [weak self] _, bytes, answer in
+                guard let self, let call = BucketOrder(bytes: bytes) else { return answer([]) }
+                answer(carryOut(kind, call) ? NodeOrder.carriedOut : [])
+            }
+        }
+    }
+
+    /// Carries out an order on this node; returns whether it could.
+    private func carryOut(_ kind: UInt16, _ call: BucketOrder) -> Bool {
+        guard let bucket = state.buckets.first(where: { $0.settings.uuid == call.uuid }) else {
+            return false
+        }
+        let name = bucket.settings.name
+        switch kind {
+        case PeerKind.compact: return dataPlane.compact(bucket: name)
+        case PeerKind.purge: return dataPlane.purgeTombstones(ofBucket: name)
+        default:
+            dataPlane.cancelCompaction(ofBucket: name)
+            return true
         }
     }
 }

@@ -60,9 +60,9 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
         case .series: StatisticsSampler.Series(bytes: bytes)?.bytes
         case .events: EventsCall(bytes: bytes)?.bytes
         case .eventsAnswer: EventsAnswer(bytes: bytes)?.bytes
-        case .compact: CompactCall(bytes: bytes)?.bytes
+        case .compact: BucketOrder(bytes: bytes)?.bytes
         case .compactViews: ViewCompactionOrder(bytes: bytes)?.bytes
-        case .purge: PurgeCall(bytes: bytes)?.bytes
+        case .purge: BucketOrder(bytes: bytes)?.bytes
         case .epoch: EpochCall(bytes: bytes)?.bytes
         case .epochAnswer: EpochAnswer(bytes: bytes)?.bytes
         case .raft: RaftFrame.decode(bytes)?.encoded
