@@ -87,6 +87,8 @@ class Follower:
         self.consumers, self.served, self.received = {}, {}, {}
         self.rollbacks, self.expired, self.disconnects, self.changes = [], set(), 0, 0
         self.failure, self.is_over = None, threading.Event()
+        # A test reads the copies while the thread changes them.
+        self.lock = threading.Lock()
         self.thread = threading.Thread(target=self._run)
         self.thread.start()
 
@@ -106,11 +108,12 @@ class Follower:
     def contents(self):
         """The documents that it has."""
         self.check()
-        return {
-            key: value
-            for copy in list(self.copies.values())
-            for key, value in list(copy.documents.items())
-        }
+        with self.lock:
+            return {
+                key: value
+                for copy in self.copies.values()
+                for key, value in copy.documents.items()
+            }
 
     def has(self, seqnos):
         """Whether it has every change up to these seqnos, by vBucket."""
@@ -165,7 +168,8 @@ class Follower:
         elif reply.status == ROLLBACK:
             seqno, before = int.from_bytes(reply.value, "big"), copy.at.seqno
             assert seqno <= before
-            copy.roll_back(seqno)
+            with self.lock:
+                copy.roll_back(seqno)
             self.rollbacks.append((vbucket, before, seqno))
 
     def _lose(self, number):
@@ -212,7 +216,8 @@ class Follower:
             raise Closed
         else:
             assert message.op in dcp.CHANGES, message
-            copy.apply(message)
+            with self.lock:
+                copy.apply(message)
             self.changes += 1
             if message.op == dcp.EXPIRATION:
                 self.expired.add(message.key)

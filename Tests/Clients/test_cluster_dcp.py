@@ -2,11 +2,15 @@
 
 import os
 import struct
+import sys
+import threading
 import time
+import types
 
 import cluster
 import pytest
 from follower import Follower, MapWriter, active_nodes, visible_seqnos
+from rig import dcp
 from rig.node import wait_until
 from rig.wire import Closed, Op, Status, frame, vbucket_of
 
@@ -265,3 +269,31 @@ def test_tap_client_gets_changes_of_vbuckets_that_moved_before_it_connected(star
                 connection.send(request)
                 while missing:
                     missing.discard(connection.receive().key)
+
+
+def test_contents_of_a_follower_are_read_while_changes_arrive():
+    """Of the follower itself: changes of a snapshot are applied in the midst of a reading."""
+    arrived = []
+    follower = Follower(types.SimpleNamespace(living=[]), BUCKET, 1, "a", pause=0.01)
+
+    def apply():
+        for number in range(1, 5_001):
+            extras = struct.pack(">QQIIIHB", number, 1, 0, 0, 0, 0, 0)
+            message = frame(dcp.MUTATION, b"key-%d" % number, extras, b"1", vbucket=0)
+            follower._apply(dcp.Message(message[:24], message[24:]))
+            arrived.append(number)
+
+    follower.copies[0].announce(0, 5_000)
+    writer = threading.Thread(target=apply)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        writer.start()
+        while writer.is_alive():
+            before = len(arrived)
+            assert before <= len(follower.contents())
+    finally:
+        sys.setswitchinterval(interval)
+        writer.join()
+        follower.stop()
+    assert len(follower.contents()) == 5_000
