@@ -124,11 +124,11 @@ import Wire
                 await code { () async throws(ClientError) in try await client.increment("text") }
                     == .notANumber
             )
-            let locked = try await client.getAndLock("n", seconds: 10)
+            let locked = try await client.getAndLock("n", seconds: 30)
             #expect(
                 await code { () async throws(ClientError) in
                     var options = WriteOptions()
-                    options.timeout = .milliseconds(1_000)
+                    options.timeout = .milliseconds(2_000)
                     return try await client.set("n", [1], options)
                 } == .locked
             )
@@ -154,10 +154,11 @@ import Wire
                     == .notFound
             )
             var options = WriteOptions()
-            options.expiry = .afterSeconds(1)
+            // Long enough for the next request on a busy machine.
+            options.expiry = .afterSeconds(3)
             try await client.set("brief", [1], options)
             #expect(try await client.getAndTouch("brief", .afterSeconds(40 * 86_400)).value == [1])
-            try await Task.sleep(for: .milliseconds(1_500))
+            try await Task.sleep(for: .milliseconds(4_100))
             #expect(try await client.get("brief").value == [1])
             await client.close()
         }
