@@ -140,6 +140,24 @@ import Wire
         try world.stop(second)
     }
 
+    /// An index that opens its file before it has the served vBuckets would remove all rows.
+    @Test func restartMapsNothingAgainIfTheLaneOfAnIndexIsQuickerThanItsKeeper() throws {
+        defer { world.stop() }
+        fill(200)
+        let view = world.view("d/a", IndexServiceTests.byNumber)
+        let first = try world.service()
+        first.follow([world.bucket([view])])
+        try world.awaitFresh(first, view)
+        try world.stop(first)
+        let delivered = world.changes.delivered
+        let second = try world.service(lanes: QuickIndexLanes(base: world.environment.lanes))
+        second.follow([world.bucket([view])])
+        world.changes.put("k7", #"{"n":1000}"#)
+        try world.awaitFresh(second, view)
+        #expect(world.changes.delivered == delivered + 1)
+        try world.stop(second)
+    }
+
     @Test func indexOfARemovedViewEndsAndItsFileIsRemovedAfterTheGrace() throws {
         defer { world.stop() }
         fill()

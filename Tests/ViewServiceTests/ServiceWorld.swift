@@ -32,9 +32,11 @@ final class ServiceWorld: Sendable {
         try? FileManager.default.removeItem(atPath: directory)
     }
 
-    /// A service on the files that the service before has left, by the clock `time` if there is one.
+    /// A service on the files that the service before has left, by the clock `time` and on the lanes of
+    /// `lanes` if there are such.
     func service(
         time: (any TimeSource)? = nil,
+        lanes: (any LaneFactory)? = nil,
         _ change: (inout IndexService.Settings) -> Void = { _ in }
     ) throws -> IndexService {
         var settings = IndexService.Settings(directory: directory, processors: 2)
@@ -45,7 +47,7 @@ final class ServiceWorld: Sendable {
             entropy: own.entropy,
             network: own.network,
             disk: own.disk,
-            lanes: own.lanes,
+            lanes: lanes ?? own.lanes,
             trace: own.trace,
             children: own.children
         )
@@ -189,4 +191,45 @@ final class MemoryTrace: Trace {
     }
 
     func count(_ part: String) -> Int { messages.withLock { $0.count { $0.contains(part) } } }
+}
+
+/// Lanes of indexes that are quick: the first work of each is done before its post returns.
+struct QuickIndexLanes: LaneFactory {
+    let base: any LaneFactory
+
+    var reactorCount: Int { base.reactorCount }
+
+    func makeLane(_ name: String, isPatient: Bool) -> any Lane {
+        let lane = base.makeLane(name, isPatient: isPatient)
+        return name.contains(/^index-\d+$/) ? QuickLane(lane) : lane
+    }
+}
+
+private final class QuickLane: Lane {
+    private let base: any Lane
+    private let isUsed = Guarded(false)
+
+    init(_ base: any Lane) { self.base = base }
+
+    var name: String { base.name }
+
+    func post(_ work: @escaping @Sendable () -> Void) {
+        let isFirst = isUsed.withLock { isUsed in
+            defer { isUsed = true }
+            return !isUsed
+        }
+        guard isFirst else { return base.post(work) }
+        let isDone = DispatchSemaphore(value: 0)
+        base.post {
+            work()
+            isDone.signal()
+        }
+        isDone.wait()
+    }
+
+    func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
+        base.post(after: nanoseconds, work)
+    }
+
+    func stop() { base.stop() }
 }

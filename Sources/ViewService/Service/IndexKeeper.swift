@@ -130,6 +130,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
                 index.serve(bucket.bucket.served, number: wantedNumber)
                 index.store(plan.slots)
                 index.update(by: terms.updates(plan))
+                index.begin()
             }
         }
         if files.needCleaning { clean() }

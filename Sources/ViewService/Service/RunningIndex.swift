@@ -44,6 +44,7 @@ final class RunningIndex: Sendable {
         var updates = UpdateSchedule.Terms()
         /// The number of the call that `served` is from.
         var number: UInt64 = 0
+        var hasBegun = false
         var isStopped = false
     }
 
@@ -61,7 +62,7 @@ final class RunningIndex: Sendable {
     private let surroundings: Surroundings
     private let state = Guarded(State())
 
-    /// An index that begins to open its file.
+    /// An index whose file is not open; `begin` opens it.
     ///
     /// - Parameters:
     ///   - name: The bucket and the signature.
@@ -82,7 +83,17 @@ final class RunningIndex: Sendable {
         self.function = function
         self.surroundings = surroundings
         share = surroundings.lanes.acquire()
-        lane.post { [self] in open() }
+    }
+
+    /// Opens the file, which takes a while; has no effect after the first call.
+    ///
+    /// The vBuckets that this node serves must be set before: an index removes the rows of all others.
+    func begin() {
+        let isFirst = state.withLock { state in
+            defer { state.hasBegun = true }
+            return !state.hasBegun
+        }
+        if isFirst { lane.post { [self] in open() } }
     }
 
     // MARK: From any thread
