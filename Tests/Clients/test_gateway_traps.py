@@ -3,6 +3,8 @@
 import http.client
 import json
 import socket
+import struct
+import time
 
 import pytest
 
@@ -13,7 +15,7 @@ from rig.gateway import Gateway
 from rig.gateway_gocb import CONTROLS, RELEASES, AttributeGateway
 from rig.node import PASSWORD, USER
 from rig.subdocument import Doc
-from rig.wire import Feature, Op, Status
+from rig.wire import Feature, Op, Status, vbucket_of
 
 FORM = "application/x-www-form-urlencoded"
 JSON = "application/json"
@@ -104,6 +106,26 @@ def test_trap_12_channel_query_has_rows_of_everything_written_before(node, gate)
         for number in range(1, 6):
             gateway.write(kv, f"doc-{number}", number)
             assert len(gateway.channel("news")) == number
+
+
+def test_observe_lets_release_1_0_wait_until_a_write_is_persisted(node, gate):
+    """The release repeats OBSERVE for 10 s, or for twice the time in the CAS field if that is not 0."""
+    with Gateway(node, gate, sends_login=False).log_in() as kv:
+        for number in range(50):
+            key = b"user-%d" % number
+            cas = kv.set(key, b'{"n":%d}' % number).cas
+            place = struct.pack(">HH", vbucket_of(key, kv.vbuckets), len(key)) + key
+            began, timeout, pause = time.monotonic(), 10, 0.005
+            while True:
+                time.sleep(pause)
+                pause *= 1.5
+                reply = kv.call(Op.OBSERVE, value=place)
+                state, found = struct.unpack(">BQ", reply.value[-9:])
+                assert found == cas
+                if state == 0x01:
+                    break
+                timeout = 2 * (reply.cas >> 32) / 1000 or timeout
+                assert time.monotonic() - began < timeout - pause, (number, reply.cas >> 32)
 
 
 def test_trap_17_streaming_route_stays_open_beside_other_requests(node, gate):

@@ -117,7 +117,14 @@ final class FillingDisk: Disk {
     }
 
     /// The time is in the high half of the CAS field.
-    @Test func observeAnswersTheTimeThatTheLastCommitsNeeded() throws {
+    ///
+    /// Clients repeat OBSERVE for ten seconds if it is 0, and for twice the time otherwise, so that a time
+    /// below five seconds would make them give up.
+    @Test(arguments: [(7_500_000, 0), (5_000_000_000, 0), (5_000_500_000, 5_001)])
+    func observeAnswersTheTimeThatTheLastCommitsNeededIfItIsLong(
+        _ nanoseconds: UInt64,
+        _ milliseconds: UInt64
+    ) throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -127,14 +134,14 @@ final class FillingDisk: Disk {
         _ = client.ask(Ask.set("key", "value"))
         // The next reading of the wall clock is within the commit.
         let time = world.time
-        time.interruptNextReading { time.advance(to: time.monotonicNanoseconds() + 7_500_000) }
+        time.interruptNextReading { time.advance(to: time.monotonicNanoseconds() + nanoseconds) }
         world.pass(milliseconds: 250)
         try #require(unpersisted(world) == 0)
         #expect(client.ask(observe).map(\.cas) == [0], "nothing waits for the disk")
         _ = client.ask(Ask.set("key", "newer"))
         let reply = try #require(client.ask(observe).first)
         #expect(reply.status == 0 && reply.value.dropLast(8).last == 0, "not persisted")
-        #expect(reply.cas == 8 << 32)
+        #expect(reply.cas == milliseconds << 32)
     }
 
     @Test func hurriedCommitsLeaveNoTimers() throws {

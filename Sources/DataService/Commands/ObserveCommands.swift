@@ -4,6 +4,9 @@ internal import Vocabulary
 internal import Wire
 
 extension Connection {
+    /// OBSERVE states no shorter time to persist.
+    private static let statedMillisecondsMin: UInt32 = 5_001
+
     /// OBSERVE_SEQNO: reports how far a vBucket's history has arrived here, and how far it is
     /// persisted.
     ///
@@ -156,7 +159,10 @@ extension Connection {
             result.append(state.rawValue)
             result.append(bigEndian: cas.value)
         }
-        let milliseconds = bucket.disk?.millisecondsToPersist ?? 0
+        // Clients repeat OBSERVE for ten seconds if the field is 0, and otherwise for twice its time.
+        // A shorter time would end that, on a fast disk before the first repetition.
+        let estimate = bucket.disk?.millisecondsToPersist ?? 0
+        let milliseconds = estimate >= Connection.statedMillisecondsMin ? estimate : 0
         ResponseEncoder.append(
             .success,
             to: output,
