@@ -104,6 +104,24 @@ import Vocabulary
         #expect(client.ask(observe(replica)).map(\.status) == [0x86])
     }
 
+    /// The features are those of clients that know only configurations over HTTP, and of `gocb` 1.
+    @Test(arguments: [([], ""), ([2, 6, 7], "{\"rev\":1}")] as [([UInt16], String)])
+    func clientsOfHelloGetTheMapWithoutJSON(_ features: [UInt16], _ text: String) throws {
+        let client = Client(world, reactor: 0)
+        client.send((features.isEmpty ? [] : Ask.hello(features)) + Ask.guest(of: "guests"))
+        #expect(client.replies().allSatisfy { $0.status == 0 })
+        let reply = try #require(client.ask(Ask.get(elsewhere)).first)
+        #expect(reply.status == 7 && reply.text == text && reply.datatype == 0)
+        // A client of streams requests all vBuckets at once, and reads no map here.
+        let number = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
+        let name = Array("feed".utf8)
+        let opening = frame(0x50, key: name, extras: big(UInt32(0)) + big(UInt32(1)))
+        #expect(client.ask(opening).map(\.status) == [0])
+        let stream = frame(0x53, extras: [UInt8](repeating: 0, count: 48), vBucket: number)
+        let refused = try #require(client.ask(stream).first)
+        #expect(refused.status == 7 && refused.value.isEmpty)
+    }
+
     @Test func vBucketSeqnosAreListedByState() {
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set(active, "x"))

@@ -116,16 +116,21 @@ extension Connection {
         answerNotMyVBucket(request, service.configuration(ofBucket: selectedBucket.name))
     }
 
+    /// Answers with the map if the client reads it.
+    ///
+    /// Clients of HELLO that did not agree on JSON read the map all the same, and without it repeat the
+    /// request until they poll the next one. Those that open streams do not: they request all vBuckets at
+    /// once, and read the map over HTTP.
     func answerNotMyVBucket(_ request: CommandContext, _ map: RenderedConfiguration?) {
-        guard let map, isJSONAgreed else {
-            return answer(.notMyVBucket, to: request.replyTo)
-        }
+        let isRead =
+            isJSONAgreed || features != FeatureSet() && request.command.opcode != .dcpStreamRequest
+        guard let map, isRead else { return answer(.notMyVBucket, to: request.replyTo) }
         map.json.withUnsafeBytes { buffer in
             ResponseEncoder.append(
                 .notMyVBucket,
                 to: output,
                 replyTo: request.replyTo,
-                datatype: .json,
+                datatype: isJSONAgreed ? .json : [],
                 value: ByteView(buffer),
                 duration: duration
             )
