@@ -49,7 +49,8 @@ struct BatchExecution {
             pair.append(item.second)
             pair.append("]")
             guard let items = context.parse(EngineText(pair.view), count: 2) else {
-                send(.notJSON, item: UInt32(index), text: "The document is not valid JSON.")
+                let what = batch.purpose == .map ? "document is" : "keys or values are"
+                send(.notJSON, item: UInt32(index), text: "The \(what) not valid JSON.")
                 continue
             }
             run(items, count: 1, base: index)
@@ -114,7 +115,13 @@ struct BatchExecution {
         case .reductionTooLong:
             "The reduction is longer than \(ScriptLimits.reductionBytesMax) bytes. A reduce "
                 + "function must return much less than its values."
-        case .threw, .notJSON, .undefined: ""
+        // A result; of an item that is not JSON there is none.
+        case .notJSON where batch.purpose == .map:
+            "A key or a value nests deeper than \(ScriptLimits.depthMax) levels. Emit a part of it."
+        case .notJSON:
+            "The reduction nests deeper than \(ScriptLimits.depthMax) levels. Return a value with "
+                + "fewer levels."
+        case .threw, .undefined: ""
         }
     }
 
@@ -160,7 +167,7 @@ struct BatchExecution {
         let (encoder, output) = (replies.encoder, replies.output)
         var text = ResultText(replies.scratch.view)
         var frame = encoder.beginRows(function: function)
-        /// Items that emitted too much by their bytes, which the harness does not count.
+        /// Items above a limit of bytes or levels, which the harness does not count.
         var refused: [(item: UInt32, reason: ScriptProblem.Reason)] = []
         var current: UInt32?
         var (start, bytes) = (0, 0)
@@ -179,9 +186,8 @@ struct BatchExecution {
             }
             guard refused.last?.item != item else { continue }
             bytes += key.count + value.count
-            if key.count > ScriptLimits.keyBytesMax || bytes > ScriptLimits.emittedBytesMax {
-                let isKey = key.count > ScriptLimits.keyBytesMax
-                refused.append((item, isKey ? .keyTooLong : .emittedTooMuch))
+            if let reason = refusal(key, value, bytes: bytes) {
+                refused.append((item, reason))
                 output.truncate(to: start)
             } else {
                 encoder.appendRow(item: item, key: key, value: value)
@@ -192,11 +198,24 @@ struct BatchExecution {
         flushIfLarge()
     }
 
+    /// Why a row is above a limit; nil if it is not.
+    ///
+    /// `bytes` are those of its item, with this row.
+    private func refusal(
+        _ key: ByteView,
+        _ value: ByteView,
+        bytes: Int
+    ) -> ScriptProblem.Reason? {
+        if key.count > ScriptLimits.keyBytesMax { return .keyTooLong }
+        if bytes > ScriptLimits.emittedBytesMax { return .emittedTooMuch }
+        return Nesting.isTooDeep(key) || Nesting.isTooDeep(value) ? .notJSON : nil
+    }
+
     private func sendReductions() {
         let (encoder, output) = (replies.encoder, replies.output)
         var text = ResultText(replies.scratch.view)
         var frame = encoder.beginReductions(function: function)
-        var refused: [UInt32] = []
+        var refused: [(item: UInt32, reason: ScriptProblem.Reason)] = []
         while !text.isAtEnd {
             let item = text.item()
             let value = text.field(before: UInt8(ascii: "\n"))
@@ -206,15 +225,15 @@ struct BatchExecution {
                 frame = encoder.beginReductions(function: function)
             }
             if value.count > ScriptLimits.reductionBytesMax {
-                refused.append(item)
+                refused.append((item, .reductionTooLong))
+            } else if Nesting.isTooDeep(value) {
+                refused.append((item, .notJSON))
             } else {
                 encoder.appendReduction(item: item, value: value)
             }
         }
         encoder.end(frame)
-        for item in refused {
-            send(.reductionTooLong, item: item, text: explain(.reductionTooLong))
-        }
+        for (item, reason) in refused { send(reason, item: item, text: explain(reason)) }
         flushIfLarge()
     }
 

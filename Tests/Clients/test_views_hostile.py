@@ -1,5 +1,6 @@
 """Functions that misbehave, each beside a healthy view: the node serves, and the healthy rows are fresh."""
 
+import itertools
 import json
 import time
 
@@ -8,6 +9,7 @@ import pytest
 from rig.load import ingest
 from rig.node import Node
 from rig.views import Views
+from rig.wire import vbucket_of
 from view_oracle import View
 
 # The healthy view shares processors with a hostile function, and no script process: it does not wait
@@ -177,6 +179,54 @@ def test_hostile_reduce_fails_its_query_and_not_its_rows(node, views, documents,
     check_healthy(node, views, documents, turns=1)
     rows = views.fresh(hostile, "v", reduce=False).rows
     assert [row["id"] for row in rows] == sorted(documents)
+
+
+# What a document or a key may have as JSON.
+LEVELS_MAX = 1_024
+
+
+def nested(number, levels):
+    """A document of so many levels."""
+    inner = levels - 1
+    return b'{"n":%d,"deep":%s%s}' % (number, b"[" * inner, b"]" * inner)
+
+
+def test_documents_whose_rows_nest_too_deep_lose_only_their_own_rows(node):
+    """In one vBucket, whose changes are mapped in their order: 16 ended processes in succession would
+    stop the view."""
+    node.create_bucket("deep", numVBuckets=64)
+    views = Views(node, "deep")
+    # A row's object is one level around its document.
+    reduce = """function (keys, values, rereduce) {
+        for (var a = 1, i = 0; i < 1100; i++) a = [a];
+        return a;
+    }"""
+    source = "function (doc, meta) { emit(doc.n, {doc: doc}); }"
+    assert views.put("deep", {"v": {"map": source, "reduce": reduce}}).status == 201
+    ids = (id for id in map(b"doc-%05d".__mod__, range(100_000)) if vbucket_of(id, 64) == 0)
+    healthy = []
+    number = 0
+    # So many healthy documents, then so many deep ones; a query after each step.
+    for steps in [(5, 20), (5, 10), (5, 0)]:
+        batch = []
+        for count, levels in zip(steps, (3, LEVELS_MAX)):
+            for id in itertools.islice(ids, count):
+                batch.append((id, nested(number, levels)))
+                if levels < LEVELS_MAX:
+                    healthy.append((number, id.decode()))
+                number += 1
+        with node.connect("deep") as connection:
+            ingest(connection, batch)
+        answer = views.fresh("deep", "v", reduce=False, seconds=START_SECONDS)
+        assert answer.status == 200 and not answer.errors, answer
+        assert [(row["key"], row["id"]) for row in answer.rows] == healthy
+    assert len(healthy) == 15
+    reply = node.admin.get("/pools/default/buckets/deep/ddocs/_design%2Fdeep/errors")
+    errors = reply.json["views"]["v"]
+    assert errors["counts"] == {"notJSON": 30} and "fault" not in errors, errors
+    assert all("nests deeper than 1024 levels" in each["text"] for each in errors["last"])
+    reduced = views.fresh("deep", "v", seconds=START_SECONDS)
+    assert "The reduction nests deeper than 1024 levels" in reduced.text, reduced
 
 
 def test_view_that_times_out_again_and_again_is_stopped_and_says_so(

@@ -44,6 +44,37 @@ import Wire
         #expect(answer.problems.isEmpty)
     }
 
+    /// `a` has as many levels as the document's number states.
+    @Test(arguments: [
+        "emit(a, 1)", "emit(1, a)", "emit(1, 1); emit(2, a); emit(3, 3)",
+        #"emit(1, {'\\': a[0]})"#, #"emit(1, {'\\"[': a[0]})"#,
+    ])
+    func rowThatNestsTooDeepSkipsOnlyItsDocument(statement: String) throws {
+        try engine.define(
+            """
+            function (doc) {
+              var a = 1;
+              for (var i = 0; i < doc; i += 1) a = [a];
+              \(statement);
+            }
+            """
+        )
+        let answer = try engine.map("1", "1024", "1025", "1100", "2")
+        #expect(Set(answer.rows[1, default: []].map(\.item)) == [0, 1, 4])
+        #expect(answer.problems[1]?.map(\.item) == [2, 3])
+        #expect(answer.reasons() == [.notJSON, .notJSON])
+        let text = "A key or a value nests deeper than 1024 levels. Emit a part of it."
+        #expect(answer.problems[1]?.allSatisfy { $0.text == text } == true)
+        #expect(answer.finished == [1])
+    }
+
+    @Test func bracketsInStringsAreNoLevels() throws {
+        // With quotation marks and backslashes, which are escaped.
+        let text = "\"" + String(repeating: #"\"[\\{"#, count: 600) + "\""
+        let answer = try engine.rows(of: "function (doc) { emit(doc, [doc]); }", text)
+        #expect(answer.pairs() == ["\(text)=[\(text)]"])
+    }
+
     @Test(arguments: [
         "while (true);",
         "while (true) { try { while (true); } catch (e) {} finally { emit(3, 3); } }",

@@ -33,6 +33,21 @@ import Wire
         #expect(answer.reasons() == [.reductionTooLong])
     }
 
+    @Test func reductionThatNestsTooDeepIsAProblemOfItsGroup() throws {
+        try engine.define(
+            "function (k, v) { var a = 1; for (var i = 0; i < v[0]; i += 1) a = [a]; return a; }",
+            use: .reduce
+        )
+        let answer = try engine.reduce(
+            [("[1]", "[1]"), ("[1]", "[1024]"), ("[1]", "[1025]"), ("[1]", "[2]")]
+        )
+        #expect(answer.reductions[1]?.keys.sorted() == [0, 1, 3])
+        #expect(answer.problems[1]?.map(\.item) == [2])
+        #expect(answer.reasons() == [.notJSON])
+        let text = "The reduction nests deeper than 1024 levels. Return a value with fewer levels."
+        #expect(answer.problems[1]?.first?.text == text)
+    }
+
     @Test func timedOutReductionIsAProblemOfItsGroup() throws {
         try engine.define(
             "function (k, v) { while (v[0] === 1); return sum(v); }",

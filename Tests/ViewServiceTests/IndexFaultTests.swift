@@ -181,6 +181,34 @@ import Wire
         try world.stop(service)
     }
 
+    /// The documents are of one vBucket, so that the deep ones follow each other: as many ended
+    /// processes in succession would stop the view.
+    @Test func documentsOfRowsThatNestTooDeepLoseOnlyTheirOwnRows() throws {
+        defer { world.stop() }
+        let ids = (0..<1_000).map { "k\($0)" }.filter { id in
+            let count = MemoryChanges.vBuckets.count
+            return VBucketID(ofKey: Array(id.utf8), count: count) == MemoryChanges.vBuckets[0]
+        }
+        let deep = 5..<(5 + RunawayRule.successionMax + 4)
+        for (number, id) in ids.prefix(deep.upperBound + 5).enumerated() {
+            // With the document, and the object of the row, 1 025 levels or 1 024.
+            let levels = deep.contains(number) ? 1_023 : 1_022
+            let brackets = ["[", "]"].map { String(repeating: $0, count: levels) }
+            world.changes.put(id, "{\"n\":\(number),\"deep\":\(brackets.joined())}")
+        }
+        let view = world.view("d/a", "function (doc) { emit(doc.n, {doc: doc}); }")
+        let service = try world.service()
+        service.follow([world.bucket([view])])
+        try world.awaitFresh(service, view)
+        let report = try #require(try world.reports(service).first)
+        #expect(report.fault == nil)
+        #expect(report.status.rows == 10)
+        #expect(report.status.errors.counts == [.notJSON: deep.count])
+        let text = "A key or a value nests deeper than 1024 levels. Emit a part of it."
+        #expect(report.status.errors.recent.allSatisfy { $0.text == text })
+        try world.stop(service)
+    }
+
     @Test func errorIsCountedWhenItsCommitSucceedsAndNotWithEachAttempt() throws {
         defer { world.stop() }
         // An array of characters that collation expands: short enough as text, too long as a key.

@@ -106,7 +106,6 @@ extension QueryRun {
     private static func reason(of failure: ScriptResults.Failure) -> String {
         switch failure.kind {
         case .problem(.undefined): return "The reduce function is not valid."
-        case .problem(.notJSON): return "The reduce function returned a value that is not JSON."
         default: break
         }
         let place = failure.line > 0 ? " in line \(failure.line)" : ""

@@ -25,6 +25,9 @@ package enum ScriptLimits {
     package static let emittedBytesMax = 1 << 20
     /// Bytes of a reduction's JSON text.
     package static let reductionBytesMax = 65_535
+    /// Open brackets that the JSON text of a key, a value or a reduction may have at a time: those
+    /// that `JSONGrammar` accepts.
+    package static let depthMax = 1_024
 
     /// Bytes of an error's message or of a log line.
     package static let textBytesMax = 1_024

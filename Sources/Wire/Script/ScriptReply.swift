@@ -174,7 +174,8 @@ package struct ScriptProblem {
         case keyTooLong = 3
         case emittedTooMuch = 4
         case reductionTooLong = 5
-        /// The item is not JSON, so the function was not called.
+        /// The item is not JSON, so the function was not called; or a text of its result nests
+        /// deeper than `ScriptLimits.depthMax`, which no node accepts as JSON.
         case notJSON = 6
         /// No such function is defined in this process.
         case undefined = 7

@@ -138,6 +138,26 @@ import Wire
         #expect(answer.errors[0][1].contains("three"))
     }
 
+    @Test func reductionThatNestsTooDeepIsAnErrorThatStatesTheLimit() async throws {
+        let world = RunWorld([1, 2])
+        defer { world.stop() }
+        let groups = try Self.customGroups((0..<6).map { ("\($0)", "\($0)") })
+        world.nodes.follow { _, _ in groups }
+        let source = """
+            function (k, values) {
+              if (values[0] !== 3) return values.length;
+              for (var a = 1, i = 0; i < 1100; i++) a = [a];
+              return a;
+            }
+            """
+        let answer = try await world.answer(Self.grouped, function(world, source))
+        #expect(answer.rows.map { $0["value"]?.int } == [2, 2, 2] && answer.isPartial)
+        let reason =
+            "The reduce function failed: The reduction nests deeper than 1024 levels. "
+            + "Return a value with fewer levels."
+        #expect(answer.errors == [["local", reason]])
+    }
+
     @Test func invalidFunctionIsAnError() async throws {
         let world = RunWorld([1, 2])
         defer { world.stop() }

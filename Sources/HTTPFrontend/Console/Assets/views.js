@@ -271,7 +271,7 @@ export function views([bucket, designDocument, view]) {
   function failures() {
     const kinds = { threw: "threw", timedOut: "took too long", memory: "ended their process",
       keyTooLong: "emitted a key that is too long", emittedTooMuch: "emitted too much",
-      reductionTooLong: "have a reduction that is too long", notJSON: "emitted what is not JSON",
+      reductionTooLong: "have a reduction that is too long", notJSON: "emitted what nests too deep",
       invalidReply: "disturbed their process" };
     const summary = h("p", { id: "failure-summary" });
     const fault = h("p", { id: "failure-fault", class: "error", role: "alert" });
