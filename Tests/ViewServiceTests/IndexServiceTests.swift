@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Indexing
 import Persistence
+import Seams
 import Testing
 import ViewService
 import Vocabulary
