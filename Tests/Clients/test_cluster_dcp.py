@@ -277,13 +277,13 @@ def test_contents_of_a_follower_are_read_while_changes_arrive():
     follower = Follower(types.SimpleNamespace(living=[]), BUCKET, 1, "a", pause=0.01)
 
     def apply():
-        for number in range(1, 5_001):
+        for number in range(1, 2_001):
             extras = struct.pack(">QQIIIHB", number, 1, 0, 0, 0, 0, 0)
             message = frame(dcp.MUTATION, b"key-%d" % number, extras, b"1", vbucket=0)
             follower._apply(dcp.Message(message[:24], message[24:]))
             arrived.append(number)
 
-    follower.copies[0].announce(0, 5_000)
+    follower.copies[0].announce(0, 2_000)
     writer = threading.Thread(target=apply)
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
@@ -296,4 +296,4 @@ def test_contents_of_a_follower_are_read_while_changes_arrive():
         sys.setswitchinterval(interval)
         writer.join()
         follower.stop()
-    assert len(follower.contents()) == 5_000
+    assert len(follower.contents()) == 2_000

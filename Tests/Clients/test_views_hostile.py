@@ -7,7 +7,7 @@ import time
 import pytest
 
 from rig.load import ingest
-from rig.node import Node
+from rig.node import Node, wait_until
 from rig.views import Views
 from rig.wire import vbucket_of
 from view_oracle import View
@@ -221,8 +221,14 @@ def test_documents_whose_rows_nest_too_deep_lose_only_their_own_rows(node):
         assert answer.status == 200 and not answer.errors, answer
         assert [(row["key"], row["id"]) for row in answer.rows] == healthy
     assert len(healthy) == 15
-    reply = node.admin.get("/pools/default/buckets/deep/ddocs/_design%2Fdeep/errors")
-    errors = reply.json["views"]["v"]
+
+    def counted():
+        reply = node.admin.get("/pools/default/buckets/deep/ddocs/_design%2Fdeep/errors")
+        return reply.json["views"].get("v", {})
+
+    # The node reads the figures of its indexes every few seconds.
+    wait_until(lambda: counted().get("total", 0) >= 30, 30, "the errors are counted")
+    errors = counted()
     assert errors["counts"] == {"notJSON": 30} and "fault" not in errors, errors
     assert all("nests deeper than 1024 levels" in each["text"] for each in errors["last"])
     reduced = views.fresh("deep", "v", seconds=START_SECONDS)
