@@ -5,7 +5,15 @@ internal import Wire
 
 extension Connection {
     /// OBSERVE states no shorter time to persist.
+    ///
+    /// Clients repeat OBSERVE for ten seconds if the field is 0, and otherwise for twice its time. A shorter
+    /// time would end that, on a fast disk before the first repetition.
     private static let statedMillisecondsMin: UInt32 = 5_001
+
+    private func statedMillisecondsToPersist(_ bucket: OpenBucket) -> UInt32 {
+        let estimate = bucket.disk?.millisecondsToPersist ?? 0
+        return estimate >= Connection.statedMillisecondsMin ? estimate : 0
+    }
 
     /// OBSERVE_SEQNO: reports how far a vBucket's history has arrived here, and how far it is
     /// persisted.
@@ -159,10 +167,7 @@ extension Connection {
             result.append(state.rawValue)
             result.append(bigEndian: cas.value)
         }
-        // Clients repeat OBSERVE for ten seconds if the field is 0, and otherwise for twice its time.
-        // A shorter time would end that, on a fast disk before the first repetition.
-        let estimate = bucket.disk?.millisecondsToPersist ?? 0
-        let milliseconds = estimate >= Connection.statedMillisecondsMin ? estimate : 0
+        let milliseconds = statedMillisecondsToPersist(bucket)
         ResponseEncoder.append(
             .success,
             to: output,
