@@ -28,9 +28,15 @@ extension ViewCompactionOrder: PeerPayload {
 
 /// Compaction of a design document's indexes, on every node with a part of the bucket.
 extension AdministrationService {
-    private static var viewCompactionTimeoutNanoseconds: UInt64 { 5_000_000_000 }
+    /// How long a request is repeated to nodes that have not begun: a node opens the indexes of a new
+    /// design document some moments after it has applied the document.
+    private static var beginningNanoseconds: UInt64 { 2_000_000_000 }
+    private static var beginningPauseNanoseconds: UInt64 { 100_000_000 }
 
     /// Starts compaction on all nodes; it continues in the background.
+    ///
+    /// A node that has not opened the indexes yet is asked again, for two seconds. Nodes that do not answer
+    /// delay the outcome by four seconds at most.
     ///
     /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`, or `.failed`
     ///   with the nodes that have not begun.
@@ -38,18 +44,37 @@ extension AdministrationService {
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async throws(DesignDocumentError) {
-        let missing = try await order(isCancellation: false, name, bucket)
-        guard missing.isEmpty else {
-            throw DesignDocumentError(
-                .failed,
-                "Compaction has begun, but not on \(missing.joined(separator: ", ")): the node does "
-                    + "not answer, or its indexes are not open. Retry."
-            )
+        let deadline = monotonicNanoseconds + Self.beginningNanoseconds
+        var begun: Set<NodeNumber> = []
+        while true {
+            // Read again each time: the document may be deleted meanwhile.
+            let (orders, servers) = try compactionOrders(isCancellation: false, name, bucket)
+            let rest = servers.filter { !begun.contains($0.number) }
+            let missing = await carryOut(orders, on: rest).map(\.node)
+            if missing.isEmpty { break }
+            begun.formUnion(Set(rest.map(\.number)).subtracting(missing.map(\.number)))
+            guard monotonicNanoseconds < deadline, isServing else {
+                throw Self.refusal(missing, hasBegun: !begun.isEmpty)
+            }
+            _ = await whenChanged(within: Self.beginningPauseNanoseconds) { _ in false }
         }
         logEvent(
             .info,
             .bucket,
             "Compaction of the views of design document \"\(name)\" of bucket \"\(bucket)\" began."
+        )
+    }
+
+    /// The error of a compaction that these nodes have not begun, and that others have or have not.
+    private static func refusal(_ missing: [NodeRecord], hasBegun: Bool) -> DesignDocumentError {
+        let names = missing.map(\.otpNode).joined(separator: ", ")
+        return DesignDocumentError(
+            .failed,
+            hasBegun
+                ? "Compaction has begun, but not on \(names): the node does not answer, or its indexes "
+                    + "are not open. Retry."
+                : "Compaction has not begun on any node: \(names) did not answer, or the indexes are not "
+                    + "open there. Retry."
         )
     }
 
@@ -60,45 +85,30 @@ extension AdministrationService {
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async throws(DesignDocumentError) {
+        let (orders, servers) = try compactionOrders(isCancellation: true, name, bucket)
         // A node that does not answer compacts to the end, which is no error.
-        _ = try await order(isCancellation: true, name, bucket)
+        _ = await carryOut(orders, on: servers)
     }
 
-    /// The names of the nodes that have not followed.
-    private func order(
+    /// The order and the nodes with a part of the bucket; none if the document has no views, and so no index.
+    private func compactionOrders(
         isCancellation: Bool,
         _ name: String,
         _ bucketName: String
-    ) async throws(DesignDocumentError) -> [String] {
+    ) throws(DesignDocumentError) -> (orders: [ViewCompactionOrder], servers: [NodeRecord]) {
         guard let bucket = state.bucket(named: bucketName) else {
             throw DesignDocumentError(.bucketUnknown, "There is no bucket \"\(bucketName)\".")
         }
         guard let document = bucket.designDocument(named: name) else {
             throw DesignDocumentError(.documentUnknown, "There is no such design document.")
         }
-        // A document without views has no index.
-        guard !document.definition.views.isEmpty else { return [] }
+        guard !document.definition.views.isEmpty else { return ([], []) }
         let order = ViewCompactionOrder(
             bucket: bucket.settings.uuid,
             designDocument: name,
             isCancellation: isCancellation
         )
-        var missing: [String] = []
-        for node in state.servers(of: bucket) {
-            if node.number == thisNode {
-                if !follow(order) { missing.append(node.otpNode) }
-                continue
-            }
-            let result = await calls.call(
-                PeerKind.compactViews,
-                order.bytes,
-                to: node.number,
-                timeoutNanoseconds: Self.viewCompactionTimeoutNanoseconds
-            )
-            if case .success(NodeOrder.carriedOut) = result { continue }
-            missing.append(node.otpNode)
-        }
-        return missing
+        return ([order], state.servers(of: bucket))
     }
 
     /// Has these nodes carry out all orders, all at once; waits two seconds at most.

@@ -121,10 +121,14 @@ def test_unrequested_settings_of_clients_are_accepted(manager, node):
     assert found.storage_backend == StorageBackend.COUCHSTORE
 
 
-def test_collections_are_unavailable_and_the_bucket_is_not_missing(cluster, manager, node):
+def test_scopes_are_the_default_one_and_cannot_be_changed(cluster, manager, node):
     create(manager, node, "flat")
+    collections = cluster.bucket("flat").collections()
+    (scope,) = collections.get_all_scopes()
+    assert scope.name == "_default"
+    assert [collection.name for collection in scope.collections] == ["_default"]
     with pytest.raises(CouchbaseException) as raised:
-        cluster.bucket("flat").collections().get_all_scopes()
+        collections.create_scope("another")
     assert not isinstance(raised.value, BucketNotFoundException)
 
 

@@ -220,3 +220,13 @@ def test_index_of_which_most_rows_were_deleted_is_compacted_without_a_request(no
     assert views.fresh("d", "v", limit=0).json["total_rows"] == len(kept)
     wait_until(lambda: "compaction ended" in node.log(), 90, "the compaction")
     assert ids(views.fresh("d", "v")) == set(kept)
+
+
+def test_views_of_a_new_design_document_are_compacted_at_once(node):
+    node.create_bucket("fresh", numVBuckets=VBUCKETS)
+    views = Views(node, "fresh")
+    for number in range(5):
+        assert views.put(f"d{number}", {"v": f"function (doc, meta) {{ emit({number}); }}"}).status == 201
+        path = f"/pools/default/buckets/fresh/ddocs/_design%2Fd{number}/controller/compactView"
+        reply = node.admin.post(path)
+        assert reply.status == 200, reply.text

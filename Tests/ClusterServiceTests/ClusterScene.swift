@@ -142,6 +142,8 @@ final class SceneMember: Sendable {
     struct SceneViews: Sendable {
         var orders: [ViewCompactionOrder] = []
         var hasIndexes = true
+        /// How many orders it receives until its indexes are open.
+        var ordersUntilOpen = 0
     }
 
     /// Has its next start announce this port for views; 0 for none.
@@ -172,6 +174,10 @@ final class SceneMember: Sendable {
         settings.compactViews = { [views] order in
             views.withLock { views in
                 views.orders.append(order)
+                guard views.ordersUntilOpen == 0 else {
+                    views.ordersUntilOpen -= 1
+                    return false
+                }
                 return views.hasIndexes
             }
         }

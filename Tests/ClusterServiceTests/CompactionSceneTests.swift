@@ -230,8 +230,11 @@ import Vocabulary
         #expect(cancelled == nil)
         let orders = scene.members.map { $0.views.withLock { $0.orders } }
         #expect(orders[2].isEmpty)
+        // The node that had begun is not asked again; the other one is, until the request ends.
+        #expect(orders[0].map(\.isCancellation) == [false, false, true])
+        #expect(orders[1].count > 3)
+        #expect(orders[1].suffix(2).map(\.isCancellation) == [false, true])
         for orders in orders.prefix(2) {
-            #expect(orders.map(\.isCancellation) == [false, false, true])
             #expect(orders.allSatisfy { $0.bucket == "b-uuid" && $0.designDocument == "x" })
         }
         // Compaction of the bucket includes its views. A node without indexes does not fail it.
@@ -248,5 +251,49 @@ import Vocabulary
             return
         }
         #expect(scene.members[0].views.withLock { $0.orders.count } == 4)
+    }
+
+    @Test func viewsOfANewDesignDocumentAreCompactedOnceTheirIndexesAreOpen() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        let (one, two) = (NodeNumber(1), NodeNumber(2))
+        try await scene.createBucket([[one, two], [two, one]])
+        #expect(await eventually { scene[1].state.featureLevel == .current })
+        let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
+        _ = try await scene[1].putDesignDocument("x", body: body, inBucket: "b")
+        func compact() async -> DesignDocumentError? {
+            await outcome { () async throws(DesignDocumentError) in
+                try await scene[1].compactViews(ofDesignDocument: "x", inBucket: "b")
+            }
+        }
+        // Each node, the one that is asked and the other one, opens its indexes at the third request.
+        for member in scene.members { member.views.withLock { $0.ordersUntilOpen = 2 } }
+        #expect(await compact() == nil)
+        #expect(scene.members.map { $0.views.withLock { $0.orders.count } } == [3, 3])
+        for member in scene.members { member.views.withLock { $0.hasIndexes = false } }
+        let failure = await compact()
+        #expect(failure?.code == .failed)
+        let text = failure?.description ?? ""
+        #expect(text.contains("has not begun on any node: \(scene.name(1)), \(scene.name(2)) "))
+        #expect(!text.contains("has begun, but"))
+    }
+
+    @Test func compactionOfADesignDocumentThatIsDeletedMeanwhileEnds() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.createBucket([[NodeNumber(1)]], replicas: 0)
+        #expect(await eventually { scene[1].state.featureLevel == .current })
+        let body = Array(#"{"views":{"v":{"map":"function (d) {}"}}}"#.utf8)
+        _ = try await scene[1].putDesignDocument("x", body: body, inBucket: "b")
+        scene.members[0].views.withLock { $0.hasIndexes = false }
+        async let compaction = outcome { () async throws(DesignDocumentError) in
+            try await scene[1].compactViews(ofDesignDocument: "x", inBucket: "b")
+        }
+        #expect(await eventually { !scene.members[0].views.withLock { $0.orders.isEmpty } })
+        _ = try await scene[1].deleteDesignDocument("x", inBucket: "b")
+        #expect(await compaction?.code == .documentUnknown)
     }
 }

@@ -88,10 +88,24 @@ import Testing
         }
     }
 
-    @Test func collectionRequestIsRefusedDifferentlyFromAMissingBucket() async throws {
+    @Test func scopesOfABucketAreTheDefaultOne() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
-            for line in ["GET", "POST"].map({ "\($0) /pools/default/buckets/b/scopes" }) + [
+            let reply = try await site.ask("GET /pools/default/buckets/b/scopes")
+            #expect(reply.status == 200)
+            let collections = #"[{"name":"_default","uid":"0"}]"#
+            let scopes = #"[{"name":"_default","uid":"0","collections":\#(collections)}]"#
+            #expect(reply.text == #"{"uid":"0","scopes":\#(scopes)}"#)
+            let absent = try await site.ask("GET /pools/default/buckets/c/scopes")
+            #expect(absent.status == 404 && absent.text == notFound)
+            #expect(try await site.ask("GET /pools/default/buckets/b/scopes", .none).status == 401)
+        }
+    }
+
+    @Test func changeOfCollectionsIsRefusedDifferentlyFromAMissingBucket() async throws {
+        try await Site.with { site in
+            try await site.createBucket("b")
+            for line in ["POST", "PUT"].map({ "\($0) /pools/default/buckets/b/scopes" }) + [
                 "DELETE /pools/default/buckets/b/scopes/s",
                 "POST /pools/default/buckets/b/scopes/s/collections",
                 "PATCH /pools/default/buckets/b/scopes/s/collections/c",
@@ -102,7 +116,7 @@ import Testing
                 let text = (reply.object["errors"] as? [String: String])?["_"]
                 #expect(text?.contains("not available") == true)
             }
-            #expect(try await site.ask("GET /pools/default/buckets/c/scopes").text == notFound)
+            #expect(try await site.ask("POST /pools/default/buckets/c/scopes").text == notFound)
         }
     }
 

@@ -1,11 +1,21 @@
 internal import ClusterService
 internal import Orchestration
 
-/// Collections are not supported yet; requests are refused with 400, since clients interpret a 404
-/// as a missing bucket.
+/// Every document is in the default collection, which the manifest of a bucket lists alone, here as on the
+/// data port.
+///
+/// Collections cannot be changed yet; requests are refused with 400, since clients interpret a 404 as a
+/// missing bucket.
 extension Routes {
     static let collections: [Route] = [
-        unavailable(.get, "scopes"),
+        Route(
+            .get,
+            "/pools/default/buckets/*/scopes",
+            .permission("cluster.bucket[.].settings!read"),
+            needsCluster: true
+        ) { call in
+            call.bucket == nil ? .notFound : .json(defaultManifest)
+        },
         unavailable(.post, "scopes"),
         unavailable(.put, "scopes"),
         unavailable(.delete, "scopes/*"),
@@ -14,12 +24,18 @@ extension Routes {
         unavailable(.delete, "scopes/*/collections/*"),
     ]
 
+    /// The manifest of a bucket whose collections were never changed.
+    private static var defaultManifest: JSONText {
+        let collection: JSONText = ["name": "_default", "uid": "0"]
+        let scope: JSONText = ["name": "_default", "uid": "0", "collections": [collection]]
+        return ["uid": "0", "scopes": [scope]]
+    }
+
     private static func unavailable(_ method: RESTRequest.Method, _ rest: String) -> Route {
-        let operation = method == .get ? "read" : "write"
-        return Route(
+        Route(
             method,
             "/pools/default/buckets/*/\(rest)",
-            .permission("cluster.bucket[.].collections!\(operation)"),
+            .permission("cluster.bucket[.].collections!write"),
             needsCluster: true
         ) { call in
             guard call.bucket != nil else { return .notFound }
