@@ -11,7 +11,7 @@ extension Routes {
         Route(
             .get,
             "/pools/default/buckets/*/scopes",
-            .permission("cluster.bucket[.].settings!read"),
+            .permission("cluster.bucket[.].collections!read"),
             needsCluster: true
         ) { call in
             call.bucket == nil ? .notFound : .json(defaultManifest)
