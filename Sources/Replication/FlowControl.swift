@@ -6,12 +6,23 @@ package struct FlowWindow: Hashable, Sendable {
     package var bytesMax: Int?
     /// Sent and not acknowledged: headers and bodies of all stream messages.
     package private(set) var outstanding = 0
+    /// Granted to reads that have no result yet.
+    package private(set) var reserved = 0
 
     package init(bytesMax: Int? = nil) { self.bytesMax = bytesMax }
 
     /// The bytes that may be sent; the last message may exceed them, because messages are not
     /// split.
-    package var room: Int { bytesMax.map { max($0 - outstanding, 0) } ?? .max }
+    package var room: Int { bytesMax.map { max($0 - outstanding - reserved, 0) } ?? .max }
+
+    /// Withholds room from other streams while a read for one stream is under way: its result is
+    /// sent whatever room there is then.
+    package mutating func reserve(_ bytes: Int) { reserved += bytes }
+
+    /// Ends a reservation: its read has a result, or none is needed.
+    ///
+    /// A window that replaced another has no reservations of the other's streams.
+    package mutating func release(_ bytes: Int) { reserved = max(reserved - bytes, 0) }
 
     package mutating func sent(_ bytes: Int) { outstanding += bytes }
 

@@ -15,6 +15,19 @@ import Testing
         #expect(FlowWindow().room == .max)
     }
 
+    @Test func reservedRoomIsNotGrantedAgain() {
+        var window = FlowWindow(bytesMax: 100)
+        window.reserve(60)
+        #expect(window.room == 40)
+        window.reserve(40)
+        #expect(window.room == 0)
+        window.sent(30)
+        window.release(60)
+        #expect(window.room == 30)
+        window.release(60)
+        #expect(window.room == 70, "a window has no negative reservations")
+    }
+
     @Test func aDebtIsPaidByHalves() {
         var debt = FlowDebt(bytesMax: 100)
         let paid = [debt.applied(49), debt.applied(1), debt.takeAll(), debt.applied(7)]

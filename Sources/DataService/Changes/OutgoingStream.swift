@@ -11,6 +11,8 @@ final class OutgoingStream {
     var isQueued = false
     /// The channel's window is full.
     var isStarved = false
+    /// The bytes of the channel's window that the feed's read from disk may fill.
+    var reserved = 0
     /// Waits for the pacer's room: clients come first.
     var isWaiting = false
     var isOver = false

@@ -147,15 +147,10 @@ final class ReplicationProducer: ConnectionHandler {
             service.bucket(uuid: uuid)?.traffic
                 .note(progress, of: address.vBucket, on: peer, link: link)
         case .changes(.bufferAcknowledgement(let bytes)):
-            guard var channel = channels[address.channel] else { return true }
-            guard channel.window.acknowledged(Int(bytes)) else { return false }
-            let starved = channel.starved
-            channel.starved = []
-            channels[address.channel] = channel
-            for stream in starved {
-                stream.isStarved = false
-                enqueue(stream)
-            }
+            guard channels[address.channel] != nil else { return true }
+            let isPossible = channels[address.channel]?.window.acknowledged(Int(bytes)) ?? false
+            guard isPossible else { return false }
+            feedStarved(address.channel)
         case .changes(.noop): break
         case .changes, .outstanding, .purge: return false
         }
@@ -181,6 +176,7 @@ final class ReplicationProducer: ConnectionHandler {
         held.removeAll { $0.address == address }
         guard let stream = streams.removeValue(forKey: address) else { return }
         stream.end()
+        release(stream)
         byTicket[stream.ticket] = nil
     }
 
@@ -304,6 +300,33 @@ final class ReplicationProducer: ConnectionHandler {
         }
     }
 
+    // MARK: Flow control
+
+    /// Reserves the credit of a read that a step began; the step that has its result releases it.
+    private func noteReading(_ stream: OutgoingStream, _ credit: Int) {
+        guard stream.feed.isReadingChanges else { return release(stream) }
+        guard stream.reserved == 0 else { return }
+        stream.reserved = credit
+        channels[stream.address.channel]?.window.reserve(credit)
+    }
+
+    /// Ends the reservation of a stream, whose room other streams may wait for.
+    private func release(_ stream: OutgoingStream) {
+        guard stream.reserved > 0 else { return }
+        channels[stream.address.channel]?.window.release(stream.reserved)
+        stream.reserved = 0
+        feedStarved(stream.address.channel)
+    }
+
+    private func feedStarved(_ number: UInt16) {
+        guard let starved = channels[number]?.starved else { return }
+        channels[number]?.starved = []
+        for stream in starved {
+            stream.isStarved = false
+            enqueue(stream)
+        }
+    }
+
     // MARK: Sending
 
     private func enqueue(_ stream: OutgoingStream) {
@@ -347,6 +370,7 @@ final class ReplicationProducer: ConnectionHandler {
             channels[number]?.window.sent(output.count - before)
             if canWait { service.copyPacer.sent(output.count - before) }
         }
+        noteReading(stream, room)
         switch progress {
         case .again: return true
         case .asleep: return false

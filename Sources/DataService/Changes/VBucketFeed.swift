@@ -99,6 +99,9 @@ package final class VBucketFeed {
     /// Whether the feed reads a snapshot from disk.
     var isReadingDisk: Bool { source.scan != nil }
 
+    /// Whether a lane reads changes from disk, whose result is encoded regardless of credit.
+    var isReadingChanges: Bool { isReading && source.scan != nil }
+
     /// Whether a lane has left a result, which the next step encodes regardless of credit.
     var hasResult: Bool { isReading && inbox.isFull }
 

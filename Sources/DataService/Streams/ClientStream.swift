@@ -10,6 +10,8 @@ final class ClientStream {
     var isQueued = false
     /// The client's buffer is full.
     var isStarved = false
+    /// The bytes of the client's buffer that the feed's read from disk may fill.
+    var reserved = 0
     var isOver = false
 
     init(_ vBucket: VBucketID, opaque: UInt32, _ feed: VBucketFeed, ticket: UInt64) {

@@ -9,7 +9,8 @@ internal import Wire
 /// The streams of one client's connection, and what it may still send.
 ///
 /// Streams are served round-robin by bytes. The unacknowledged bytes of all streams are bounded by
-/// the client's buffer, or, without one, by what the socket accepts.
+/// the client's buffer, or, without one, by what the socket accepts. A stream that reads from disk
+/// reserves the room that it may fill.
 ///
 /// - Every stream is a visible-only `VBucketFeed`: a slow client's cursor is dropped from memory,
 ///   and its feed continues from disk. A node keeps no change for a client.
@@ -100,13 +101,17 @@ final class ClientStreams {
     func close(_ vBucket: VBucketID) -> ClientStream? {
         guard let stream = streams.removeValue(forKey: vBucket) else { return nil }
         stream.end()
+        release(stream)
         noteCount()
         return stream
     }
 
     /// Ends all streams without a message.
     func end() {
-        for stream in streams.values { stream.end() }
+        for stream in streams.values {
+            stream.end()
+            release(stream)
+        }
         streams = [:]
         runnable = []
         starved = []
@@ -144,6 +149,14 @@ final class ClientStreams {
     func noteSent(_ bytes: Int) {
         window.sent(bytes)
         entry.bytes.add(UInt64(bytes), ordering: .relaxed)
+    }
+
+    /// Ends the reservation of a stream, whose room other streams may wait for.
+    private func release(_ stream: ClientStream) {
+        guard stream.reserved > 0 else { return }
+        window.release(stream.reserved)
+        stream.reserved = 0
+        feedStarved()
     }
 
     private func feedStarved() {
@@ -211,12 +224,23 @@ final class ClientStreams {
     private func step(_ stream: ClientStream, _ output: ByteWriter) -> VBucketFeed.Progress {
         let before = output.count
         let room = min(window.room, ClientStreams.turnBytes)
-        defer { window.sent(output.count - before) }
+        defer {
+            window.sent(output.count - before)
+            noteReading(stream, room)
+        }
         let progress = stream.feed.step(credit: room, into: output)
         // Only now, as changes from memory are copied under their vBucket's lock.
         if compressesValues {
             CompressedFrame.compress(framesOf: output, from: before, by: scratch)
         }
         return progress
+    }
+
+    /// Reserves the credit of a read that a step began; the step that has its result releases it.
+    private func noteReading(_ stream: ClientStream, _ credit: Int) {
+        guard stream.feed.isReadingChanges else { return release(stream) }
+        guard stream.reserved == 0 else { return }
+        stream.reserved = credit
+        window.reserve(credit)
     }
 }
