@@ -28,9 +28,43 @@ import Vocabulary
             let group = try await site.ask("PUT /settings/rbac/groups/g", form: "roles=admin")
             #expect(group.status == 400)
             #expect((group.object["errors"] as? [String: String])?["_"] != nil)
-            let policy = try await site.ask("GET /settings/passwordPolicy").object
-            #expect(policy["minLength"] as? Int == 6)
             #expect(try await site.ask("GET \(Self.path)", .none).status == 401)
+        }
+    }
+
+    @Test func passwordPolicyIsShownAndAcceptsOnlyItsOwnValues() async throws {
+        try await Site.with { site in
+            let path = "/settings/passwordPolicy"
+            let policy = try await site.ask("GET \(path)")
+            #expect(
+                policy.text
+                    == #"{"minLength":6,"enforceUppercase":false,"enforceLowercase":false,"#
+                    + #""enforceDigits":false,"enforceSpecialChars":false}"#
+            )
+            for form in [
+                "minLength=6",
+                "minLength=6&enforceUppercase=false&enforceLowercase=false&enforceDigits=false"
+                    + "&enforceSpecialChars=false",
+            ] {
+                #expect(try await site.ask("POST \(path)", form: form).status == 200, "\(form)")
+            }
+            for (form, field, text) in [
+                ("minLength=8", "minLength", "The value is 6 and cannot be changed"),
+                (
+                    "minLength=6&enforceDigits=true", "enforceDigits",
+                    "The value is false and cannot be changed"
+                ),
+                ("minLenght=6", "minLenght", "Unsupported key"),
+                ("", "_", "Request should have parameters"),
+            ] {
+                let reply = try await site.ask("POST \(path)", form: form)
+                #expect(reply.status == 400, "\(form)")
+                #expect(reply.object["errors"] as? [String: String] == [field: text], "\(form)")
+            }
+            let trial = try await site.ask("POST \(path)?just_validate=1", form: "minLength=6")
+            #expect(trial.status == 200)
+            #expect((trial.object["errors"] as? [String: String])?.isEmpty == true)
+            #expect(try await site.ask("POST \(path)", .none, form: "minLength=6").status == 401)
         }
     }
 

@@ -37,14 +37,15 @@ extension Routes {
             },
             Route(.get, "/settings/rbac/roles", .permission(readPermission), listRoles),
             Route(.get, "/settings/passwordPolicy", .permission(readPermission)) { _ in
-                .json([
-                    "minLength": .number(ClusterForm.passwordCharactersMin),
-                    "enforceUppercase": false,
-                    "enforceLowercase": false,
-                    "enforceDigits": false,
-                    "enforceSpecialChars": false,
-                ])
+                .json(.object(passwordPolicy))
             },
+            Route(
+                .post,
+                "/settings/passwordPolicy",
+                .permission(writePermission),
+                validates: true,
+                setPasswordPolicy
+            ),
             Route(
                 .post,
                 "/controller/changePassword",
@@ -54,6 +55,17 @@ extension Routes {
                 changePassword
             ),
         ]
+
+    /// What a password must have; the same for all clusters.
+    private static var passwordPolicy: [(String, JSONText)] {
+        [
+            ("minLength", .number(ClusterForm.passwordCharactersMin)),
+            ("enforceUppercase", false),
+            ("enforceLowercase", false),
+            ("enforceDigits", false),
+            ("enforceSpecialChars", false),
+        ]
+    }
 
     private static let userLists: [Route] = [
         Route(.get, "/settings/rbac/users", .permission(readPermission)) { call in
@@ -130,6 +142,22 @@ extension Routes {
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
         return userReply(await call.service.changePassword(of: user, parameters, isOwn: false))
+    }
+
+    /// Accepts the values of the policy, and refuses others.
+    @Sendable private static func setPasswordPolicy(_ call: Call) async -> Reply {
+        let parameters = call.request.form
+        let policy = passwordPolicy
+        var form = SettingsForm(parameters)
+        form.refuseUnknownFields(except: Set(policy.map(\.0)))
+        if parameters.pairs.isEmpty { form.refuse("_", "Request should have parameters") }
+        for (name, value) in policy {
+            let text = String(decoding: value.bytes, as: UTF8.self)
+            guard let asked = parameters[name], asked != text else { continue }
+            form.refuse(name, "The value is \(text) and cannot be changed")
+        }
+        guard form.errors.isEmpty else { return .refused(form.errors) }
+        return call.request.isValidationOnly ? .valid : .done
     }
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {
