@@ -70,6 +70,38 @@ import Testing
         }
     }
 
+    /// The permission is needed if the parser of queries reads the value as true.
+    @Test func lastValueOfIncludeDocsDecidesOnThePermission() async throws {
+        try await ViewSite.with { views in
+            try await put("auditor", "ro_admin", at: views.site)
+            let login = Self.login("auditor")
+            let path = "/b/_design/d/_view/v"
+            for (query, status) in [
+                ("include_docs=false", 200), ("include_docs=FALSE", 200),
+                ("include_docs=True", 403),
+                ("include_docs=true&include_docs=False", 200),
+                ("include_docs=false&include_docs=TRUE", 403),
+                // Refused by the parser, which this test replaces.
+                ("include_docs=1", 200), ("Include_docs=true", 200),
+            ] {
+                let reply = try await views.ask("GET \(path)?\(query)", login)
+                #expect(reply.status == status, "\(query)")
+            }
+            // The members of a body follow the parameters of the URL.
+            for (query, body, status) in [
+                ("", #"{"include_docs": false}"#, 200), ("", #"{"include_docs": "FALSE"}"#, 200),
+                ("", #"{"include_docs": true}"#, 403), ("", #"{"include_docs": "True"}"#, 403),
+                ("", #"{"include_docs": "tru\u0065"}"#, 403),
+                ("?include_docs=true", #"{"include_docs": false}"#, 200),
+                ("?include_docs=false", #"{"include_docs": true}"#, 403),
+                ("?include_docs=true", #"{"keys": [1]}"#, 403),
+            ] {
+                let reply = try await views.ask("POST \(path)\(query)", login, json: body)
+                #expect(reply.status == status, "\(query) \(body)")
+            }
+        }
+    }
+
     @Test func changedRolesDecideOnTheNextRequest() async throws {
         try await Site.with { site in
             try await site.createBucket("b")

@@ -9,12 +9,23 @@ extension IndexQueries {
         guard let stale = request.parameters.last(where: { $0.name == "stale" }) else {
             return false
         }
+        return parsed(stale).value.starts(with: Array("false".utf8))
+    }
+
+    /// Whether a query with these parameters includes documents, if it is valid.
+    static func includesDocuments(_ parameters: [ViewParameter]) -> Bool {
+        // Other parameters are not copied: `keys` may have megabytes.
+        ViewQuery.includesDocuments(parameters.filter { $0.name == "include_docs" }.map(parsed))
+    }
+
+    /// A parameter of a URL or a body as the parser of queries reads it.
+    private static func parsed(_ parameter: ViewParameter) -> QueryParameter {
         let value =
-            switch stale.value {
+            switch parameter.value {
             case .text(let text): Array(text.utf8)
-            case .json(let json): plainValue(of: json, named: stale.name)
+            case .json(let json): plainValue(of: json, named: parameter.name)
             }
-        return value.starts(with: Array("false".utf8))
+        return QueryParameter(name: parameter.name, value: value)
     }
 
     /// Checks the parameters of a request.
@@ -27,15 +38,11 @@ extension IndexQueries {
         var body: [UInt8]?
         var parameters: [QueryParameter] = []
         for parameter in request.parameters {
-            switch parameter.value {
-            case .text(let text):
-                parameters.append(QueryParameter(name: parameter.name, value: Array(text.utf8)))
-            case .json(let json) where parameter.name == "keys":
+            if parameter.name == "keys", case .json(let json) = parameter.value {
                 // The texts of refusals distinguish the member of a body.
                 body = Array("{\"keys\":".utf8) + json + [UInt8(ascii: "}")]
-            case .json(let json):
-                let value = plainValue(of: json, named: parameter.name)
-                parameters.append(QueryParameter(name: parameter.name, value: value))
+            } else {
+                parameters.append(parsed(parameter))
             }
         }
         let sortKeys = SortKeys()

@@ -166,11 +166,7 @@ extension ViewTable {
         _ call: Call,
         _ bucket: String
     ) -> Reply? {
-        let refusals = [ViewParameter.Value.text("false"), .json(Array("false".utf8))]
-        let asked = parameters.contains {
-            $0.name == "include_docs" && !refusals.contains($0.value)
-        }
-        guard asked else { return nil }
+        guard IndexQueries.includesDocuments(parameters) else { return nil }
         let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
         let write = Permission(.bucket(bucket), ["views"], "write")
         guard !call.rights.allows(permission), !call.rights.allows(write) else { return nil }

@@ -95,7 +95,7 @@ enum QuerySetting {
 
     // MARK: Values
 
-    private static func boolean(_ value: ByteView) throws(QueryRefusal) -> Bool {
+    static func boolean(_ value: ByteView) throws(QueryRefusal) -> Bool {
         switch value.text.lowercased() {
         case "true": return true
         case "false": return false

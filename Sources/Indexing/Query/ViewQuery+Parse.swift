@@ -45,6 +45,14 @@ extension ViewQuery {
         try requireGroups(kind, settings)
     }
 
+    /// Whether a query with these parameters includes documents: the last `include_docs` counts.
+    ///
+    /// False also if its value is invalid: such a query is refused.
+    package static func includesDocuments(_ parameters: [QueryParameter]) -> Bool {
+        guard let last = parameters.last(where: { $0.name == "include_docs" }) else { return false }
+        return last.value.withUnsafeBytes { (try? QuerySetting.boolean(ByteView($0))) ?? false }
+    }
+
     /// What a query reads of its view.
     private enum ViewKind {
         /// The rows of a view without a reduce function.

@@ -4,15 +4,19 @@ import JSON
 import Testing
 
 @Suite struct ViewQueryTests {
+    private static func parameters(_ query: String) -> [QueryParameter] {
+        query.split(separator: "&").map { pair in
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            return QueryParameter(name: String(parts[0]), value: Array(parts[1].utf8))
+        }
+    }
+
     static func parse(
         _ query: String,
         body: String? = nil,
         hasReduce: Bool = false
     ) throws(QueryRefusal) -> ViewQuery {
-        let parameters = query.split(separator: "&").map { pair in
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            return QueryParameter(name: String(parts[0]), value: Array(parts[1].utf8))
-        }
+        let parameters = parameters(query)
         let bytes = Array((body ?? "").utf8)
         let result = bytes.borrowed { view in
             Result { () throws(QueryRefusal) in
@@ -28,6 +32,22 @@ import Testing
     }
 
     // MARK: Values
+
+    @Test func lastIncludeDocsIsReadAloneAsTheParserReadsIt() throws {
+        for (query, isIncluded) in [
+            ("", false), ("include_docs=true", true), ("include_docs=TRUE&limit=1", true),
+            ("include_docs=true&include_docs=False", false),
+            ("include_docs=false&include_docs=True", true),
+        ] {
+            #expect(try Self.parse(query).includesDocuments == isIncluded, "\(query)")
+            #expect(ViewQuery.includesDocuments(Self.parameters(query)) == isIncluded, "\(query)")
+        }
+        // The parser refuses these queries.
+        for query in ["include_docs=1", "include_docs=true&include_docs=", "include_docs= true"] {
+            #expect(throws: QueryRefusal.self) { try Self.parse(query) }
+            #expect(!ViewQuery.includesDocuments(Self.parameters(query)), "\(query)")
+        }
+    }
 
     @Test func queryWithoutParametersHasTheDefaults() throws {
         let query = try Self.parse("")
