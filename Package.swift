@@ -138,7 +138,10 @@ let laneTests: Set<String> =
         ["TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests"]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
     case "services":
-        ["EngineTests", "DataServiceTests", "ClusterServiceTests", "ViewServiceTests"]
+        [
+            "EngineTests", "ReplicationTests", "DataServiceTests", "ClusterServiceTests",
+            "ViewServiceTests",
+        ]
     case "thread": Set(threaded.keys)
     default:
         [
