@@ -7,20 +7,20 @@ import Vocabulary
 @Suite struct FlowControlTests {
     private static let buffer = 20_000
     private static let documentBytes = 10_000
+    /// The streams' vBuckets: the first of the bucket's 64.
     private static let vBuckets = 16
 
     /// A world whose documents, two in each vBucket, are only on disk.
     private static func ejectedWorld() throws -> TestWorld {
         let world = TestWorld()
-        let settings = TestWorld.settings("guests", .persistent, vBuckets: vBuckets)
-        try world.service.open(settings)
+        try world.service.open(TestWorld.settings("guests", .persistent))
         let writer = world.client(of: "guests")
         var counts = [Int](repeating: 0, count: vBuckets)
         let value = String(repeating: "x", count: documentBytes)
-        for number in 0..<1_000 where counts.contains(where: { $0 < 2 }) {
+        for number in 0..<10_000 where counts.contains(where: { $0 < 2 }) {
             let key = "key\(number)"
-            let vBucket = Int(VBucketID(ofKey: Array(key.utf8), count: vBuckets).number)
-            guard counts[vBucket] < 2 else { continue }
+            let vBucket = Int(VBucketID(ofKey: Array(key.utf8), count: 64).number)
+            guard vBucket < vBuckets, counts[vBucket] < 2 else { continue }
             counts[vBucket] += 1
             try #require(writer.ask(Ask.set(key, value)).map(\.status) == [0])
         }
