@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Foundation
 import Orchestration
 import Testing
 import Vocabulary
@@ -146,5 +147,64 @@ import Vocabulary
             return
         }
         #expect(await eventually { row()?.chain == [successor] && row()?.isConfirmed == true })
+    }
+
+    /// Regression: the leader let the stopped copy serve again, as the only one of its vBucket, and
+    /// the failover discarded it and reported no loss.
+    @Test func stoppedCopyIsNotChosenWhileFailoverWaitsForOtherCopy() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        try await scene.createBucket([[n(2), n(3)]])
+        scene.members[1].plane?.stopsAtSeal.withLock { $0 = true }
+        let isFirst = Guarded(true)
+        // The node is silent for longer than until the leader looks for copies that do not serve,
+        // and answers in time for the failover.
+        scene.members[2].plane?.sealing.withLock {
+            $0 = {
+                let isSlow = isFirst.withLock { isFirst in
+                    defer { isFirst = false }
+                    return isFirst
+                }
+                if isSlow { Thread.sleep(forTimeInterval: 1.1) }
+            }
+        }
+        guard case .done(let text) = await scene[1].failOver([scene.name(2)]) else {
+            Issue.record("not failed over")
+            return
+        }
+        #expect(text.contains("no change is known to be lost"), "\(text)")
+        #expect(scene.chains(at: 1) == [[n(3)]])
+    }
+
+    /// A promotion has no effect on a vBucket that has another fence by then.
+    @Test func failoverChoosesAgainForVBucketThatChangedMeanwhile() async throws {
+        let scene = try ClusterScene(3)
+        defer { scene.stop() }
+        try await scene.build()
+        try await scene.keepFromFailingOver()
+        try await scene.createBucket([[n(1), n(3)], [n(2), n(3)]])
+        let (isAsked, isRenewed) = (Guarded(false), Guarded(false))
+        scene.members[2].plane?.sealing.withLock {
+            $0 = {
+                isAsked.withLock { $0 = true }
+                for _ in 0..<300 where !isRenewed.withLock({ $0 }) {
+                    Thread.sleep(forTimeInterval: 0.005)
+                }
+            }
+        }
+        async let failover = scene[1].failOver([scene.name(2)])
+        #expect(await eventually { isAsked.withLock { $0 } })
+        let placement = try #require(scene[1].state.bucket(named: "b")?.placements[1])
+        guard case .done = try await scene[1].propose(.resume(step(placement))) else {
+            throw SceneError("no new fence")
+        }
+        isRenewed.withLock { $0 = true }
+        guard case .done = await failover else {
+            Issue.record("not failed over")
+            return
+        }
+        #expect(scene.chains(at: 1)[1] == [n(3)])
     }
 }

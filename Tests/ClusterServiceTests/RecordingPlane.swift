@@ -41,6 +41,18 @@ final class RecordingPlane: DataPlane {
     /// The last fence that copies here have carried out.
     let carriedThrough = Guarded(UInt64.max)
 
+    /// Whether a sealed copy stops serving until its vBucket has another fence.
+    let stopsAtSeal = Guarded(false)
+    /// By vBucket: the fence of which a copy was sealed while `stopsAtSeal` was set.
+    private let stopped = Guarded<[VBucketID: UInt64]>([:])
+
+    private func hasStopped(_ vBucket: VBucketID, fence: UInt64) -> Bool {
+        stopped.withLock { $0[vBucket] } == fence
+    }
+
+    /// Runs at every seal, on the node's control lane: while it runs, the node is silent.
+    let sealing = Guarded<(@Sendable () -> Void)?>(nil)
+
     /// Whether copies here are never built.
     let isEmpty = Guarded(false)
 
@@ -162,7 +174,7 @@ final class RecordingPlane: DataPlane {
             if vBuckets?.contains(VBucketID(UInt16(number))) == false { return nil }
             return CopyReport(
                 vBucket: VBucketID(UInt16(number)),
-                state: .active,
+                state: hasStopped(VBucketID(UInt16(number)), fence: one.fence) ? .pending : .active,
                 fence: min(one.fence, carried),
                 position: CopyPosition(branchFence: isEmpty ? 0 : one.fence, covered: .zero),
                 high: .zero,
@@ -188,7 +200,11 @@ final class RecordingPlane: DataPlane {
     }
 
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {
-        reports(bucket: name, of: vBuckets.map(\.vBucket))
+        sealing.withLock { $0 }?()
+        if stopsAtSeal.withLock({ $0 }) {
+            stopped.withLock { stopped in for one in vBuckets { stopped[one.vBucket] = one.fence } }
+        }
+        return reports(bucket: name, of: vBuckets.map(\.vBucket))
     }
 
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {
@@ -206,5 +222,12 @@ final class RecordingPlane: DataPlane {
         leases.withLock { $0.append((endNanoseconds, maps)) }
     }
 
-    var isReady: Bool { true }
+    var isReady: Bool {
+        let maps = maps.withLock { $0 }
+        return !maps.values.contains { map in
+            map.vBuckets.enumerated().contains { number, one in
+                hasStopped(VBucketID(UInt16(number)), fence: one.fence)
+            }
+        }
+    }
 }

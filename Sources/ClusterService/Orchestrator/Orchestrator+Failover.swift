@@ -35,7 +35,76 @@ extension Orchestrator {
     /// - Returns: What may be lost, or why nothing was done.
     func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
         guard isLeading else { return .refused("This node is not the leader of the cluster.") }
-        let names = nodes.map { name($0) }.joined(separator: ", ")
+        failingOver += nodes
+        defer {
+            for node in nodes {
+                if let place = failingOver.firstIndex(of: node) { failingOver.remove(at: place) }
+            }
+        }
+        for _ in 0..<Self.failoverRoundsMax {
+            if let result = await failOverOnce(nodes, isAutomatic) { return result }
+        }
+        return .refused(disagreement(nodes))
+    }
+
+    /// How often a failover chooses copies: again after a vBucket changed while copies were asked.
+    private static var failoverRoundsMax: Int { 2 }
+
+    private func disagreement(_ nodes: [NodeNumber]) -> String {
+        "The cluster did not agree on failing over \(names(nodes))."
+    }
+
+    private func names(_ nodes: [NodeNumber]) -> String {
+        nodes.map { name($0) }.joined(separator: ", ")
+    }
+
+    /// One round of a failover: seals, chooses, promotes, and removes the nodes from service.
+    ///
+    /// - Returns: The result; nil if a vBucket of the nodes changed meanwhile, so that the round
+    ///   has not decided about it.
+    private func failOverOnce(_ nodes: [NodeNumber], _ isAutomatic: Bool) async -> FailoverResult? {
+        let rounds = await roundsWithout(nodes)
+        let obstacles = rounds.flatMap(\.decided.obstacles)
+        if isAutomatic, !obstacles.isEmpty {
+            for round in rounds {
+                let sealed = round.decided.promotions.map(\.vBucket) + round.stoppedForNothing
+                await resume(sealed, ofBucket: round.decided.bucket)
+            }
+            return .refused(sentences(obstacles).joined(separator: " "))
+        }
+        // After a change of leader stop: the new leader may have other reports and suspects.
+        for round in rounds {
+            // If no other node has a copy, leave the vBucket on the failed-over node; other nodes
+            // can copy from it later.
+            let others = deposed(by: round.decided.promotions, in: round.bucket)
+            let deposed = others.union(nodes).sorted()
+            guard await promote(round, deposing: deposed),
+                await resume(vBucketsStaying(round, with: nodes), ofBucket: round.decided.bucket)
+            else { return .refused(disagreement(nodes)) }
+        }
+        let lost = rounds.reduce(into: [:]) { $0[$1.decided.bucket] = Set($1.decided.lost) }
+        for name in state.buckets.map(\.settings.name) {
+            guard await reopenPromotions(lost[name] ?? [], ofBucket: name, without: nodes) else {
+                return .refused(disagreement(nodes))
+            }
+        }
+        // A promotion has no effect on a vBucket that changed since its copies were asked. The
+        // failover would leave it with its node, although another copy may have its data.
+        guard !isServed(by: nodes, except: lost) else { return nil }
+        let mayLose = !isAutomatic && lost.values.contains { !$0.isEmpty }
+        let step = FailoverStep(nodes: nodes, isAutomatic: isAutomatic, mayLose: mayLose)
+        switch await propose(.failOver(step)) {
+        case .applied, .repeated: break
+        case .refused(.nodeInUse): return nil
+        case .refused, nil: return .refused(disagreement(nodes))
+        }
+        for node in nodes { member.beats.forget(node) }
+        await reconcileMembers()
+        return finished(nodes, rounds, obstacles)
+    }
+
+    /// Seals and chooses, in every bucket, for the vBuckets that the nodes serve or hold up.
+    private func roundsWithout(_ nodes: [NodeNumber]) async -> [Round] {
         var rounds: [Round] = []
         for bucket in state.buckets {
             // Include vBuckets without a serving copy whose promotion waits for one of these nodes.
@@ -50,39 +119,28 @@ extension Orchestrator {
             guard !vBuckets.isEmpty else { continue }
             rounds.append(await sealAndChoose(vBuckets, of: bucket, without: nodes))
         }
-        let obstacles = rounds.flatMap(\.decided.obstacles)
-        if isAutomatic, !obstacles.isEmpty {
-            for round in rounds {
-                let sealed = round.decided.promotions.map(\.vBucket) + round.stoppedForNothing
-                await resume(sealed, ofBucket: round.decided.bucket)
-            }
-            return .refused(sentences(obstacles).joined(separator: " "))
-        }
-        let disagreement = "The cluster did not agree on failing over \(names)."
-        // After a change of leader stop: the new leader may have other reports and suspects.
-        for round in rounds {
-            // If no other node has a copy, leave the vBucket on the failed-over node; other nodes
-            // can copy from it later.
-            let others = deposed(by: round.decided.promotions, in: round.bucket)
-            let deposed = others.union(nodes).sorted()
-            guard await promote(round, deposing: deposed),
-                await resume(vBucketsStaying(round, with: nodes), ofBucket: round.decided.bucket)
-            else { return .refused(disagreement) }
-        }
-        for name in state.buckets.map(\.settings.name) {
-            let empty = rounds.first { $0.decided.bucket == name }?.decided.lost ?? []
-            guard await reopenPromotions(Set(empty), ofBucket: name, without: nodes) else {
-                return .refused(disagreement)
+        return rounds
+    }
+
+    /// Whether one of the nodes is active for a vBucket that is not in `lost`, by bucket.
+    private func isServed(by nodes: [NodeNumber], except lost: [String: Set<VBucketID>]) -> Bool {
+        state.buckets.contains { bucket in
+            let lost = lost[bucket.settings.name] ?? []
+            return bucket.placements.enumerated().contains { number, placement in
+                let isTheirs = placement.chain.first.map(nodes.contains) ?? false
+                return isTheirs && !lost.contains(VBucketID(UInt16(number)))
             }
         }
-        switch await propose(.failOver(FailoverStep(nodes: nodes, isAutomatic: isAutomatic))) {
-        case .applied, .repeated: break
-        case .refused, nil: return .refused(disagreement)
-        }
-        for node in nodes { member.beats.forget(node) }
-        await reconcileMembers()
+    }
+
+    /// Tells what a failover that was carried out may have lost.
+    private func finished(
+        _ nodes: [NodeNumber],
+        _ rounds: [Round],
+        _ obstacles: [FailoverBlocker]
+    ) -> FailoverResult {
         let lost = rounds.reduce(0) { $0 + $1.decided.changesLost }
-        var sentence = "Node \(names) was failed over"
+        var sentence = "Node \(names(nodes)) was failed over"
         sentence +=
             lost > 0
             ? "; at least \(Words.count(Int(lost), "change")) may be lost."

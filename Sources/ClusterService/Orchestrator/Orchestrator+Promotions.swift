@@ -167,7 +167,8 @@ extension Orchestrator {
         deposing nodes: [NodeNumber]
     ) async -> Bool {
         let name = bucket.settings.name
-        let steps = choices.map { choice in
+        // A failover may have begun since the copies were asked.
+        let steps = choices.filter { !failingOver.contains($0.node) }.map { choice in
             VBucketSteps.Step(
                 vBucket: choice.vBucket,
                 fence: choice.fence,
@@ -205,14 +206,14 @@ extension Orchestrator {
     /// the remaining vBuckets.
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
-        let failedOver = failedOver
+        let leaving = failedOver.union(failingOver)
         var asked: [NodeNumber: [ActivationSubject]] = [:]
         var refused: [VBucketID] = []
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
-            // Do not confirm a copy whose node was failed over since it was chosen, even if it is
-            // ready.
-            guard !failedOver.contains(node), !placement.isRestored else {
+            // Do not confirm a copy whose node was failed over since it was chosen, or is about to
+            // be, even if it is ready.
+            guard !leaving.contains(node), !placement.isRestored else {
                 refused.append(VBucketID(UInt16(number)))
                 continue
             }
@@ -241,12 +242,12 @@ extension Orchestrator {
             await propose(.confirm(VBucketSteps(bucket: name, steps: confirmed)))
         }
         guard let bucket = state.bucket(named: name) else { return }
-        let dead = deadNodes()
-        let late = chooseAnew(refused, of: bucket, without: dead)
-        let due = await safeQuestions(late, of: bucket, without: dead)
+        let unusable = unusableNodes()
+        let late = chooseAnew(refused, of: bucket, without: unusable)
+        let due = await safeQuestions(late, of: bucket, without: unusable)
         guard !due.isEmpty, let bucket = state.bucket(named: name) else { return }
         // The chosen copy's node crashed or is cut off: ask the previous chain again.
-        let round = await sealAndChoose(due, of: bucket, without: dead)
+        let round = await sealAndChoose(due, of: bucket, without: unusable)
         // Choose for each vBucket separately, so that a vBucket that must wait delays no other.
         let safe = round.decided.promotions.filter { $0.safety == .safe }
         await promote(safe, of: bucket, deposing: deposed(by: safe, in: bucket).sorted())
@@ -268,9 +269,9 @@ extension Orchestrator {
     private func chooseAnew(
         _ refused: [VBucketID],
         of bucket: BucketRecord,
-        without dead: [NodeNumber]
+        without unusable: [NodeNumber]
     ) -> [VBucketID] {
-        let (now, gone) = (now, failedOver.union(dead))
+        let (now, gone) = (now, failedOver.union(unusable))
         let isTooEarly =
             now < (choseAnewAt[bucket.settings.name] ?? 0) + Self.askingPauseNanoseconds
         var since: [VBucketID: UInt64] = [:]
@@ -296,6 +297,13 @@ extension Orchestrator {
 
     /// How long a chosen copy may take to become ready before other copies are asked again.
     private static var readyTimeoutNanoseconds: UInt64 { 2_000_000_000 }
+
+    /// Nodes whose copies are not chosen: dead nodes, and nodes of which a failover is in progress.
+    ///
+    /// A failover stops the copies of a reachable node. If such a copy were chosen because no other
+    /// one answers yet, the other one would leave the chain, and the failover would remove the only
+    /// copy that is left.
+    func unusableNodes() -> [NodeNumber] { Set(deadNodes() + failingOver).sorted() }
 
     /// Nodes from which no node has received a beat for a while.
     func deadNodes() -> [NodeNumber] {

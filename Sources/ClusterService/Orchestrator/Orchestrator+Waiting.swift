@@ -29,11 +29,11 @@ extension Orchestrator {
                 unservedVBuckets(in: bucket, reports) + vBucketsOnFailedOverNodes(in: bucket)
             ).sorted()
             guard !unserved.isEmpty else { continue }
-            let dead = deadNodes()
-            let due = await safeQuestions(unserved, of: bucket, without: dead)
+            let unusable = unusableNodes()
+            let due = await safeQuestions(unserved, of: bucket, without: unusable)
             guard !due.isEmpty, let bucket = state.bucket(named: bucket.settings.name)
             else { continue }
-            let round = await sealAndChoose(due, of: bucket, without: dead)
+            let round = await sealAndChoose(due, of: bucket, without: unusable)
             // If the answer of a node that may hold a committed write is missing, wait: a node that
             // is not suspected may be too busy to answer in time.
             let choices = round.decided.promotions.filter { $0.safety == .safe }
