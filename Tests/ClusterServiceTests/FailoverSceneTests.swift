@@ -158,19 +158,19 @@ import Vocabulary
         try await scene.keepFromFailingOver()
         try await scene.createBucket([[n(2), n(3)]])
         scene.members[1].plane?.stopsAtSeal.withLock { $0 = true }
-        let isFirst = Guarded(true)
-        // The node is silent for longer than until the leader looks for copies that do not serve,
-        // and answers in time for the failover.
-        scene.members[2].plane?.sealing.withLock {
-            $0 = {
-                let isSlow = isFirst.withLock { isFirst in
-                    defer { isFirst = false }
-                    return isFirst
-                }
-                if isSlow { Thread.sleep(forTimeInterval: 1.1) }
-            }
+        let isSilent = Guarded(true)
+        defer { isSilent.withLock { $0 = false } }
+        scene.members[2].plane?.beating.withLock {
+            $0 = { while isSilent.withLock({ $0 }) { Thread.sleep(forTimeInterval: 0.005) } }
         }
-        guard case .done(let text) = await scene[1].failOver([scene.name(2)]) else {
+        // The leader no longer waits for the silent node.
+        try await Task.sleep(for: .milliseconds(600))
+        async let failover = scene[1].failOver([scene.name(2)])
+        // The leader looks for copies that do not serve twice meanwhile, and the silent node
+        // answers in time for the failover.
+        try await Task.sleep(for: .milliseconds(1_100))
+        isSilent.withLock { $0 = false }
+        guard case .done(let text) = await failover else {
             Issue.record("not failed over")
             return
         }

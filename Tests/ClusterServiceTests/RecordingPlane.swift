@@ -50,8 +50,10 @@ final class RecordingPlane: DataPlane {
         stopped.withLock { $0[vBucket] } == fence
     }
 
-    /// Runs at every seal, on the node's control lane: while it runs, the node is silent.
+    /// Run at every seal and at every beat, on the node's control lane: while one of them runs, the
+    /// node is silent.
     let sealing = Guarded<(@Sendable () -> Void)?>(nil)
+    let beating = Guarded<(@Sendable () -> Void)?>(nil)
 
     /// Whether copies here are never built.
     let isEmpty = Guarded(false)
@@ -223,6 +225,7 @@ final class RecordingPlane: DataPlane {
     }
 
     var isReady: Bool {
+        beating.withLock { $0 }?()
         let maps = maps.withLock { $0 }
         return !maps.values.contains { map in
             map.vBuckets.enumerated().contains { number, one in

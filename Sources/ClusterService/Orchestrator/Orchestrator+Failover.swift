@@ -41,8 +41,13 @@ extension Orchestrator {
                 if let place = failingOver.firstIndex(of: node) { failingOver.remove(at: place) }
             }
         }
-        for _ in 0..<Self.failoverRoundsMax {
-            if let result = await failOverOnce(nodes, isAutomatic) { return result }
+        var earlier: [Round] = []
+        // A former leader gives no orders: it stops after the first round without leadership.
+        for _ in 0..<Self.failoverRoundsMax where isLeading {
+            let rounds = await roundsWithout(nodes)
+            let result = await carryOut(rounds, without: nodes, isAutomatic, after: earlier)
+            if let result { return result }
+            earlier += rounds.map { settled($0, without: nodes) }
         }
         return .refused(disagreement(nodes))
     }
@@ -58,12 +63,21 @@ extension Orchestrator {
         nodes.map { name($0) }.joined(separator: ", ")
     }
 
-    /// One round of a failover: seals, chooses, promotes, and removes the nodes from service.
+    /// Promotes the chosen copies and removes the nodes from service.
     ///
+    /// - Parameters:
+    ///   - rounds: The choices of this round, by bucket.
+    ///   - nodes: The nodes to be failed over.
+    ///   - isAutomatic: Whether the policy decided.
+    ///   - earlier: The choices of rounds before that took effect.
     /// - Returns: The result; nil if a vBucket of the nodes changed meanwhile, so that the round
     ///   has not decided about it.
-    private func failOverOnce(_ nodes: [NodeNumber], _ isAutomatic: Bool) async -> FailoverResult? {
-        let rounds = await roundsWithout(nodes)
+    private func carryOut(
+        _ rounds: [Round],
+        without nodes: [NodeNumber],
+        _ isAutomatic: Bool,
+        after earlier: [Round]
+    ) async -> FailoverResult? {
         let obstacles = rounds.flatMap(\.decided.obstacles)
         if isAutomatic, !obstacles.isEmpty {
             for round in rounds {
@@ -100,7 +114,18 @@ extension Orchestrator {
         }
         for node in nodes { member.beats.forget(node) }
         await reconcileMembers()
-        return finished(nodes, rounds, obstacles)
+        return finished(nodes, earlier + rounds)
+    }
+
+    /// The round with only those choices that took effect.
+    private func settled(_ round: Round, without nodes: [NodeNumber]) -> Round {
+        var round = round
+        let bucket = state.bucket(named: round.decided.bucket)
+        round.decided.keep { choice in
+            guard let active = bucket?[choice.vBucket].chain.first else { return false }
+            return !nodes.contains(active)
+        }
+        return round
     }
 
     /// Seals and chooses, in every bucket, for the vBuckets that the nodes serve or hold up.
@@ -134,18 +159,14 @@ extension Orchestrator {
     }
 
     /// Tells what a failover that was carried out may have lost.
-    private func finished(
-        _ nodes: [NodeNumber],
-        _ rounds: [Round],
-        _ obstacles: [FailoverBlocker]
-    ) -> FailoverResult {
+    private func finished(_ nodes: [NodeNumber], _ rounds: [Round]) -> FailoverResult {
         let lost = rounds.reduce(0) { $0 + $1.decided.changesLost }
         var sentence = "Node \(names(nodes)) was failed over"
         sentence +=
             lost > 0
             ? "; at least \(Words.count(Int(lost), "change")) may be lost."
             : "; no change is known to be lost."
-        let unsafe = sentences(obstacles)
+        let unsafe = sentences(rounds.flatMap(\.decided.obstacles))
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
         member.logEvent(.warning, .node, sentence)
         return .done(possiblyLost: lost, sentence: sentence)

@@ -8,7 +8,7 @@ extension Orchestrator {
     /// The result of sealing and choosing for one bucket.
     struct Round {
         let bucket: BucketRecord
-        let decided: PromotionRound
+        var decided: PromotionRound
         /// Nodes that were asked and did not answer.
         var silent: [NodeNumber] = []
         /// vBuckets whose reachable active nodes were asked to stop serving; a node may have

@@ -244,6 +244,12 @@ package struct PromotionRound: Hashable, Sendable {
         if choice.node != question.active { activeCounts[choice.node, default: 0] += 1 }
     }
 
+    /// Reduces the round to the promotions that took effect; the other vBuckets are decided again.
+    package mutating func keep(_ isSettled: (Promotion) -> Bool) {
+        promotions.removeAll { !isSettled($0) }
+        lost = []
+    }
+
     /// vBuckets whose promotion may lose committed writes.
     package var unsafe: [VBucketID] { promotions.filter { $0.safety != .safe }.map(\.vBucket) }
 
