@@ -4,8 +4,9 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// The last decision of automatic failover, and the reasons if it fails no node over.
-struct AutoFailoverProgress: Sendable {
+/// Failovers in progress, and the last decision of automatic failover with the reasons if it fails no
+/// node over.
+struct FailoverProgress: Sendable {
     var decision = AutoFailoverPolicy.Decision.nothing
     /// Why a node that is down is not failed over, as sentences for an operator.
     var reasons: [String] = []
@@ -13,7 +14,11 @@ struct AutoFailoverProgress: Sendable {
     /// By bucket: the newest reports of its copies, to estimate the loss.
     var reports: [String: CopyCalls.Reports] = [:]
     var reportsAt: UInt64 = 0
+    /// Whether automatic failover is carrying out a decision.
     var isActing = false
+    /// Nodes of which a failover is in progress: it stopped their copies, so that nothing else may
+    /// let one of these serve again.
+    var nodes: [NodeNumber] = []
 }
 
 /// The result of a failover.
@@ -35,10 +40,12 @@ extension Orchestrator {
     /// - Returns: What may be lost, or why nothing was done.
     func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
         guard isLeading else { return .refused("This node is not the leader of the cluster.") }
-        failingOver += nodes
+        failover.nodes += nodes
         defer {
             for node in nodes {
-                if let place = failingOver.firstIndex(of: node) { failingOver.remove(at: place) }
+                if let place = failover.nodes.firstIndex(of: node) {
+                    failover.nodes.remove(at: place)
+                }
             }
         }
         var earlier: [Round] = []
@@ -192,7 +199,7 @@ extension Orchestrator {
     func watchForFailures() async {
         let now = now
         let active = state.activeNodes
-        guard active.count > 1, let leadsSince, !autoFailover.isActing else { return }
+        guard active.count > 1, let leadsSince, !failover.isActing else { return }
         var situation = FailoverSituation(
             members: active.map {
                 .init(
@@ -204,7 +211,7 @@ extension Orchestrator {
             leaderSinceNanoseconds: leadsSince
         )
         situation.count = Int(state.autoFailoverCount)
-        situation.coolingUntilNanoseconds = autoFailover.coolingUntil
+        situation.coolingUntilNanoseconds = failover.coolingUntil
         situation.isMembershipChanging = member.driver.status.configuration.isJoint
         situation.rebalance = state.rebalance == nil ? .none : .running
         situation.groupsHit = Set(
@@ -223,30 +230,30 @@ extension Orchestrator {
     }
 
     private func applyDecision(_ decision: AutoFailoverPolicy.Decision) async {
-        let before = autoFailover.decision
-        autoFailover.decision = decision
+        let before = failover.decision
+        failover.decision = decision
         switch decision {
-        case .nothing, .wait: autoFailover.reasons = []
+        case .nothing, .wait: failover.reasons = []
         // Keep the reasons of the last attempt's failure: they are more useful than the policy's.
-        case .blocked where now < autoFailover.coolingUntil: break
+        case .blocked where now < failover.coolingUntil: break
         case .blocked(let nodes, let reasons):
-            autoFailover.reasons = sentences(reasons)
+            failover.reasons = sentences(reasons)
             if before != decision {
                 let names = nodes.map { name($0) }.joined(separator: ", ")
                 member.logEvent(
                     .warning,
                     .node,
                     "Node \(names) does not answer and is not failed over: "
-                        + autoFailover.reasons.joined(separator: " ")
+                        + failover.reasons.joined(separator: " ")
                 )
             }
         case .failOver(let nodes, _):
-            autoFailover.isActing = true
+            failover.isActing = true
             let result = await failOver(nodes, isAutomatic: true)
-            autoFailover.isActing = false
+            failover.isActing = false
             if case .refused(let reason) = result {
-                autoFailover.reasons = [reason]
-                autoFailover.coolingUntil = now + Self.coolingNanoseconds
+                failover.reasons = [reason]
+                failover.coolingUntil = now + Self.coolingNanoseconds
                 member.logEvent(
                     .warning,
                     .node,
@@ -270,18 +277,18 @@ extension Orchestrator {
 
     /// Asks reachable nodes for reports, from which the policy estimates the loss.
     private func estimate(without dead: [NodeNumber]) async {
-        guard now >= autoFailover.reportsAt + 200_000_000 else { return }
+        guard now >= failover.reportsAt + 200_000_000 else { return }
         for bucket in state.buckets {
             let holders = bucket.holders.filter { !dead.contains($0) }
-            autoFailover.reports[bucket.settings.name] =
+            failover.reports[bucket.settings.name] =
                 await copies(of: bucket).reports(from: holders)
         }
-        autoFailover.reportsAt = now
+        failover.reportsAt = now
     }
 
     private func failoverImpact(_ bucket: BucketRecord) -> BucketAtStake {
         let name = bucket.settings.name
-        let reports = autoFailover.reports[name] ?? [:]
+        let reports = failover.reports[name] ?? [:]
         let failedOver = failedOver
         let waiting = Set(waiting(in: bucket, reports))
         let assignments = state.assignment(ofBucket: name)?.vBuckets ?? []

@@ -168,7 +168,7 @@ extension Orchestrator {
     ) async -> Bool {
         let name = bucket.settings.name
         // A failover may have begun since the copies were asked.
-        let steps = choices.filter { !failingOver.contains($0.node) }.map { choice in
+        let steps = choices.filter { !failover.nodes.contains($0.node) }.map { choice in
             VBucketSteps.Step(
                 vBucket: choice.vBucket,
                 fence: choice.fence,
@@ -206,7 +206,7 @@ extension Orchestrator {
     /// the remaining vBuckets.
     private func finishPromotions(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
-        let leaving = failedOver.union(failingOver)
+        let leaving = failedOver.union(failover.nodes)
         var asked: [NodeNumber: [ActivationSubject]] = [:]
         var refused: [VBucketID] = []
         for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
@@ -303,7 +303,7 @@ extension Orchestrator {
     /// A failover stops the copies of a reachable node. If such a copy were chosen because no other
     /// one answers yet, the other one would leave the chain, and the failover would remove the only
     /// copy that is left.
-    func unusableNodes() -> [NodeNumber] { Set(deadNodes() + failingOver).sorted() }
+    func unusableNodes() -> [NodeNumber] { Set(deadNodes() + failover.nodes).sorted() }
 
     /// Nodes from which no node has received a beat for a while.
     func deadNodes() -> [NodeNumber] {

@@ -26,7 +26,7 @@ extension Orchestrator {
             return .report(
                 RebalanceReport(progress, of: record, obstacle: rebalancing.obstacle)
             )
-        case .failoverReasons: return .reasons(autoFailover.reasons)
+        case .failoverReasons: return .reasons(failover.reasons)
         case .epochReport: return .done(epoch.sentence)
         }
     }

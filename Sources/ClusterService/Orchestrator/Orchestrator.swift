@@ -34,10 +34,7 @@ actor Orchestrator {
     var joins: [NodeNumber: UInt64] = [:]
     /// Deleted buckets: a log index at or after the deletion, and since when it is waited for.
     var deletions: [DeletedBucket: (index: UInt64, at: UInt64)] = [:]
-    var autoFailover = AutoFailoverProgress()
-    /// Nodes of which a failover is in progress: it stopped their copies, so that nothing else may
-    /// let one of these serve again.
-    var failingOver: [NodeNumber] = []
+    var failover = FailoverProgress()
     var rebalancing = RebalanceProgressBoard()
     /// The id of the rebalance that was requested to stop, even if this leader has not begun it.
     var stopAsked: String?
