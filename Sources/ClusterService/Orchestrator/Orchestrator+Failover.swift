@@ -239,11 +239,10 @@ extension Orchestrator {
         case .blocked(let nodes, let reasons):
             failover.reasons = sentences(reasons)
             if before != decision {
-                let names = nodes.map { name($0) }.joined(separator: ", ")
                 member.logEvent(
                     .warning,
                     .node,
-                    "Node \(names) does not answer and is not failed over: "
+                    "Node \(names(nodes)) does not answer and is not failed over: "
                         + failover.reasons.joined(separator: " ")
                 )
             }
