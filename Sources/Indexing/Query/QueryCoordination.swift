@@ -239,7 +239,10 @@ package struct QueryCoordination: Sendable {
         guard let index = indexOfActive(node, attempt) else { return [] }
         guard phase == .gathering else { return fail(index, .lost(why), now) }
         responders[index].state = .unreachable(why)
-        if mapDeadline == .max { mapDeadline = now + Limits.mapWaitMilliseconds }
+        if mapDeadline == .max {
+            // Another map has no effect after `restartsUntil`.
+            mapDeadline = min(now + Limits.mapWaitMilliseconds, terms.restartsUntil)
+        }
         return [.wake(at: min(mapDeadline, terms.deadline))] + reconcile(now)
     }
 

@@ -213,6 +213,26 @@ import Vocabulary
         #expect(coordination.failures == [Self.failure(2, [1], .lost("reset"))])
     }
 
+    /// Regression: each query waited 5 s while a node was down.
+    @Test func lostNodeIsWaitedForOnlyWhileANewerMapHasAnEffect() {
+        var coordination = Self.coordination([1, 2], restartsUntil: 2_000)
+        _ = coordination.begin(now: 0)
+        Self.reply(Self.started, 1, &coordination)
+        let lost = coordination.lose(NodeNumber(2), attempt: 1, because: "reset", now: 100)
+        #expect(lost == [.wake(at: 2_000)])
+        #expect(coordination.advance(now: 1_999).isEmpty)
+        #expect(coordination.advance(now: 2_000) == [.open(totalRows: 10)])
+        #expect(coordination.failures == [Self.failure(2, [1], .lost("reset"))])
+    }
+
+    @Test func nodeThatIsLostAfterTheRestartsIsMissingAtOnce() {
+        var coordination = Self.coordination([1, 2], restartsUntil: 2_000)
+        _ = coordination.begin(now: 0)
+        Self.reply(Self.started, 1, &coordination)
+        let lost = coordination.lose(NodeNumber(2), attempt: 1, because: "reset", now: 2_500)
+        #expect(lost.last == .open(totalRows: 10))
+    }
+
     // MARK: Indexes
 
     @Test func missingIndexSendsTheQueryBackToThePreviousOneAsAWhole() throws {
