@@ -33,7 +33,9 @@ package struct StreamOpening: Hashable, Sendable {
 
     package func answer(to request: DCPStreamRequest) -> StreamAnswer {
         let flags = request.flags
-        let end = flags.contains(.toLatest) ? high : request.end
+        // What is on disk reaches no further than the latest change.
+        let isToLatest = !flags.isDisjoint(with: [.toLatest, .diskOnly])
+        let end = isToLatest ? high : request.end
         if flags.contains(.fromLatest) {
             return .accepted(start: high, promised: high, end: max(end, high))
         }
@@ -46,7 +48,7 @@ package struct StreamOpening: Hashable, Sendable {
             return .accepted(start: .zero, promised: .zero, end: end)
         }
         // A client that asks for the latest changes may have some that were lost, behind the end.
-        let isOrdered = start <= end || flags.contains(.toLatest)
+        let isOrdered = start <= end || isToLatest
         guard isOrdered, request.snapshotStart <= start, start <= request.snapshotEnd else {
             return .outOfRange
         }

@@ -225,6 +225,23 @@ def test_one_shot_stream_ends_at_the_present_although_the_last_change_is_invisib
     assert set(state.documents) == {b"once", b"once-durable"}
 
 
+def test_stream_of_disk_only_has_the_persisted_documents_and_ends(node, bucket, consumer):
+    vbucket, disk_only = 35, 0x02
+    positions = streamed(consumer, vbucket, flags=disk_only)
+    assert consumer.read(positions, lambda state: state.ends).changes == []
+    with node.connect(bucket) as kv:
+        for number in range(10):
+            uuid, last = kv.set(f"disk-{number}", b"1", vbucket=vbucket).token
+        wait_until(lambda: kv.observe_seqno(vbucket, uuid)[0] >= last)
+    positions = streamed(consumer, vbucket, flags=disk_only)
+    state = consumer.read(positions, lambda state: state.ends)
+    assert state.ends == {vbucket: "finished"}
+    assert state.documents == {f"disk-{number}".encode(): b"1" for number in range(10)}
+    # From that position on there is nothing, and the stream ends again.
+    again = streamed(consumer, vbucket, positions[vbucket], flags=disk_only)
+    assert consumer.read(again, lambda state: state.ends).changes == []
+
+
 def test_empty_vbucket_has_an_empty_stream_that_stays_open(node, bucket, consumer):
     vbucket = 23
     positions = streamed(consumer, vbucket)

@@ -54,6 +54,7 @@ final class FeedReader {
         from start: UInt64 = 0,
         uuid: VBucketUUID = VBucketUUID(0),
         end: Seqno = FeedReader.forever,
+        flags: DCPStreamRequest.Flags = [],
         isReplication: Bool = false,
         admits: @escaping FeedConsumer.Admission = { _ in true },
         _ service: DocumentService
@@ -62,6 +63,7 @@ final class FeedReader {
         snapshot = (start, start)
         last = start
         let request = DCPStreamRequest(
+            flags: flags,
             start: Seqno(start),
             end: end,
             uuid: uuid,

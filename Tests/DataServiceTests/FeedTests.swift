@@ -20,6 +20,7 @@ import Wire
         from start: UInt64 = 0,
         uuid: VBucketUUID = VBucketUUID(0),
         end: Seqno = FeedReader.forever,
+        flags: DCPStreamRequest.Flags = [],
         isReplication: Bool = false
     ) -> FeedReader {
         FeedReader(
@@ -28,6 +29,7 @@ import Wire
             from: start,
             uuid: uuid,
             end: end,
+            flags: flags,
             isReplication: isReplication,
             world.service
         )
@@ -266,6 +268,59 @@ import Wire
         follow(reader)
         #expect(reader.events.contains(.snapshot(position, 150)))
         #expect(reader.last == 150 && reader.documents.count == 100)
+    }
+
+    // MARK: From disk only
+
+    /// Memory has a newer version, which is not on disk yet.
+    @Test func feedOfDiskOnlyHasWhatIsOnDiskAndEnds() throws {
+        let bucket = try open()
+        for key in ["a", "b", "c"] { _ = write(key, "1", in: bucket) }
+        _ = write("c", "", in: bucket, deletes: true)
+        world.pass(milliseconds: 3_000)
+        _ = write("a", "2", in: bucket)
+        let reader = reader(bucket, flags: .diskOnly)
+        for _ in 0..<20 where !reader.isOver {
+            reader.read()
+            world.settle()
+        }
+        #expect(
+            reader.events == [
+                .snapshot(0, 4), .change("a", 1), .change("b", 2), .deletion("c", 4),
+                .end(.finished),
+            ]
+        )
+        #expect(reader.documents["a"] == Array("1".utf8))
+        let again = self.reader(bucket, from: 4, uuid: reader.uuid, flags: .diskOnly)
+        again.read()
+        #expect(again.events == [.end(.finished)])
+    }
+
+    @Test(arguments: [BucketType.persistent, .ephemeral])
+    func feedOfDiskOnlyOfVBucketWithoutChangesEnds(_ type: BucketType) throws {
+        let reader = reader(try open(type), flags: .diskOnly)
+        reader.read()
+        #expect(reader.events == [.end(.finished)])
+    }
+
+    @Test func feedOfDiskOnlyOfEphemeralBucketEndsAtLatestChange() throws {
+        let bucket = try open(.ephemeral)
+        _ = write("a", "1", in: bucket)
+        let reader = reader(bucket, flags: .diskOnly)
+        reader.read()
+        #expect(reader.events == [.snapshot(0, 1), .change("a", 1), .end(.finished)])
+    }
+
+    /// The consumer has changes that are in memory only: the feed waits until they are on disk.
+    @Test func feedOfDiskOnlyFromBehindTheDiskEnds() throws {
+        let bucket = try open()
+        for key in ["a", "b"] { _ = write(key, "1", in: bucket) }
+        let uuid = bucket.engine[0]?.withCore { $0.uuid }
+        let reader = reader(bucket, from: 2, uuid: try #require(uuid), flags: .diskOnly)
+        reader.read()
+        #expect(reader.events.isEmpty)
+        follow(reader)
+        #expect(reader.events == [.end(.finished)])
     }
 
     @Test func creditBoundsEachFeedStep() throws {

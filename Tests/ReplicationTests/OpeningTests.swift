@@ -118,6 +118,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         // What the client has behind the end was lost.
         #expect(answer(3, start: 101, flags: .toLatest) == .rollback(Seqno(100)))
         #expect(answer(2, start: 120, flags: .toLatest) == .rollback(Seqno(80)))
+        #expect(answer(3, start: 90, end: 95, flags: .diskOnly) == accepted(90, end: 100))
         #expect(answer(3, start: 90, flags: .fromLatest) == accepted(100))
     }
 

@@ -57,6 +57,8 @@ package struct FeedConsumer: Sendable {
     let wake: @Sendable () -> Void
     /// Whether the feed continues if tombstones after its position were purged.
     var ignoresPurges = false
+    /// Whether the feed has only what one scan of the disk finds, and then ends.
+    var readsDiskOnly = false
 
     /// A consumer of everything that another copy needs, including prepares and aborts.
     package static func replication(

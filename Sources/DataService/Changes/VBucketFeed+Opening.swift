@@ -9,7 +9,8 @@ extension DocumentService {
     /// - Parameters:
     ///   - id: The vBucket.
     ///   - bucket: The bucket.
-    ///   - request: The consumer's position, the history it belongs to, and where the feed ends.
+    ///   - request: The consumer's position, the history it belongs to, where the feed ends, and
+    ///     whether it reads the disk only.
     ///   - consumer: Receives the items.
     /// - Returns: The feed, or the reason why there is none.
     package func openFeed(
@@ -37,11 +38,16 @@ extension DocumentService {
         case .outOfRange: return .outOfRange
         case .rollback(let seqno): return .rollBack(to: seqno, opening.log)
         case .accepted(let start, let promised, let end):
+            var consumer = consumer
+            // An ephemeral bucket has no disk: its feed ends at the latest change.
+            consumer.readsDiskOnly = request.flags.contains(.diskOnly) && bucket.disk != nil
+            // The versions that a scan finds may be newer than the end of the request.
             let stream = ChangeStream(
                 start: start,
                 promised: promised,
-                end: end,
-                mode: consumer.mode
+                end: consumer.readsDiskOnly ? Seqno(.max) : end,
+                mode: consumer.mode,
+                isOnce: consumer.readsDiskOnly
             )
             let place = VBucketFeed.Place(
                 bucket: bucket,

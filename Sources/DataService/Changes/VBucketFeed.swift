@@ -205,7 +205,8 @@ package final class VBucketFeed {
                 promised: promised,
                 pins: pins,
                 residentMax: VBucketFeed.residentMax,
-                ignoresPurges: consumer.ignoresPurges
+                ignoresPurges: consumer.ignoresPurges,
+                readsDiskOnly: consumer.readsDiskOnly
             )
             if let pin = source.pin { core.closeCursor(pin) }
             source.pin = nil
@@ -215,6 +216,9 @@ package final class VBucketFeed {
         case .memory(let cursor):
             source.cursor = cursor
             machine.opened(.memory)
+        case .disk(let through, _) where consumer.readsDiskOnly && through <= after:
+            // Without changes there may be no file.
+            machine.finish(.finished)
         case .disk(_, let pin):
             source.pin = pin
             openScan(after: after)

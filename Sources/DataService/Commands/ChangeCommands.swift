@@ -225,7 +225,7 @@ extension Connection {
     /// Why flags of a stream request are refused; nil if they are accepted.
     private static func refusal(of flags: DCPStreamRequest.Flags) -> String? {
         let known: DCPStreamRequest.Flags = [
-            .toLatest, .activeOnly, .strictUUID, .fromLatest, .ignorePurged,
+            .diskOnly, .toLatest, .activeOnly, .strictUUID, .fromLatest, .ignorePurged,
         ]
         guard !flags.isSubset(of: known) else { return nil }
         let rest = String(flags.subtracting(known).rawValue, radix: 16)

@@ -32,21 +32,27 @@ extension VBucketCore {
     ///   - residentMax: With more documents than this, the table is not visited in one hold of the
     ///     lock.
     ///   - ignoresPurges: Whether the reader does without tombstones that were purged.
+    ///   - readsDiskOnly: Whether a persistent vBucket is read from disk although memory has the
+    ///     changes.
     /// - Returns: The source.
     package mutating func openChanges(
         after seqno: Seqno,
         promised: Seqno = .zero,
         pins: Bool = false,
         residentMax: Int = .max,
-        ignoresPurges: Bool = false
+        ignoresPurges: Bool = false,
+        readsDiskOnly: Bool = false
     ) -> ChangeSource {
         guard isLoaded else { return .notReady }
         guard openSnapshot == nil else {
             return openBesideSnapshot(after: seqno, promised: promised, residentMax: residentMax)
         }
-        if let cursor = checkpoint.openCursor(at: seqno) { return .memory(cursor) }
+        let readsMemory = !(readsDiskOnly && isPersistent)
+        if readsMemory, let cursor = checkpoint.openCursor(at: seqno) { return .memory(cursor) }
         guard ignoresPurges || seqno == .zero || seqno >= purgeSeqno else { return .purged }
-        if isWalkable(residentMax: residentMax) { return .memory(openBackfill(after: seqno)) }
+        if readsMemory, isWalkable(residentMax: residentMax) {
+            return .memory(openBackfill(after: seqno))
+        }
         guard persistedSeqno >= promised else { return .unpersisted(promised) }
         guard isWholeOnDisk else {
             drainEarly()
