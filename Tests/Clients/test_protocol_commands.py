@@ -22,8 +22,9 @@ def pipeline(connection, *requests):
         replies.append(reply)
 
 
-def stored(key, value, op=Op.SET, opaque=0):
-    return frame(op, key, struct.pack(">II", 0, 0), value, vbucket=vbucket_of(key), opaque=opaque)
+def stored(key, value, op=Op.SET, opaque=0, **more):
+    extras = struct.pack(">II", 0, 0)
+    return frame(op, key, extras, value, vbucket=vbucket_of(key), opaque=opaque, **more)
 
 
 # Read and write
@@ -486,3 +487,12 @@ def test_unordered_execution_answers_everything_once(node, bucket):
         for _ in names:
             reply = connection.receive()
             assert reply.value == str(reply.opaque).encode()
+
+
+def test_quit_is_answered_behind_the_requests_that_wait(node, bucket, key):
+    persisted = bytes([0x11, 0x03])
+    with node.connect(bucket, [*USUAL_FEATURES, Feature.UNORDERED]) as connection:
+        connection.send(stored(key, b"1", opaque=1, frames=persisted) + frame(Op.QUIT, opaque=2))
+        replies = [connection.receive() for _ in range(2)]
+        assert [(reply.opaque, reply.status) for reply in replies] == [(1, 0), (2, 0)]
+        assert connection.is_closed_by_server()

@@ -31,7 +31,7 @@ struct Command {
     let isDurable: Bool
     /// Concerns one document of one vBucket.
     let isKeyed: Bool
-    /// Changes the login, the bucket or the features.
+    /// Changes the login, the bucket or the features, or ends the connection.
     let changesSession: Bool
     let access: Access
     /// What the client needs in the selected bucket.
@@ -79,7 +79,7 @@ struct Command {
                 .set, .add, .replace, .delete, .increment, .decrement, .append, .prepend,
             ].contains(loud) || subDocument(loud) != nil && loud.isMutation,
             isKeyed: document(loud) != nil || subDocument(loud) != nil,
-            changesSession: [.hello, .saslAuth, .saslStep, .selectBucket].contains(loud),
+            changesSession: [.hello, .saslAuth, .saslStep, .selectBucket, .quit].contains(loud),
             access: shape.access,
             requirement: PrivilegeRequirement(of: loud),
             extras: shape.extras.reduce(0) { $0 | 1 << UInt64($1) },
