@@ -67,3 +67,30 @@ def test_stream_to_http_10_has_no_chunks(node, bucket):
     document, rest = body.split(b"\n\n\n\n", 1)
     assert json.loads(document)["name"] == bucket and rest == b""
     assert not is_closed
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "word"),
+    [
+        ("/pools?name=é", [], b"Percent-encode"),
+        ("/pools", ["Content-Length: many"], b"not valid HTTP/1.1"),
+    ],
+)
+def test_head_that_cannot_be_parsed_is_refused_with_cause_and_cure(node, path, headers, word):
+    head, body, is_closed = ask(node, path, "HTTP/1.1", *headers)
+    assert head[0].startswith("http/1.1 400") and word in body and is_closed
+    assert f"content-length: {len(body)}" in head
+
+
+def test_view_port_refuses_a_raw_byte_in_its_format(node, bucket):
+    lines = [f"GET /{bucket}/_design/d/_view/v?key=%22é%22 HTTP/1.1", "Host: x", LOGIN, "", ""]
+    port = int(node.flag("--views-port"))
+    with socket.create_connection(("127.0.0.1", port), 10) as connection:
+        connection.sendall("\r\n".join(lines).encode())
+        received = b""
+        while part := connection.recv(1 << 16):
+            received += part
+    head, body = received.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 400")
+    found = json.loads(body)
+    assert found["error"] == "bad_request" and "Percent-encode" in found["reason"]

@@ -1,10 +1,10 @@
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Bounds the heads of requests, and gives the framework's refusal of a larger one a body.
+/// Bounds the heads of requests, and gives the framework's refusal of a request a body.
 ///
 /// The framework answers each request that it cannot parse with 400, an empty body and the end of the
-/// connection. After a head that is too large, the body states the cause and the remedy.
+/// connection. The body that is added states the cause and the remedy.
 final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -16,30 +16,43 @@ final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
     static let fieldsMax = 200
 
     /// The cause and the remedy, as sentences for users.
-    static let reason =
-        "The request's target and header fields have more than \(bytesMax) bytes, or there are more than"
-        + " \(fieldsMax) fields. Send long parameters in the body of a POST, for example {\"keys\": [...]}"
-        + " to a view."
+    static func reason(_ error: HTTPParserError) -> String {
+        switch error {
+        case .headerOverflow:
+            "The request's target and header fields have more than \(bytesMax) bytes, or there are more"
+                + " than \(fieldsMax) fields. Send long parameters in the body of a POST, for example"
+                + " {\"keys\": [...]} to a view."
+        case .invalidURL:
+            "The request's target has a byte that it must not have, for example of a space or of a letter"
+                + " outside of ASCII. Percent-encode it (%20 for a space), as curl does with -G and"
+                + " --data-urlencode."
+        default: "The request is not valid HTTP/1.1: \(error.debugDescription)."
+        }
+    }
 
-    private let refusal: Reply
-    private var isExceeded = false
+    private let refusal: @Sendable (String) -> Reply
+    /// Why the parser refused the request that is answered next.
+    private var error: HTTPParserError?
 
-    /// - Parameter refusal: The port's refusal, whose body is bytes.
-    init(_ refusal: Reply) {
+    /// - Parameter refusal: The port's refusal for a reason; its body is bytes.
+    init(_ refusal: @escaping @Sendable (String) -> Reply) {
         self.refusal = refusal
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let error = error as? HTTPParserError, error == .headerOverflow { isExceeded = true }
+        if let error = error as? HTTPParserError { self.error = error }
         context.fireErrorCaught(error)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         // A response to an earlier request may precede the refusal.
-        guard isExceeded, case .head(var head) = unwrapOutboundIn(data), Self.isRefusal(head),
-            case .bytes(let bytes) = refusal.body
+        guard let error, case .head(var head) = unwrapOutboundIn(data), Self.isRefusal(head)
         else { return context.write(data, promise: promise) }
-        isExceeded = false
+        self.error = nil
+        let refusal = refusal(Self.reason(error))
+        guard case .bytes(let bytes) = refusal.body else {
+            return context.write(data, promise: promise)
+        }
         head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
         if let type = refusal.contentType { head.headers.add(name: "Content-Type", value: type) }
         context.write(wrapOutboundOut(.head(head)), promise: promise)

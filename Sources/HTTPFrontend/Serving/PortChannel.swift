@@ -11,8 +11,8 @@ struct PortChannel: ServerChildChannel {
     struct Settings: Sendable {
         /// Reason phrases by status code, where clients expect other ones than the standard's.
         var reasonPhrases: [UInt: String] = [:]
-        /// The refusal of a request whose head exceeds `HeadLimit`.
-        var headRefusal = Reply.text(HeadLimit.reason + "\r\n", status: 400)
+        /// The refusal of a request that cannot be parsed, for a reason (`HeadLimit`).
+        var headRefusal: @Sendable (String) -> Reply = { .text($0 + "\r\n", status: 400) }
         /// How long a client may leave a response unread before its connection is closed; nil for
         /// any time.
         var stallTimeout: Duration?

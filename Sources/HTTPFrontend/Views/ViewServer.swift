@@ -83,7 +83,7 @@ package final class ViewServer: Sendable {
             option: "--views-port"
         )
         port.channel.reasonPhrases = ViewTable.reasonPhrases
-        port.channel.headRefusal = .failure(400, "bad_request", HeadLimit.reason)
+        port.channel.headRefusal = { .failure(400, "bad_request", $0) }
         port.channel.stallTimeout = settings.stallTimeout
         port.channel.usesEventLoops = true
         port.channel.answersPromptly = true
