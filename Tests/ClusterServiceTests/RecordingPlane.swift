@@ -166,8 +166,16 @@ final class RecordingPlane: DataPlane {
         keptSeals.withLock { $0 += seals }
     }
 
+    /// How often the leader asked for reports, without seals.
+    let reportCount = Guarded(0)
+
     /// Reports copies as the map says, with changes of their active copy through `heardThrough`.
     func reports(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
+        reportCount.withLock { $0 += 1 }
+        return copies(bucket: name, of: vBuckets)
+    }
+
+    private func copies(bucket name: String, of vBuckets: [VBucketID]?) -> [CopyReport] {
         guard let map = maps.withLock({ $0[name] }) else { return [] }
         let heard = heardThrough.withLock { $0 }
         let carried = carriedThrough.withLock { $0 }
@@ -206,7 +214,7 @@ final class RecordingPlane: DataPlane {
         if stopsAtSeal.withLock({ $0 }) {
             stopped.withLock { stopped in for one in vBuckets { stopped[one.vBucket] = one.fence } }
         }
-        return reports(bucket: name, of: vBuckets.map(\.vBucket))
+        return copies(bucket: name, of: vBuckets.map(\.vBucket))
     }
 
     func activate(bucket name: String, _ copies: [CopyActivation]) -> [VBucketID] {

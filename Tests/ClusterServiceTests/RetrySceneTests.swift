@@ -60,7 +60,7 @@ import Vocabulary
     @Test func retryIsDroppedAfterNodesChanged() async throws {
         let (scene, _) = try await scene()
         defer { scene.stop() }
-        let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false)
+        let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false, mayLose: true)
         _ = try await scene[1].propose(.failOver(step))
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
@@ -84,7 +84,7 @@ import Vocabulary
                 ejected: ejected
             )
         else { throw SceneError("no rebalance") }
-        let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false)
+        let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false, mayLose: true)
         _ = try await scene[1].propose(.failOver(step))
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
         #expect(scene[1].state.lastRebalance?.verdict == .failed)

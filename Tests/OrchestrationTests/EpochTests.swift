@@ -47,7 +47,7 @@ import Vocabulary
     /// longer chain must not count for that.
     @Test func failedOverSurvivorsChainDropsLeftBehindNodes() {
         var world = world([[n(3), n(2), n(1)]], nodes: 4, replicas: 2)
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).chain == [n(3), n(2), n(1)])
         world.apply(epoch(n(1), n(3)))
         let placement = world.placement(0)
@@ -96,7 +96,7 @@ import Vocabulary
     @Test func newEpochGivesUpTheOnlyCopiesOfFailedOverNodes() {
         var world = world([[n(1), n(2)], [n(3), n(2)]])
         world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 5), deposes: [n(3)])))
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         let impact = UnsafeFailoverImpact(world.state, without: [n(2)])
         #expect(impact.buckets.map(\.lost) == [[VBucketID(1)]])
         world.apply(epoch(n(1), n(3)))

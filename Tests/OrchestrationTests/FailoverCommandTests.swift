@@ -34,7 +34,9 @@ import Vocabulary
     @Test func recoveredNodesRestoreTheOnlyCopies() {
         var world = world([[n(2)], [n(2), n(3)], [n(1), n(2)]], nodes: 3)
         let born = world.placement(0).origin
-        world.apply(.failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false)))
+        world.apply(
+            .failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false, mayLose: true))
+        )
         #expect(world.placement(0).chain.isEmpty && world.placement(1).chain.isEmpty)
         for node in [n(2), n(3)] {
             let membership = NodeMembership.inactiveAdded
@@ -74,8 +76,8 @@ import Vocabulary
     /// Each node may be the only one to return, or the one with the most complete copy.
     @Test func copiesGivenUpBeforeTheLastOneAreRestoredToo() {
         var world = world([[n(1), n(2)]])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
-        world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
+        world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false, mayLose: true)))
         let placement = world.placement(0)
         #expect(placement.chain.isEmpty && placement.rowBefore == [n(1), n(2)])
         let assignment = world.state.assignment(ofBucket: "b", VBucketID(0))
@@ -87,7 +89,7 @@ import Vocabulary
         var world = world([[n(1), n(2)], [n(1), n(2)]])
         let row: NodeChain = [n(1), n(2)]
         world.apply(.promote(world.step(0, row: row, position: VBucketPlacement.unknown)))
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         let placement = world.placement(0)
         #expect(placement.chain == [n(1)] && placement.basis == row && placement.isRestored)
         #expect(world.placement(1).chain == [n(1)] && world.placement(1).isConfirmed)
@@ -110,9 +112,9 @@ import Vocabulary
     @Test func nodeFailedOverDuringARebalanceRecoversItsLastCopies() {
         var world = world([[n(2)], [n(1), n(2)], [n(1), n(4)]], nodes: 4)
         let born = world.placement(0).origin
-        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false, mayLose: true)))
         world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4)])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         world.end()
         #expect(world.placement(0).rowBefore == [n(2)])
         #expect(world.placement(1).rowBefore == [n(1), n(2)])
@@ -132,7 +134,7 @@ import Vocabulary
 
     @Test func flushedVBucketIsNotRestoredFromOldCopies() {
         var world = world([[n(2)]])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
         let placement = world.placement(0)
         #expect(placement.chain.isEmpty && placement.rowBefore == [n(2)])
@@ -145,7 +147,7 @@ import Vocabulary
     @Test func vBucketOfAnAwaitedNodeIsNotRecreated() {
         var world = world([[n(2)], [n(1)]], nodes: 4)
         world.rebalance(kept: [n(1), n(2), n(3)], ejected: [n(4)])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).isLeft(to: world.state.awaited))
         #expect(!world.placement(1).isLeft(to: world.state.awaited))
         let recreation = world.step(0, row: [n(1)], deposes: [n(2)])
@@ -163,7 +165,7 @@ import Vocabulary
 
     @Test func ejectedNodeIsNotAwaited() {
         var world = world([[n(2)], [n(1)]])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).isLeft(to: world.state.awaited))
         world.rebalance(kept: [n(1), n(3)], ejected: [n(2)])
         #expect(!world.placement(0).isLeft(to: world.state.awaited))
@@ -172,7 +174,7 @@ import Vocabulary
     /// A node may still serve the vBucket because it has not learned of its failover.
     @Test func flushBeforePromotionLeavesRecoveredVBucketUnserved() {
         var world = world([[n(2)]])
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         let recovery = NodeStateChange(number: n(2), membership: .inactiveAdded, recovery: .delta)
         world.apply(.setNodeState(recovery))
         world.rebalance(kept: [n(1), n(2), n(3)])
@@ -191,7 +193,7 @@ import Vocabulary
         func refused(_ rows: [NodeChain]) -> Bool {
             var world = world(rows)
             let before = world.state
-            let step = FailoverStep(nodes: [n(2)], isAutomatic: true)
+            let step = FailoverStep(nodes: [n(2)], isAutomatic: true, mayLose: false)
             let isRefused = world.apply(.failOver(step)) == .refused(.nodeInUse)
             #expect(!isRefused || world.state.nodes == before.nodes)
             #expect(!isRefused || world.state.buckets == before.buckets)
@@ -209,7 +211,7 @@ import Vocabulary
         let rows: [NodeChain] = [[n(1), n(2), n(3)], [n(1), n(2)], [n(1), n(3), n(4)]]
         world.createBucket(replicas: 2, rows: rows)
         let born = world.index
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         let shorter = world.placement(0)
         #expect(shorter.chain == [n(1), n(3)] && shorter.cause == .resumed)
         #expect(shorter.fence == world.index && shorter.branch == world.index)
@@ -223,7 +225,7 @@ import Vocabulary
         let row: NodeChain = [n(1), n(3), n(4)]
         world.apply(.promote(world.step(2, row: row, position: at(born, 1))))
         let promoted = world.index
-        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(4)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(2).chain == [n(1), n(3)] && !world.placement(2).isConfirmed)
         #expect(world.placement(2).branch == promoted && world.placement(2).fence == promoted)
     }
@@ -231,7 +233,7 @@ import Vocabulary
     @Test func impossibleFailoversAreRefused() {
         var world = world([[n(1)]])
         func failOver(_ nodes: NodeNumber...) -> ClusterCommand {
-            .failOver(FailoverStep(nodes: nodes, isAutomatic: false))
+            .failOver(FailoverStep(nodes: nodes, isAutomatic: false, mayLose: true))
         }
         #expect(world.apply(failOver(n(1), n(2), n(3))) == .refused(.lastActiveNode))
         #expect(world.apply(failOver(n(9))) == .refused(.nodeUnknown))
@@ -243,7 +245,7 @@ import Vocabulary
     @Test func vBucketWithoutACopyIsRecreatedEmpty() {
         var world = world([[n(1)], [n(2)]])
         let born = world.index
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         let lost = world.placement(1)
         #expect(lost.chain.isEmpty && lost.fence == world.index && lost.origin == born)
         #expect(world.apply(.recreate(world.step(0, row: [n(3)]))) == leftOut(0))
@@ -266,11 +268,11 @@ import Vocabulary
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.targets([[n(2)], [n(1)]])
         world.apply(.joint(world.step(0, row: [n(2)])))
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).chain == [n(3)] && world.placement(0).next == [n(2)])
         let recovery = NodeStateChange(number: n(3), membership: .inactiveAdded, recovery: .full)
         world.apply(.setNodeState(recovery))
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).chain.isEmpty && world.placement(0).next.isEmpty)
         #expect(world.placement(1).chain == [n(1)])
     }
@@ -282,7 +284,7 @@ import Vocabulary
         world.apply(.joint(world.step(0, row: [n(1), n(3)])))
         world.apply(.promote(world.step(1, row: [n(2)], position: at(1, 1), deposes: [n(3)])))
         world.apply(.confirm(world.step(1)))
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         let placement = world.placement(0)
         #expect(placement.next.isEmpty && placement.chain == [n(1), n(2)])
         #expect(placement.fence == world.index && placement.cause == .resumed)
@@ -300,7 +302,7 @@ import Vocabulary
         world.targets([[n(1), n(2)], [n(2), n(3)]])
         world.apply(.joint(world.step(0, row: [n(1), n(2)])))
         world.apply(.joint(world.step(1, row: [n(2), n(3)])))
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         let position = at(world.placement(0).origin, 4)
         #expect(world.apply(.takeOver(world.step(0, position: position))) == leftOut(0))
         #expect(world.apply(.final(world.step(1))) == leftOut(1))
@@ -324,7 +326,7 @@ import Vocabulary
         world.apply(.joint(world.step(0, row: [n(2), n(3)])))
         let lost = [n(4), n(5)]
         if ending != .epoch {
-            world.apply(.failOver(FailoverStep(nodes: lost, isAutomatic: false)))
+            world.apply(.failOver(FailoverStep(nodes: lost, isAutomatic: false, mayLose: true)))
             #expect(world.placement(0).isJoint && world.placement(0).chain == [n(4), n(5)])
         }
         switch ending {
@@ -375,7 +377,7 @@ import Vocabulary
         var world = world([[n(1), n(2)], [n(2), n(1)]])
         world.apply(.promote(world.step(1, row: [n(1)], position: at(1, 1), deposes: [n(2)])))
         world.apply(.confirm(world.step(1)))
-        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: true)))
         func roles() -> [VBucketRole?] {
             world.state.assignment(ofBucket: "b")?.vBuckets.map { $0.role(of: n(2)) } ?? []
         }

@@ -191,7 +191,7 @@ import Vocabulary
         let (chosen, other) = (before.chain.nodes[0], before.chain.nodes[1])
         let position = at(before.fence, 5)
         world.apply(.promote(world.step(0, row: [chosen], position: position)))
-        world.apply(.failOver(FailoverStep(nodes: [chosen], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [chosen], isAutomatic: false, mayLose: true)))
         #expect(world.placement(0).chain == [chosen] && !world.placement(0).isConfirmed)
         #expect(world.apply(.confirm(world.step(0))) == leftOut(0))
         let next = world.step(0, row: [other], position: position, deposes: [chosen])
@@ -204,7 +204,11 @@ import Vocabulary
     @Test func flushDoesNotDemoteAFailedOverActiveNode() {
         var world = world()
         let before = world.placement(0)
-        world.apply(.failOver(FailoverStep(nodes: [before.chain.nodes[0]], isAutomatic: false)))
+        world.apply(
+            .failOver(
+                FailoverStep(nodes: [before.chain.nodes[0]], isAutomatic: false, mayLose: true)
+            )
+        )
         world.apply(.flushBucket(BucketStep(name: "b", uuid: "b-uuid", phase: .begin)))
         #expect(world.placement(0).chain == before.chain)
         #expect(world.placement(0).origin == world.index)
@@ -276,7 +280,7 @@ import Vocabulary
         #expect(ClusterState.effect(of: .promote(promotion)) == .deposes([n(1)]))
         let own = world.step(0, row: [n(1)], position: at(1, 1))
         #expect(ClusterState.effect(of: .promote(own)) == LeasePromises.Effect.none)
-        let failover = FailoverStep(nodes: [n(1), n(3)], isAutomatic: false)
+        let failover = FailoverStep(nodes: [n(1), n(3)], isAutomatic: false, mayLose: true)
         #expect(ClusterState.effect(of: .failOver(failover)) == .deposes([n(1), n(3)]))
         #expect(ClusterState.effect(of: .resume(own)) == LeasePromises.Effect.none)
         let recreation = world.step(0, row: [n(2)], deposes: [n(1)])

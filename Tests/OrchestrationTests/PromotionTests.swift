@@ -381,26 +381,4 @@ import Vocabulary
         #expect(lost(served: served, former: former) == 12)
         #expect(lost(served: [2: digest([1, 3], 45)], former: former) == 10)
     }
-
-    /// A failover decides again about vBuckets that changed, and reports both rounds as one.
-    @Test func roundReducedToSettledPromotionsCountsOnlyThese() {
-        var round = PromotionRound(bucket: "travel", activeCounts: [:])
-        for (number, high) in [(UInt16(0), UInt64(45)), (1, 42), (2, 40)] {
-            let chain = [NodeNumber(1), NodeNumber(2)]
-            let asked = Promotion.Question(
-                vBucket: VBucketID(number),
-                basis: chain,
-                of: VBucketAssignment(fence: 10, stage: 10, chain: chain, copies: 2)
-            )
-            var answer = copy(40, high: high)
-            answer.vBucket = VBucketID(number)
-            round.decide(asked, sealed: number == 2 ? [:] : [NodeNumber(2): answer])
-        }
-        #expect(round.changesLost == 7)
-        #expect(round.obstacles == [.noReplica(bucket: "travel", vBuckets: [VBucketID(2)])])
-        round.keep { $0.vBucket == VBucketID(1) }
-        #expect(round.promotions.map(\.vBucket) == [VBucketID(1)])
-        #expect(round.changesLost == 2)
-        #expect(round.obstacles == [])
-    }
 }

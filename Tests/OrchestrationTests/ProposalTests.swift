@@ -41,7 +41,7 @@ import Vocabulary
     /// A node proposes its own removal, and repeats that without an answer.
     @Test func proposalOfARemovedNodeIsRefused() {
         var world = ClusterWorld(nodes: 3)
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         let index = world.state.index
         let removal = ClusterEnvelope(
             proposer: n(3),

@@ -63,7 +63,7 @@ import Vocabulary
             world.apply(.removeNode(n(4)))
             world.apply(.addNode(ClusterWorld.node(5)))
             world.apply(.setNodeState(.init(number: n(5), membership: .inactiveAdded)))
-            world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false)))
+            world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         }
         #expect(possible { _ in } == [1])
         #expect(possible(failed) == [2, 3])
@@ -141,7 +141,9 @@ import Vocabulary
         world.end("r", .failed)
         world.rebalance(kept: [n(1), n(2), n(3)], ejected: [])
         world.end()
-        world.apply(.failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false)))
+        world.apply(
+            .failOver(FailoverStep(nodes: [n(2), n(3)], isAutomatic: false, mayLose: true))
+        )
         let expected = [
             "rebalance_start 4", "rebalance_success 2", "rebalance_stop 1", "rebalance_fail 1",
             "failover 1", "failover_node 2",
@@ -152,7 +154,7 @@ import Vocabulary
     @Test func lastActiveNodeIsNotEjected() {
         var world = ClusterWorld(nodes: 2)
         world.rebalance(kept: [n(1)], ejected: [n(2)])
-        world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: [n(1)], isAutomatic: false, mayLose: true)))
         #expect(world.state.rebalance?.kept == [])
         #expect(world.end() == .applied([.rebalanceChanged]))
         #expect(world.state.activeNodes.map(\.number) == [n(2)])

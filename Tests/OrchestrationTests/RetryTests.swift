@@ -76,7 +76,7 @@ import Vocabulary
     @Test func retryIsRefusedAfterItsNodesWereLost() throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
-        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: true)))
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: true, mayLose: false)))
         world.end("r", .failed)
         let retry = try #require(world.state.retry)
         #expect(retry.kept == [n(1), n(2)])

@@ -11,7 +11,7 @@ import Vocabulary
     }
 
     private func failOver(_ nodes: [NodeNumber], _ world: inout ClusterWorld) {
-        world.apply(.failOver(FailoverStep(nodes: nodes, isAutomatic: false)))
+        world.apply(.failOver(FailoverStep(nodes: nodes, isAutomatic: false, mayLose: true)))
     }
 
     private func recover(_ nodes: [NodeNumber], _ world: inout ClusterWorld) {

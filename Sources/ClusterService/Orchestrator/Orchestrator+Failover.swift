@@ -109,9 +109,9 @@ extension Orchestrator {
                 return .refused(disagreement(nodes))
             }
         }
-        // A promotion has no effect on a vBucket that changed since its copies were asked. The
-        // failover would leave it with its node, although another copy may have its data.
-        guard !isServed(by: nodes, except: lost) else { return nil }
+        // Else the failover would leave a vBucket with its node, although another copy may have its
+        // data.
+        guard !state.isServed(by: nodes, except: lost) else { return nil }
         let mayLose = !isAutomatic && lost.values.contains { !$0.isEmpty }
         let step = FailoverStep(nodes: nodes, isAutomatic: isAutomatic, mayLose: mayLose)
         switch await propose(.failOver(step)) {
@@ -128,10 +128,7 @@ extension Orchestrator {
     private func settled(_ round: Round, without nodes: [NodeNumber]) -> Round {
         var round = round
         let bucket = state.bucket(named: round.decided.bucket)
-        round.decided.keep { choice in
-            guard let active = bucket?[choice.vBucket].chain.first else { return false }
-            return !nodes.contains(active)
-        }
+        round.decided.keepSettled(in: bucket, without: nodes)
         return round
     }
 
@@ -152,17 +149,6 @@ extension Orchestrator {
             rounds.append(await sealAndChoose(vBuckets, of: bucket, without: nodes))
         }
         return rounds
-    }
-
-    /// Whether one of the nodes is active for a vBucket that is not in `lost`, by bucket.
-    private func isServed(by nodes: [NodeNumber], except lost: [String: Set<VBucketID>]) -> Bool {
-        state.buckets.contains { bucket in
-            let lost = lost[bucket.settings.name] ?? []
-            return bucket.placements.enumerated().contains { number, placement in
-                let isTheirs = placement.chain.first.map(nodes.contains) ?? false
-                return isTheirs && !lost.contains(VBucketID(UInt16(number)))
-            }
-        }
     }
 
     /// Tells what a failover that was carried out may have lost.

@@ -245,8 +245,15 @@ package struct PromotionRound: Hashable, Sendable {
     }
 
     /// Reduces the round to the promotions that took effect; the other vBuckets are decided again.
-    package mutating func keep(_ isSettled: (Promotion) -> Bool) {
-        promotions.removeAll { !isSettled($0) }
+    ///
+    /// - Parameters:
+    ///   - bucket: The bucket after the promotions; nil if it was deleted.
+    ///   - nodes: The nodes that are failed over.
+    package mutating func keepSettled(in bucket: BucketRecord?, without nodes: [NodeNumber]) {
+        promotions.removeAll { choice in
+            guard let active = bucket?[choice.vBucket].chain.first else { return true }
+            return nodes.contains(active)
+        }
         lost = []
     }
 
@@ -280,5 +287,29 @@ package struct PromotionRound: Hashable, Sendable {
         if !lost.isEmpty { found.append(.noReplica(bucket: bucket, vBuckets: lost)) }
         if !unsafe.isEmpty { found.append(.wouldLoseDurable(bucket: bucket, vBuckets: unsafe)) }
         return found
+    }
+}
+
+extension ClusterState {
+    /// Whether a failover has still to decide: one of its nodes is active for a vBucket, and no
+    /// round has found that no other node has a copy of it.
+    ///
+    /// A promotion has no effect on a vBucket that changed since its copies were asked.
+    ///
+    /// - Parameters:
+    ///   - nodes: The nodes that are failed over.
+    ///   - lost: By bucket: the vBuckets without another copy.
+    /// - Returns: Whether to ask the copies again before the nodes are removed.
+    package func isServed(
+        by nodes: [NodeNumber],
+        except lost: [String: Set<VBucketID>]
+    ) -> Bool {
+        buckets.contains { bucket in
+            let lost = lost[bucket.settings.name] ?? []
+            return bucket.placements.enumerated().contains { number, placement in
+                let isTheirs = placement.chain.first.map(nodes.contains) ?? false
+                return isTheirs && !lost.contains(VBucketID(UInt16(number)))
+            }
+        }
     }
 }

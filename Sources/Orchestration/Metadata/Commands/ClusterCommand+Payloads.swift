@@ -292,11 +292,6 @@ package struct FailoverStep: Hashable, Sendable {
         self.isAutomatic = isAutomatic
         self.mayLose = mayLose
     }
-
-    /// A manual failover, which may lose data, or an automatic one, which may not.
-    package init(nodes: [NodeNumber], isAutomatic: Bool) {
-        self.init(nodes: nodes, isAutomatic: isAutomatic, mayLose: !isAutomatic)
-    }
 }
 
 /// Ownership steps of many vBuckets of one bucket.
