@@ -312,7 +312,7 @@ import Wire
     }
 
     /// The consumer has changes that are in memory only: the feed waits until they are on disk.
-    @Test func feedOfDiskOnlyFromBehindTheDiskEnds() throws {
+    @Test func feedOfDiskOnlyFromChangesInMemoryEnds() throws {
         let bucket = try open()
         for key in ["a", "b"] { _ = write(key, "1", in: bucket) }
         let uuid = bucket.engine[0]?.withCore { $0.uuid }
