@@ -45,12 +45,12 @@ struct ChangesChecker {
     ) {
         if opcode == 0x52 { closing[opaque] = vBucket }
         guard opcode == 0x53, extras.count == 48 else { return }
-        // "From latest" and "to latest": the server replaces the start, or the end.
+        // "From latest" replaces the start, "to latest" and "disk only" the end.
         let flags = number(extras[0..<4])
         let start = flags & 0x40 != 0 ? 0 : number(extras[8..<16])
         requested[opaque] = Stream(
             vBucket: vBucket,
-            end: flags & 0x44 != 0 ? .max : number(extras[16..<24]),
+            end: flags & 0x46 != 0 ? .max : number(extras[16..<24]),
             position: start,
             snapshotEnd: start,
             isPositionKnown: flags & 0x40 == 0
