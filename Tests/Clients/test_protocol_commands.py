@@ -381,7 +381,10 @@ def test_observe_says_where_a_document_is(kv, key):
 # Statistics
 
 
-@pytest.mark.parametrize("group", ["", "vbucket", "vbucket-seqno", "vbucket-details", "memory"])
+@pytest.mark.parametrize(
+    "group",
+    ["", "vbucket", "vbucket-seqno", "vbucket-details", "memory", "dcp", "dcpagg", "failovers"],
+)
 def test_statistics_of_every_group(kv, group):
     assert kv.stat(group)
 
@@ -392,6 +395,19 @@ def test_statistics_count(kv, key):
     assert int(kv.stat()["curr_items"]) == before + 1
     kv.call(Op.DELETE, key)
     assert int(kv.stat()["curr_items"]) == before
+
+
+def test_failovers_name_the_history_of_a_writes_token(kv, key):
+    vbucket = vbucket_of(key)
+    uuid, _ = kv.set(key, b"1").token
+    found = kv.stat(f"failovers {vbucket}")
+    assert found[f"vb_{vbucket}:0:id"] == str(uuid)
+    assert found[f"vb_{vbucket}:num_entries"] == "1"
+
+
+def test_dcp_accepts_the_form_that_tools_state(kv):
+    options = b'{"stream_format":"json"}'
+    assert kv.stat("dcp", value=options, datatype=1) == kv.stat("dcp")
 
 
 def test_an_unknown_group_is_not_found(kv):

@@ -217,7 +217,11 @@ import Vocabulary
 
     @Test func statsEndWithEmptyAnswer() {
         let client = world.client(of: "guests")
-        for group in ["", "memory", "vbucket", "vbucket-seqno", "vbucket-details"] {
+        let groups = [
+            "", "memory", "uuid", "vbucket", "vbucket-seqno", "vbucket-details", "failovers",
+            "failovers 1",
+        ]
+        for group in groups {
             let lines = client.ask(frame(0x10, key: Array(group.utf8), opaque: 4))
             #expect(lines.count > 1)
             #expect(lines.allSatisfy { $0.opaque == 4 && $0.status == 0 })
@@ -232,9 +236,9 @@ import Vocabulary
         func ask(_ group: String) -> [Reply] {
             client.ask(frame(0x10, key: Array(group.utf8)))
         }
-        for group in ["vbucket-seqno", "vbucket-details"] {
+        for group in ["vbucket-seqno", "vbucket-details", "failovers"] {
             let names = ask("\(group) 1").dropLast().map { String(decoding: $0.key, as: UTF8.self) }
-            #expect(names.count > 4)
+            #expect(names.count > 2)
             #expect(names.allSatisfy { $0 == "vb_1" || $0.hasPrefix("vb_1:") })
         }
         // Not a vBucket of this node; not a number; not a group.
@@ -242,6 +246,36 @@ import Vocabulary
         #expect(ask("vbucket-seqno x").map(\.status) == [4])
         #expect(ask("vbucket-details 1 2").map(\.status) == [1])
         #expect(ask("vbucket-other").map(\.status) == [1])
+        #expect(ask("failovers2").map(\.status) == [1])
+    }
+
+    @Test func failoversAreTheHistoriesOfTheFailoverLog() throws {
+        let client = world.client(of: "guests")
+        let lines = client.ask(frame(0x10, key: Array("failovers 1".utf8))).dropLast()
+        let texts = lines.map { reply in
+            [reply.key, reply.value].map { String(decoding: $0, as: UTF8.self) }
+        }
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        let current = try #require(bucket.engine[1]).withCore { $0.failoverLog.current }
+        #expect(
+            texts == [
+                ["vb_1:num_entries", "1"],
+                ["vb_1:0:id", String(current.uuid.value)],
+                ["vb_1:0:seq", String(current.seqno.value)],
+            ]
+        )
+    }
+
+    @Test func statsWithOptionsOfAnotherGroupAreInvalid() {
+        let client = world.client(of: "guests")
+        func ask(_ group: String, _ options: String) -> UInt16? {
+            let request = frame(0x10, key: Array(group.utf8), value: Array(options.utf8))
+            return client.ask(request).last?.status
+        }
+        #expect(ask("dcp", #"{"stream_format":"json"}"#) == 0)
+        #expect(ask("dcp", "{") == 4)
+        #expect(ask("vbucket", "{}") == 4)
+        #expect(ask("", "{}") == 4)
     }
 
     /// As in a cluster of several nodes: documents of other nodes would be missed.

@@ -160,7 +160,7 @@ struct Command {
         case .verbosity: shape(.user, extras: [4])
         case .selectBucket: shape(.user, key: .some)
         case .getClusterConfig: shape(.user, extras: [0, 16])
-        case .stat: shape(.bucketUser, key: .any)
+        case .stat: shape(.bucketUser, key: .any, value: .any)
         case .getRandomKey: shape(.bucketUser, extras: [0, 4, 5])
         case .getAllVBucketSeqnos: shape(.bucketUser, extras: [0, 4, 8])
         case .observe, .observeSeqno: shape(.bucketUser, value: .some)

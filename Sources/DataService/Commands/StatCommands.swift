@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Engine
+internal import JSON
 internal import Vocabulary
 internal import Wire
 
@@ -7,11 +8,14 @@ extension Connection {
     /// STAT: one answer per line, and an empty one at the end.
     func stat(_ request: CommandContext) -> Execution {
         let bucket = selectedBucket
-        switch request.frame.key.text {
+        let group = request.frame.key.text
+        guard acceptsOptions(of: group, request) else { return .done }
+        switch group {
         case "":
             for (name, value) in service.generalStats(of: bucket) { line(name, value, request) }
         case "memory":
             for (name, value) in service.memoryStats(of: bucket) { line(name, value, request) }
+        case "uuid": line("uuid", bucket.uuid, request)
         case "vbucket": vBucketStates(copies(of: bucket), request)
         case "dcp":
             for (name, value) in service.changeStats(of: bucket) { line(name, value, request) }
@@ -20,7 +24,7 @@ extension Connection {
             for (name, value) in service.changeTotals(of: bucket, separator: separator) {
                 line(name, value, request)
             }
-        case let name where name.hasPrefix("vbucket-"):
+        case let name where name.hasPrefix("vbucket-") || name.hasPrefix("failovers"):
             guard vBucketLines(of: name, in: bucket, request) else { return .done }
         default:
             unknownGroup(request)
@@ -30,12 +34,23 @@ extension Connection {
         return .done
     }
 
+    /// Whether the request has no options, or those of its group.
+    ///
+    /// Tools state with `dcp` in which form the lines of a stream are sent; Divan has one form.
+    private func acceptsOptions(of group: String, _ request: CommandContext) -> Bool {
+        let value = request.frame.value
+        if value.isEmpty || group == "dcp" && context.validator.isDocument(value) { return true }
+        let text = "Only the group dcp has options, as JSON."
+        answer(.invalid, to: request.replyTo, because: text)
+        return false
+    }
+
     private func unknownGroup(_ request: CommandContext) {
         answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
     }
 
-    /// The lines of `vbucket-seqno` and `vbucket-details`, of all copies or of the one whose number
-    /// follows the name.
+    /// The lines of `vbucket-seqno`, `vbucket-details` or `failovers`, of all copies or of the one
+    /// whose number follows the name.
     ///
     /// - Returns: Whether the group exists; if not, the refusal is sent.
     private func vBucketLines(
@@ -44,7 +59,16 @@ extension Connection {
         _ request: CommandContext
     ) -> Bool {
         let words = name.split(separator: " ", omittingEmptySubsequences: false)
-        guard words.count <= 2, words[0] == "vbucket-seqno" || words[0] == "vbucket-details" else {
+        let send: ([VBucket], CommandContext) -> Void
+        switch words[0] {
+        case "vbucket-seqno": send = vBucketSeqnos
+        case "vbucket-details": send = vBucketDetails
+        case "failovers": send = failoverLogs
+        default:
+            unknownGroup(request)
+            return false
+        }
+        guard words.count <= 2 else {
             unknownGroup(request)
             return false
         }
@@ -60,11 +84,7 @@ extension Connection {
                 return false
             }
         }
-        if words[0] == "vbucket-seqno" {
-            vBucketSeqnos(listed, request)
-        } else {
-            vBucketDetails(listed, request)
-        }
+        send(listed, request)
         return true
     }
 
@@ -144,6 +164,18 @@ extension Connection {
             value: result.view,
             duration: duration
         )
+    }
+
+    /// The histories of vBuckets, the newest first.
+    private func failoverLogs(_ listed: [VBucket], _ request: CommandContext) {
+        for vBucket in listed {
+            let (id, entries) = vBucket.withCore { ($0.id, $0.failoverLog.entries) }
+            line("vb_\(id.number):num_entries", String(entries.count), request)
+            for (index, entry) in entries.enumerated() {
+                line("vb_\(id.number):\(index):id", String(entry.uuid.value), request)
+                line("vb_\(id.number):\(index):seq", String(entry.seqno.value), request)
+            }
+        }
     }
 
     private func vBucketDetails(_ listed: [VBucket], _ request: CommandContext) {

@@ -238,9 +238,9 @@ class Connection:
             raise LookupError(f"OBSERVE_SEQNO: {reply!r}")
         return struct.unpack(">QQ", reply.value[11:27])
 
-    def stat(self, group=""):
+    def stat(self, group="", **fields):
         """All statistics of a group."""
-        self.send(frame(Op.STAT, group, opaque=7))
+        self.send(frame(Op.STAT, group, opaque=7, **fields))
         found = {}
         while True:
             reply = self.receive()
