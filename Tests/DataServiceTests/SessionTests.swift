@@ -236,9 +236,9 @@ import Vocabulary
         func ask(_ group: String) -> [Reply] {
             client.ask(frame(0x10, key: Array(group.utf8)))
         }
-        for group in ["vbucket-seqno", "vbucket-details", "failovers"] {
+        for group in ["vbucket-seqno", "vbucket-details"] {
             let names = ask("\(group) 1").dropLast().map { String(decoding: $0.key, as: UTF8.self) }
-            #expect(names.count > 2)
+            #expect(names.count > 4)
             #expect(names.allSatisfy { $0 == "vb_1" || $0.hasPrefix("vb_1:") })
         }
         // Not a vBucket of this node; not a number; not a group.
@@ -246,10 +246,11 @@ import Vocabulary
         #expect(ask("vbucket-seqno x").map(\.status) == [4])
         #expect(ask("vbucket-details 1 2").map(\.status) == [1])
         #expect(ask("vbucket-other").map(\.status) == [1])
+        #expect(ask("failovers 65535").map(\.status) == [7])
         #expect(ask("failovers2").map(\.status) == [1])
     }
 
-    @Test func failoversAreTheHistoriesOfTheFailoverLog() throws {
+    @Test func failoversOfOneVBucketAreTheHistoriesOfItsLog() throws {
         let client = world.client(of: "guests")
         let lines = client.ask(frame(0x10, key: Array("failovers 1".utf8))).dropLast()
         let texts = lines.map { reply in
@@ -266,7 +267,7 @@ import Vocabulary
         )
     }
 
-    @Test func statsWithOptionsOfAnotherGroupAreInvalid() {
+    @Test func onlyStatsOfDCPAcceptOptions() {
         let client = world.client(of: "guests")
         func ask(_ group: String, _ options: String) -> UInt16? {
             let request = frame(0x10, key: Array(group.utf8), value: Array(options.utf8))
