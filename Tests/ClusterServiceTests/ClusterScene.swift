@@ -222,17 +222,22 @@ final class SceneProbe: NodeProbe {
         }
         guard let member, member.isRunning else { return .unreachable("refused") }
         let service = member.service
-        guard let own = service.state.node(number: service.thisNode) else {
-            return .unreachable("not ready")
+        if request.path == "/pools" {
+            let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
+            return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
         }
-        let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
-        let json =
-            request.path == "/pools"
-            ? #"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#
-            : #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
+        guard let own = service.state.node(number: service.thisNode) else {
+            return .answered(status: 404, body: [], localHost: "127.0.0.1")
+        }
+        return answered(
+            #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
                 + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
                 + #""memoryTotal":\#(own.memoryTotal),"#
                 + #""featureLevel":\#(own.level.number)}"#
-        return .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
+        )
+    }
+
+    private func answered(_ json: String) -> ProbeAnswer {
+        .answered(status: 200, body: Array(json.utf8), localHost: "127.0.0.1")
     }
 }

@@ -127,6 +127,29 @@ import Vocabulary
         #expect(newcomer.asked.withLock { $0 } == [name])
     }
 
+    /// A node that has just left a cluster.
+    @Test func nodeWithoutRecordOfItselfIsAskedAgain() async throws {
+        let service = try await cluster("10.0.0.1")
+        newcomer.notReady.withLock { $0 = [(404, 3), (503, 2)] }
+        #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
+        #expect(newcomer.notReady.withLock { $0.isEmpty })
+    }
+
+    @Test func nodeThatNeverHasRecordOfItselfIsNotReady() async throws {
+        let service = try await cluster("10.0.0.1")
+        newcomer.notReady.withLock { $0 = [(404, 1_000)] }
+        let text = try await add("10.0.0.2:9091", to: service)
+        #expect(text.contains("10.0.0.2:9091 is starting or stopping"))
+        #expect(service.state.nodes.count == 1)
+    }
+
+    @Test func serverWithoutDescriptionIsNoDivanNode() async throws {
+        let service = try await cluster("10.0.0.1")
+        newcomer.notReady.withLock { $0 = [(500, 1)] }
+        let text = try await add("10.0.0.2:9091", to: service)
+        #expect(text.hasSuffix("The server at 10.0.0.2:9091 is not a Divan node."))
+    }
+
     @Test func nodeInClusterCannotBeRenamed() async throws {
         let service = try await cluster("10.0.0.1")
         var second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
@@ -165,6 +188,8 @@ import Vocabulary
 final class Newcomer: NodeProbe {
     let seesUsAt = "10.0.0.1"
     let seen = Guarded<String?>(nil)
+    /// What requests for its description are answered with first: a status, and how often.
+    let notReady = Guarded<[(status: Int, times: Int)]>([])
     /// Names of nodes that were to be added.
     let asked = Guarded<[String]>([])
 
@@ -175,11 +200,23 @@ final class Newcomer: NodeProbe {
             asked.withLock { $0.append(name) }
             return .answered(status: 400, body: Array(#"["No."]"#.utf8), localHost: local)
         }
+        if request.path != "/pools", let status = nextRefusal() {
+            return .answered(status: status, body: [], localHost: local)
+        }
         let json =
             request.path == "/pools"
             ? #"{"divanVersion":"\#(Release.version)","pools":[]}"#
             : #"{"nodeUUID":"other","configuredHostname":"\#(request.host):\#(request.port)","#
                 + #""ports":{"direct":11210,"distTCP":21100},"featureLevel":\#(FeatureLevel.current.number)}"#
         return .answered(status: 200, body: Array(json.utf8), localHost: local)
+    }
+
+    private func nextRefusal() -> Int? {
+        notReady.withLock { refusals in
+            guard let first = refusals.first else { return nil }
+            refusals[0].times -= 1
+            if first.times == 1 { refusals.removeFirst() }
+            return first.status
+        }
     }
 }

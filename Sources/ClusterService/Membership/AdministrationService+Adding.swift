@@ -12,9 +12,9 @@ extension AdministrationService {
     /// The most attempts: if nodes are added together, the log may have entries of other nodes
     /// before each attempt's own, which must then be checked again.
     private static let invitationsMax = 64
-    /// For a node that was removed and has not left yet: ten seconds.
-    private static let leavingAttemptsMax = 100
-    private static let leavingPauseNanoseconds: UInt64 = 100_000_000
+    /// For a node that was removed and has not left yet, or is not ready: ten seconds.
+    private static let descriptionAttemptsMax = 100
+    private static let descriptionPauseNanoseconds: UInt64 = 100_000_000
     private static let rebalanceRuns = "Cannot add a node during rebalance."
 
     /// Adds the node at `address`; the node gets vBuckets with the next rebalance.
@@ -68,25 +68,37 @@ extension AdministrationService {
 
     /// Asks a node for its description.
     ///
-    /// A node that was removed from this cluster needs some seconds to find that out. Until then it
-    /// reports that it is a member, although the agreed state has no such node, and is asked again.
+    /// A node that was removed from this cluster needs some seconds to find that out and to become a
+    /// new node. Until then it reports that it is a member, although the agreed state has no such
+    /// node, or that it is not ready, and is asked again.
     private func describe(
         _ host: String,
         _ port: UInt16,
         login: (user: String, password: String)
     ) async throws(NodeDescription.Refusal) -> NodeDescription {
-        var attempts = Self.leavingAttemptsMax
+        var attempts = Self.descriptionAttemptsMax
         while true {
             do {
                 return try await NodeDescription.ask(host, port, login: login, by: probe)
             } catch {
-                let isMember = state.nodes.contains { $0.host == host && $0.ports.admin == port }
-                guard case .provisioned(let cluster?) = error, cluster == state.uuid, !isMember,
-                    attempts > 0
-                else { throw error }
+                guard attempts > 0, isTemporary(error, host, port) else { throw error }
             }
             attempts -= 1
-            await executor.sleep(nanoseconds: Self.leavingPauseNanoseconds)
+            await executor.sleep(nanoseconds: Self.descriptionPauseNanoseconds)
+        }
+    }
+
+    private func isTemporary(
+        _ refusal: NodeDescription.Refusal,
+        _ host: String,
+        _ port: UInt16
+    ) -> Bool {
+        switch refusal {
+        case .notReady: true
+        case .provisioned(let cluster?):
+            cluster == state.uuid
+                && !state.nodes.contains { $0.host == host && $0.ports.admin == port }
+        default: false
         }
     }
 
@@ -236,6 +248,10 @@ extension AdministrationService {
         at address: String,
         login: (user: String, password: String)
     ) async -> MembershipOutcome {
+        // A node that has just left a cluster has no record of itself yet.
+        _ = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
+            state.node(number: self.thisNode) != nil
+        }
         guard !state.isProvisioned else {
             return .refused(
                 "Node is already provisioned. To join use controller/addNode api of the cluster"
@@ -245,7 +261,7 @@ extension AdministrationService {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
         guard let own = state.node(number: thisNode) else {
-            return .refused("This node is not ready yet.")
+            return .busy("This node is starting or stopping. Retry once it serves.")
         }
         var name = own.host
         if own.isLoopback, await !isLoopback(host) {

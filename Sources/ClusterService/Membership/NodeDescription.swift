@@ -11,6 +11,8 @@ struct NodeDescription: Sendable {
         /// The node is part of a cluster; with the cluster's UUID.
         case provisioned(String?)
         case notDivan
+        /// The node is starting or stopping, or has left a cluster and has no record of itself yet.
+        case notReady
         /// Its version, which has no feature level.
         case otherVersion(String)
         case levelTooLow(FeatureLevel, required: FeatureLevel)
@@ -29,6 +31,8 @@ struct NodeDescription: Sendable {
     /// The highest feature level that it announces.
     var level: FeatureLevel
 
+    private static let ownPath = "/nodes/self"
+
     /// Asks the node at `host` and `port`.
     ///
     /// - Throws: `Refusal` if the node cannot be reached or cannot be added.
@@ -43,7 +47,7 @@ struct NodeDescription: Sendable {
         guard pools["pools"]?.array?.isEmpty == true else {
             throw .provisioned(pools["uuid"]?.string)
         }
-        let (own, address) = try await get("/nodes/self", host, port, login, probe)
+        let (own, address) = try await get(ownPath, host, port, login, probe)
         guard let uuid = own["nodeUUID"]?.string,
             let data = own["ports"]?["direct"]?.int.flatMap(UInt16.init(exactly:)),
             let hostname = own["configuredHostname"]?.string,
@@ -86,6 +90,9 @@ struct NodeDescription: Sendable {
             let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
             guard let value else { throw .notDivan }
             return (value, address)
+        case .answered(503, _, _): throw .notReady
+        // The path is requested of Divan nodes only. A new node adds its record after it serves.
+        case .answered(404, _, _) where path == ownPath: throw .notReady
         case .answered: throw .notDivan
         }
     }
@@ -107,6 +114,9 @@ extension NodeDescription.Refusal {
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
                 + "it holds."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
+        case .notReady:
+            return "Prepare join failed. The node \(place) is starting or stopping. Add it once it "
+                + "serves."
         case .otherVersion(let version):
             return
                 "Prepare join failed. The node \(place) runs Divan \(version), which is too old to "

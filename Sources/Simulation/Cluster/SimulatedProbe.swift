@@ -35,7 +35,7 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
             return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
         case "/nodes/self":
             guard let own = service.state.node(number: service.thisNode) else {
-                return .answered(status: 503, body: [], localHost: from)
+                return .answered(status: 404, body: [], localHost: from)
             }
             return answered(
                 #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
