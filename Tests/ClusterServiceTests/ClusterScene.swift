@@ -223,8 +223,12 @@ final class SceneProbe: NodeProbe {
         guard let member, member.isRunning else { return .unreachable("refused") }
         let service = member.service
         if request.path == "/pools" {
-            let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
-            return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
+            let state = service.state
+            let pools = state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
+            let uuid = state.uuid.map { "\"\($0)\"" } ?? "[]"
+            return answered(
+                #"{"divanVersion":"\#(Release.version)","pools":\#(pools),"uuid":\#(uuid)}"#
+            )
         }
         guard let own = service.state.node(number: service.thisNode) else {
             return .answered(status: 404, body: [], localHost: "127.0.0.1")

@@ -248,10 +248,7 @@ extension AdministrationService {
         at address: String,
         login: (user: String, password: String)
     ) async -> MembershipOutcome {
-        // A node that has just left a cluster has no record of itself yet.
-        _ = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
-            state.node(number: self.thisNode) != nil
-        }
+        let own = await ownRecord()
         guard !state.isProvisioned else {
             return .refused(
                 "Node is already provisioned. To join use controller/addNode api of the cluster"
@@ -260,9 +257,7 @@ extension AdministrationService {
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        guard let own = state.node(number: thisNode) else {
-            return .busy("This node is starting or stopping. Retry once it serves.")
-        }
+        guard let own else { return .busy(Self.isNotReady) }
         var name = own.host
         if own.isLoopback, await !isLoopback(host) {
             let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)

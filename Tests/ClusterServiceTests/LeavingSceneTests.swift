@@ -1,0 +1,43 @@
+import ClusterService
+import Orchestration
+import Testing
+
+/// Nodes that leave their cluster, and requests to them before and after they have a record of
+/// themselves.
+@Suite struct LeavingSceneTests {
+    private let rounds = 5
+
+    private func initialise(_ scene: ClusterScene) async -> ClusterFormOutcome {
+        let port = scene.members[0].ports.admin
+        let form = FormParameters([
+            ("port", "\(port)"), ("username", "Administrator"), ("password", "password"),
+        ])
+        return await scene[1].initialise(form)
+    }
+
+    @Test func resetNodeHasRecordAndCanBeSetUpAtOnce() async throws {
+        let scene = try ClusterScene(1)
+        defer { scene.stop() }
+        try await scene.members[0].start()
+        for _ in 0..<rounds {
+            guard case .done = await initialise(scene) else { throw SceneError("initialise") }
+            #expect(await scene[1].resetNode() == .done(""))
+            #expect(scene[1].state.node(number: scene[1].thisNode)?.membership == .active)
+            #expect(await scene[1].resetNode() == .done(""))
+        }
+    }
+
+    /// Its admin port answers throughout, at first as a member, then without a record of the node.
+    @Test func ejectedNodeCanBeAddedAtOnce() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        for member in scene.members { try await member.start() }
+        guard case .done = await initialise(scene) else { throw SceneError("initialise") }
+        let address = "127.0.0.1:\(scene.members[1].ports.admin)"
+        for _ in 0..<rounds {
+            let added = await scene[1].addNode(address, login: ("", ""), services: ["kv"])
+            #expect(added == .done(scene.name(2)))
+            #expect(await scene[1].eject(scene.name(2)) == .done(scene.name(2)))
+        }
+    }
+}
