@@ -295,7 +295,8 @@ def test_pending_durable_write_blocks_writes_and_is_invisible_to_reads(start, cl
                 Status.SYNC_WRITE_IN_PROGRESS,
                 Status.TEMPORARY,
             )
-            assert time.monotonic() - began < 1
+            # The first write is undecided for three seconds.
+            assert time.monotonic() - began < 2
             # No other client waits for it.
             for each in keys_on(cluster, 0, 5, not_on=replica):
                 assert other.set(each, b"1", frames=frames(MAJORITY, 5_000)).status == Status.SUCCESS
@@ -347,7 +348,7 @@ def test_minimum_durability_applies_to_every_write_and_can_be_removed(start):
             began = time.monotonic()
             reply = connection.set(key, b"2", frames=frames(MAJORITY, 500))
             assert reply.status == Status.SYNC_WRITE_AMBIGUOUS
-            assert 0.4 < time.monotonic() - began < 3
+            assert 0.4 < time.monotonic() - began < 20
             connection.send(
                 frame(Op.SET, key, struct.pack(">II", 0, 0), b"3", vbucket=vbucket_of(key, 64))
             )

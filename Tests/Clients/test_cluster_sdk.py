@@ -234,14 +234,14 @@ def test_writes_replicated_before_the_kill_are_not_lost(start, client):
 
 
 def writes_pass(traffic):
-    """Waits until a key of every vBucket can be written quickly."""
+    """Whether a key of every vBucket can be written, each without a timeout."""
     began = time.monotonic()
     for key in traffic.keys[:64]:
         try:
             traffic.collection.upsert("probe-" + key, {})
         except CouchbaseException:
             return False
-    return time.monotonic() - began < 2
+    return time.monotonic() - began < 10
 
 
 def test_a_stopped_node_acknowledges_nothing_after_its_lease(start):

@@ -197,11 +197,11 @@ def test_start_returns_when_every_bucket_serves(checkout):
 def test_start_is_quick(checkout):
     began = time.monotonic()
     checkout.start("--bucket", "quick")
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     checkout.run("stop")
     began = time.monotonic()
     checkout.start()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
 
 
 def test_status_shows_the_running_nodes(checkout):

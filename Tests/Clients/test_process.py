@@ -230,12 +230,13 @@ def test_sigterm_lets_a_request_under_way_finish(make_node):
     time.sleep(0.2)
     node.process.send_signal(signal.SIGTERM)
     await_deafness(node)
+    # An idle connection is closed at once, without delaying the stop: not together with the
+    # request, which would be cut off.
+    idle.settimeout(20)
+    assert idle.recv(1) == b""
     connection.sendall(rest)
     assert b" 202 " in connection.recv(4096).split(b"\r\n")[0]
-    began = time.monotonic()
     assert node.process.wait(20) == 0
-    # An idle connection is closed at once, without delaying the stop.
-    assert time.monotonic() - began < 1.4
     connection.close()
     idle.close()
     node.start()
@@ -248,7 +249,7 @@ def test_sigterm_cuts_off_a_request_that_does_not_finish(make_node):
     time.sleep(0.2)
     began = time.monotonic()
     assert node.stop() == 0
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 15
     connection.close()
     node.start()
     assert node.admin.get("/pools/default/buckets").json == []
@@ -278,7 +279,7 @@ def test_sigterm_amid_posts_keeps_what_was_answered(make_node, round):
     time.sleep(0.3 + 0.05 * round)
     began = time.monotonic()
     assert node.stop() == 0
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 15
     for thread in threads:
         thread.join()
     assert len(answered) > 10

@@ -354,4 +354,4 @@ def test_a_connection_is_quick_to_answer(raw):
     for _ in range(200):
         raw.call(Op.NOOP)
     # 40 ms each would be Nagle's algorithm waiting for a delayed acknowledgement.
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6

@@ -170,6 +170,11 @@ class Node:
                 return int(line.split()[1]) << 10
         raise LookupError("no RssAnon")
 
+    def processor_seconds(self):
+        """Seconds of processor time that the process has used, as user and in the kernel."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     # Access
 
     @property
