@@ -59,16 +59,14 @@ extension Connection {
         _ request: CommandContext
     ) -> Bool {
         let words = name.split(separator: " ", omittingEmptySubsequences: false)
-        let send: ([VBucket], CommandContext) -> Void
-        switch words[0] {
-        case "vbucket-seqno": send = vBucketSeqnos
-        case "vbucket-details": send = vBucketDetails
-        case "failovers": send = failoverLogs
-        default:
-            unknownGroup(request)
-            return false
-        }
-        guard words.count <= 2 else {
+        let send: (([VBucket], CommandContext) -> Void)? =
+            switch words[0] {
+            case "vbucket-seqno": vBucketSeqnos
+            case "vbucket-details": vBucketDetails
+            case "failovers": failoverLogs
+            default: nil
+            }
+        guard let send, words.count <= 2 else {
             unknownGroup(request)
             return false
         }
