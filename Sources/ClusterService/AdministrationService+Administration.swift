@@ -244,11 +244,7 @@ extension AdministrationService {
         }
     }
 
-    /// Also known while a node that has just left a cluster has no record of itself yet.
-    package var adminPort: UInt16 {
-        state.node(number: thisNode)?.ports.admin
-            ?? core.withLock { $0.address?.ports.admin } ?? 0
-    }
+    package var adminPort: UInt16 { state.node(number: thisNode)?.ports.admin ?? 0 }
 
     /// The file system that holds the data, in bytes; nil if the disk does not report it.
     package var diskSpace: (free: UInt64, total: UInt64)? {

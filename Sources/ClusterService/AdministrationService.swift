@@ -227,6 +227,22 @@ package final class AdministrationService: Sendable {
     /// False after an invitation, when the configuration is still empty.
     var isAlone: Bool { member.driver.status.configuration.members.count == 1 }
 
+    /// Waits until this node has a record of itself, at most ten seconds.
+    ///
+    /// Only a node that has just left a cluster serves before it has one. For a node that a cluster
+    /// has invited this does not wait: its record arrives with the metadata of the cluster.
+    package func awaitOwnRecord() async {
+        guard lacksRecord else { return }
+        _ = await whenChanged(within: Self.engageTimeoutNanoseconds) { _ in !lacksRecord }
+    }
+
+    private var lacksRecord: Bool {
+        // Under one lock: each member has its own numbers of nodes.
+        let (state, member) = core.withLock { ($0.state, $0.member) }
+        return !state.isProvisioned && state.node(number: member.node) == nil
+            && member.driver.status.configuration.members.count == 1
+    }
+
     /// Listens for other nodes; returns the port.
     ///
     /// - Throws: `NetworkError` if the address cannot be listened on.
@@ -270,7 +286,7 @@ package final class AdministrationService: Sendable {
     /// Whether a cluster has invited this node and the cluster's metadata has not arrived yet.
     var isInvited: Bool { member.driver.status.configuration.members.isEmpty }
 
-    private func announceUntilKnown() async {
+    func announceUntilKnown() async {
         while !core.withLock({ $0.isStopped }) {
             do throws(ClusterError) {
                 if !isInvited { return try await announceAddress() }

@@ -287,7 +287,7 @@ def test_pending_durable_write_blocks_writes_and_is_invisible_to_reads(start, cl
             assert other.get(key).value == b"before"
             began = time.monotonic()
             in_the_way = [
-                other.set(key, b"third", frames=frames(MAJORITY, 1_000)),
+                other.set(key, b"third", frames=frames(MAJORITY, 10_000)),
                 other.call(Op.DELETE, key, frames=frames(MAJORITY)),
             ]
             assert {reply.status for reply in in_the_way} == {Status.SYNC_WRITE_IN_PROGRESS}
@@ -348,7 +348,7 @@ def test_minimum_durability_applies_to_every_write_and_can_be_removed(start):
             began = time.monotonic()
             reply = connection.set(key, b"2", frames=frames(MAJORITY, 500))
             assert reply.status == Status.SYNC_WRITE_AMBIGUOUS
-            assert 0.4 < time.monotonic() - began < 20
+            assert 0.4 < time.monotonic() - began < 5
             connection.send(
                 frame(Op.SET, key, struct.pack(">II", 0, 0), b"3", vbucket=vbucket_of(key, 64))
             )

@@ -229,6 +229,22 @@ def test_a_lone_node_can_be_reset(start):
     cluster[0].create_bucket("travel", numVBuckets=64)
 
 
+def test_a_node_that_was_reset_is_set_up_at_once(start):
+    """The reset is answered before the node has a record of itself; requests wait for that."""
+    cluster = start(made, 1)
+    node = cluster[0]
+    form = {"port": str(node.admin_port), "username": USER, "password": PASSWORD}
+    for _ in range(5):
+        assert node.admin.post("/controller/hardResetNode").status == 200
+        reply = node.anonymous.post("/clusterInit", form)
+        assert (reply.status, reply.json) == (200, {"newBaseUri": f"http://{node.address}/"})
+        assert [each["hostname"] for each in cluster.nodes().values()] == [node.address]
+        assert node.admin.post("/controller/hardResetNode").status == 200
+        own = node.anonymous.get("/nodes/self")
+        assert (own.status, own.json["hostname"]) == (200, node.address)
+        node.provision(512)
+
+
 def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start):
     """By a node that does not lead: it is the one that is rebalanced in."""
     cluster = start(Cluster, 2)

@@ -230,8 +230,8 @@ def test_sigterm_lets_a_request_under_way_finish(make_node):
     time.sleep(0.2)
     node.process.send_signal(signal.SIGTERM)
     await_deafness(node)
-    # An idle connection is closed at once, without delaying the stop: not together with the
-    # request, which would be cut off.
+    # An idle connection is closed at once: not after the time for pending requests, when this one
+    # would be cut off.
     idle.settimeout(20)
     assert idle.recv(1) == b""
     connection.sendall(rest)

@@ -44,8 +44,8 @@ def test_persist_to_waits_for_the_disk_and_not_for_a_timer(collection):
         collection.upsert(f"persisted-{number}", {"n": number}, options)
         times.append(time.monotonic() - began)
     # A client that waits for persistence does not wait for the batch of 250 ms. On a busy machine,
-    # some writes take longer.
-    assert sorted(times)[5] < 0.2, times
+    # some writes take longer: the median counts.
+    assert sorted(times)[len(times) // 2] < 0.2, times
 
 
 def test_a_removal_can_be_persisted_too(collection):

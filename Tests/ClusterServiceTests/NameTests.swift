@@ -139,11 +139,11 @@ import Vocabulary
         let service = try await cluster("10.0.0.1")
         newcomer.notReady.withLock { $0 = [(404, 1_000)] }
         let text = try await add("10.0.0.2:9091", to: service)
-        #expect(text.contains("10.0.0.2:9091 is starting or stopping"))
+        #expect(text.contains("10.0.0.2:9091 is not ready"))
         #expect(service.state.nodes.count == 1)
     }
 
-    @Test func serverWithoutDescriptionIsNoDivanNode() async throws {
+    @Test func serverThatAnswersDescriptionWith500IsNoDivanNode() async throws {
         let service = try await cluster("10.0.0.1")
         newcomer.notReady.withLock { $0 = [(500, 1)] }
         let text = try await add("10.0.0.2:9091", to: service)

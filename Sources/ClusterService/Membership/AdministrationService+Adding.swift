@@ -68,9 +68,9 @@ extension AdministrationService {
 
     /// Asks a node for its description.
     ///
-    /// A node that was removed from this cluster needs some seconds to find that out and to become a
-    /// new node. Until then it reports that it is a member, although the agreed state has no such
-    /// node, or that it is not ready, and is asked again.
+    /// A node that was removed from this cluster needs some seconds to learn of its removal and to
+    /// become a new node. Until then it reports that it is a member, although the agreed state has no
+    /// such node, or that it is not ready, and is asked again.
     private func describe(
         _ host: String,
         _ port: UInt16,
@@ -81,7 +81,7 @@ extension AdministrationService {
             do {
                 return try await NodeDescription.ask(host, port, login: login, by: probe)
             } catch {
-                guard attempts > 0, isTemporary(error, host, port) else { throw error }
+                guard attempts > 0, isServing, isTemporary(error, host, port) else { throw error }
             }
             attempts -= 1
             await executor.sleep(nanoseconds: Self.descriptionPauseNanoseconds)
@@ -248,7 +248,6 @@ extension AdministrationService {
         at address: String,
         login: (user: String, password: String)
     ) async -> MembershipOutcome {
-        let own = await ownRecord()
         guard !state.isProvisioned else {
             return .refused(
                 "Node is already provisioned. To join use controller/addNode api of the cluster"
@@ -257,7 +256,9 @@ extension AdministrationService {
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        guard let own else { return .busy(Self.isNotReady) }
+        guard let own = state.node(number: thisNode) else {
+            return .refused("This node is not ready yet.")
+        }
         var name = own.host
         if own.isLoopback, await !isLoopback(host) {
             let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)

@@ -224,7 +224,13 @@ extension AdministrationService {
                 do throws(ClusterError) {
                     try await self.announceAddress()
                 } catch {
-                    self.logEvent(.error, .node, "The node could not start as a new node: \(error)")
+                    let again = "The node retries every second."
+                    self.logEvent(
+                        .error,
+                        .node,
+                        "The node could not start as a new node: \(error). \(again)"
+                    )
+                    await self.announceUntilKnown()
                 }
             }
         }
@@ -233,15 +239,11 @@ extension AdministrationService {
     /// Makes this node a new node without a cluster.
     package func resetNode() async -> MembershipOutcome {
         // If the inviting node has failed, this node would wait for a cluster without end.
-        guard state.isProvisioned || isInvited else {
-            return await ownRecord() == nil ? .failed(Self.isNotReady) : .done("")
-        }
+        guard state.isProvisioned || isInvited else { return .done("") }
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
         await onControl { self.leave(ifAlone: true) }
-        let isOver = await whenChanged(within: 10_000_000_000) { state in
-            state.nodes.count > 1
-                || !state.isProvisioned && !self.isInvited
-                    && state.node(number: self.thisNode) != nil
+        let isOver = await whenChanged(within: 10_000_000_000) { [weak self] state in
+            state.nodes.count > 1 || !state.isProvisioned && self?.isInvited == false
         }
         // If a node was added meanwhile, this node stays in the cluster.
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }

@@ -75,8 +75,10 @@ extension AdministrationService {
 
     /// Renames this node; only possible while the cluster has no other node.
     package func rename(to name: String) async -> MembershipOutcome {
-        guard let own = await ownRecord() else { return .failed(Self.isNotReady) }
         let state = state
+        guard let own = state.node(number: thisNode) else {
+            return .failed("This node is not ready yet.")
+        }
         if own.host == name { return .done(own.otpNode) }
         guard state.nodes.count == 1 else { return .refused(Self.isKnownByName) }
         let question = ProbeRequest(host: name, port: own.ports.admin, path: "/pools")

@@ -23,18 +23,6 @@ extension AdministrationService {
         state.nodes.first { $0.otpNode == otpNode }
     }
 
-    /// This node's record; nil if it has none within ten seconds.
-    ///
-    /// A node that has just left a cluster serves before it has one.
-    func ownRecord() async -> NodeRecord? {
-        _ = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
-            state.node(number: self.thisNode) != nil
-        }
-        return state.node(number: thisNode)
-    }
-
-    static let isNotReady = "This node is starting or stopping. Retry once it serves."
-
     func askLeader(
         _ request: LeaderRequest,
         timeoutNanoseconds: UInt64

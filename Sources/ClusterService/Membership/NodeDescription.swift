@@ -11,7 +11,8 @@ struct NodeDescription: Sendable {
         /// The node is part of a cluster; with the cluster's UUID.
         case provisioned(String?)
         case notDivan
-        /// The node is starting or stopping, or has left a cluster and has no record of itself yet.
+        /// The node is starting or stopping, or has no record of itself: it has just left a cluster,
+        /// or another cluster has invited it.
         case notReady
         /// Its version, which has no feature level.
         case otherVersion(String)
@@ -91,7 +92,7 @@ struct NodeDescription: Sendable {
             guard let value else { throw .notDivan }
             return (value, address)
         case .answered(503, _, _): throw .notReady
-        // The path is requested of Divan nodes only. A new node adds its record after it serves.
+        // The path is requested of Divan nodes only.
         case .answered(404, _, _) where path == ownPath: throw .notReady
         case .answered: throw .notDivan
         }
@@ -115,8 +116,9 @@ extension NodeDescription.Refusal {
                 + "it holds."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .notReady:
-            return "Prepare join failed. The node \(place) is starting or stopping. Add it once it "
-                + "serves."
+            return "Prepare join failed. The node \(place) is not ready: it is starting, stopping, "
+                + "or joining or leaving a cluster. Add it again in a moment. If it stays so, reset it "
+                + "(POST /controller/hardResetNode), or look into its log."
         case .otherVersion(let version):
             return
                 "Prepare join failed. The node \(place) runs Divan \(version), which is too old to "

@@ -75,6 +75,7 @@ struct Router: Sendable {
     /// with one that includes every earlier acknowledged change.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
+        await service.awaitOwnRecord()
         var isStale = false
         var state = service.state
         if table.needsCurrentState(request, state), state.nodes.count > 1 {
