@@ -227,22 +227,6 @@ package final class AdministrationService: Sendable {
     /// False after an invitation, when the configuration is still empty.
     var isAlone: Bool { member.driver.status.configuration.members.count == 1 }
 
-    /// Waits until this node has a record of itself, at most ten seconds.
-    ///
-    /// Only a node that has just left a cluster serves before it has one. For a node that a cluster
-    /// has invited this does not wait: its record arrives with the metadata of the cluster.
-    package func awaitOwnRecord() async {
-        guard lacksRecord else { return }
-        _ = await whenChanged(within: Self.engageTimeoutNanoseconds) { _ in !lacksRecord }
-    }
-
-    private var lacksRecord: Bool {
-        // Under one lock: each member has its own numbers of nodes.
-        let (state, member) = core.withLock { ($0.state, $0.member) }
-        return !state.isProvisioned && state.node(number: member.node) == nil
-            && member.driver.status.configuration.members.count == 1
-    }
-
     /// Listens for other nodes; returns the port.
     ///
     /// - Throws: `NetworkError` if the address cannot be listened on.

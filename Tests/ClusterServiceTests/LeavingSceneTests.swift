@@ -3,7 +3,7 @@ import Orchestration
 import Testing
 
 /// Nodes that leave their cluster, and requests to them right after that.
-@Suite struct LeavingSceneTests {
+@Suite(.serialized) struct LeavingSceneTests {
     private let rounds = 5
 
     private func initialise(_ scene: ClusterScene) async -> ClusterFormOutcome {

@@ -130,14 +130,14 @@ import Vocabulary
     /// A node that has just left a cluster.
     @Test func nodeWithoutRecordOfItselfIsAskedAgain() async throws {
         let service = try await cluster("10.0.0.1")
-        newcomer.notReady.withLock { $0 = [(404, 3), (503, 2)] }
+        newcomer.firstAnswers.withLock { $0 = [(404, 3), (503, 2)] }
         #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
-        #expect(newcomer.notReady.withLock { $0.isEmpty })
+        #expect(newcomer.firstAnswers.withLock { $0.isEmpty })
     }
 
     @Test func nodeThatNeverHasRecordOfItselfIsNotReady() async throws {
         let service = try await cluster("10.0.0.1")
-        newcomer.notReady.withLock { $0 = [(404, 1_000)] }
+        newcomer.firstAnswers.withLock { $0 = [(404, 1_000)] }
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("10.0.0.2:9091 is not ready"))
         #expect(service.state.nodes.count == 1)
@@ -145,7 +145,7 @@ import Vocabulary
 
     @Test func serverThatAnswersDescriptionWith500IsNoDivanNode() async throws {
         let service = try await cluster("10.0.0.1")
-        newcomer.notReady.withLock { $0 = [(500, 1)] }
+        newcomer.firstAnswers.withLock { $0 = [(500, 1)] }
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.hasSuffix("The server at 10.0.0.2:9091 is not a Divan node."))
     }
@@ -189,7 +189,7 @@ final class Newcomer: NodeProbe {
     let seesUsAt = "10.0.0.1"
     let seen = Guarded<String?>(nil)
     /// What requests for its description are answered with first: a status, and how often.
-    let notReady = Guarded<[(status: Int, times: Int)]>([])
+    let firstAnswers = Guarded<[(status: Int, times: Int)]>([])
     /// Names of nodes that were to be added.
     let asked = Guarded<[String]>([])
 
@@ -200,7 +200,7 @@ final class Newcomer: NodeProbe {
             asked.withLock { $0.append(name) }
             return .answered(status: 400, body: Array(#"["No."]"#.utf8), localHost: local)
         }
-        if request.path != "/pools", let status = nextRefusal() {
+        if request.path != "/pools", let status = nextFirstAnswer() {
             return .answered(status: status, body: [], localHost: local)
         }
         let json =
@@ -211,11 +211,11 @@ final class Newcomer: NodeProbe {
         return .answered(status: 200, body: Array(json.utf8), localHost: local)
     }
 
-    private func nextRefusal() -> Int? {
-        notReady.withLock { refusals in
-            guard let first = refusals.first else { return nil }
-            refusals[0].times -= 1
-            if first.times == 1 { refusals.removeFirst() }
+    private func nextFirstAnswer() -> Int? {
+        firstAnswers.withLock { answers in
+            guard let first = answers.first else { return nil }
+            answers[0].times -= 1
+            if first.times == 1 { answers.removeFirst() }
             return first.status
         }
     }

@@ -92,7 +92,7 @@ struct NodeDescription: Sendable {
             guard let value else { throw .notDivan }
             return (value, address)
         case .answered(503, _, _): throw .notReady
-        // The path is requested of Divan nodes only.
+        // Requested only after /pools has shown that the server is a Divan node.
         case .answered(404, _, _) where path == ownPath: throw .notReady
         case .answered: throw .notDivan
         }

@@ -73,6 +73,9 @@ struct Router: Sendable {
 
     /// Calls the route's handler with this node's state; if the request needs the current state,
     /// with one that includes every earlier acknowledged change.
+    ///
+    /// A node that has just left a cluster has no record of itself for a moment, which handlers
+    /// need: the request waits for it.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
         await service.awaitOwnRecord()
