@@ -7,7 +7,7 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo stop test build-tests clients sanitize fuzz campaign lint format \
+.PHONY: help deps deps-report build demo stop test build-tests clients sanitize fuzz campaign lint format \
 	benchmark targets clean
 
 help: ## List these targets
@@ -15,6 +15,9 @@ help: ## List these targets
 
 deps: ## Install every system package (deps/debian.txt lists them, with reasons)
 	@deps/install
+
+deps-report: ## Fail if the last build used other Swift packages than deps/packages.txt lists
+	@deps/report
 
 build: ## Build everything in release
 	@deps/install build

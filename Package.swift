@@ -78,8 +78,10 @@ let sourceLibraries: [String: [LinkerSetting]] = [
     "CSimdjson": [.linkedLibrary("simdjson")],
 ]
 
-/// Outside packages, by the name a plan row uses: where they come from and from which version on.
-let packages: [Substring: (url: String, from: Version)] = [
+/// Outside packages, by the name a plan row uses: where they come from, and the one version that is built.
+///
+/// deps/packages.txt has the versions of these and of the packages that they bring along.
+let packages: [Substring: (url: String, version: Version)] = [
     "hdrhistogram-swift": ("https://github.com/HdrHistogram/hdrhistogram-swift", "0.2.0"),
     "hummingbird": ("https://github.com/hummingbird-project/hummingbird", "2.28.1"),
     "swift-argument-parser": ("https://github.com/apple/swift-argument-parser", "1.8.2"),
@@ -91,7 +93,6 @@ let packages: [Substring: (url: String, from: Version)] = [
     "swift-service-lifecycle": (
         "https://github.com/swift-server/swift-service-lifecycle", "2.13.0"
     ),
-    "swift-nio-ssl": ("https://github.com/apple/swift-nio-ssl", "2.37.6"),
 ]
 
 var settings: [SwiftSetting] = [
@@ -389,7 +390,7 @@ targets += built.map { test in
 let package = Package(
     name: "divan",
     dependencies: packagesUsed.sorted().compactMap { packages[$0] }
-        .map { .package(url: $0.url, from: $0.from) },
+        .map { .package(url: $0.url, exact: $0.version) },
     targets: targets,
     cxxLanguageStandard: .cxx17
 )
