@@ -186,9 +186,11 @@ def test_expiry_and_virtual_attributes(gateway):
         assert reply.status == Status.SUCCESS and len(reply.extras) == 21
         deleted, _, expiry, _ = struct.unpack(">IIIQ", reply.extras[:20])
         assert (deleted, expiry) == (0, 4_000_000_000)
-        # A write without expiry leaves it; a user's attribute is read beside the state.
+        # A gateway repeats the expiry with each write, or preserves it; a user's attribute is read
+        # beside the state.
         update = (sub.attribute("channels", ["news"]), *gateway.specs(2, NEWER))
-        assert sub.mutate(kv, "doc", *update, cas=written.cas).status == Status.SUCCESS
+        updated = sub.mutate(kv, "doc", *update, expiry=4_000_000_000, cas=written.cas)
+        assert updated.status == Status.SUCCESS
         wanted = (sub.GET, Path.XATTR, "channels")
         found = sub.lookup(kv, "doc", paths[0], wanted, (sub.GET, Path.XATTR, "_sync"))
         assert found.status == Status.SUCCESS

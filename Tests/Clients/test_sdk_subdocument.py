@@ -327,7 +327,7 @@ def test_cas_of_another_version_is_refused(collection, name):
     collection.mutate_in(name, [SD.upsert("n", 2)], MutateInOptions(cas=written.cas))
 
 
-def test_expiry_is_set_kept_and_preserved(collection, name):
+def test_expiry_is_set_preserved_and_removed(collection, name):
     def expiry():
         return collection.get(name, GetOptions(with_expiry=True)).expiry_time
 
@@ -336,12 +336,12 @@ def test_expiry_is_set_kept_and_preserved(collection, name):
     collection.mutate_in(name, specs, MutateInOptions(expiry=HOUR))
     first = expiry()
     assert first is not None
-    collection.mutate_in(name, specs)
-    assert expiry() == first
     collection.mutate_in(name, specs, MutateInOptions(preserve_expiry=True))
     assert expiry() == first
     collection.mutate_in(name, specs, MutateInOptions(expiry=5 * HOUR))
     assert expiry() - first > 3 * HOUR
+    collection.mutate_in(name, specs)
+    assert expiry() is None
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)

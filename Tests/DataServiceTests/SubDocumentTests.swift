@@ -230,33 +230,7 @@ import Vocabulary
         #expect(try one(client, mutation).status == 0x83)
     }
 
-    // MARK: Expiry, flags, counters
-
-    @Test func expiryAndFlagsAreKeptUnlessTheRequestHasSome() throws {
-        let client = try open()
-        _ = try one(client, Ask.set("k", #"{"a":1}"#, expiry: 1_000))
-        let fields = Self.lookUp(
-            "k",
-            Self.path(0xc5, 0x04, "$document.exptime"),
-            Self.path(0xc5, 0x04, "$document.flags")
-        )
-        let before = try Self.results(one(client, fields))
-        #expect(before.last == "7" && before.first != "0")
-        let change = Self.path(0xc8, 0, "a", "2")
-        _ = try one(client, Self.mutate("k", change))
-        #expect(try Self.results(one(client, fields)) == before)
-        let preserving = Ask.on(
-            0xd1,
-            "k",
-            change,
-            extras: big(UInt32(0)) + big(UInt32(9)),
-            framing: [0x50]
-        )
-        #expect(try one(client, preserving).status == 0)
-        #expect(try Self.results(one(client, fields)) == [before[0], "9"])
-        _ = try one(client, Ask.on(0xd1, "k", change, extras: big(UInt32(0))))
-        #expect(try Self.results(one(client, fields)) == ["0", "9"])
-    }
+    // MARK: Counters
 
     @Test func lookupsCountAsReadsAndMutationsAsWrites() throws {
         let client = try open()

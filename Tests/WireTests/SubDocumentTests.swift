@@ -49,7 +49,8 @@ import Wire
                     return "\(spec.operation)\(flags) \(spec.path.text)\(value)"
                 }
                 let parts = [
-                    request.expiry.map { "expiry \($0)" }, request.userFlags.map { "flags \($0)" },
+                    request.expiry == 0 ? nil : "expiry \(request.expiry)",
+                    request.userFlags.map { "flags \($0)" },
                     request.documentFlags.isEmpty
                         ? nil : "document \(request.documentFlags.rawValue)",
                 ]
@@ -75,7 +76,7 @@ import Wire
         )
         #expect(
             Self.decode(0xca, "0003 00 00000000 02", path)
-                == "single mutation, expiry 0, document 2, replace a.b=5"
+                == "single mutation, document 2, replace a.b=5"
         )
     }
 

@@ -60,23 +60,17 @@ struct SubDocumentChange {
             )
         case .changed(let change):
             return (
-                .store(fields(of: change, replacing: image)),
+                .store(fields(of: change)),
                 isDeleted ? .subdocSuccessDeleted : .success
             )
         }
     }
 
     /// What is stored with the successor's bytes.
-    private func fields(
-        of change: MutationMachine.Change,
-        replacing image: DocumentImage?
-    ) -> DocumentChange.Fields {
-        let request = input.request
-        // A revived tombstone is a new document, apart from its attributes.
-        let isNew = image == nil || image?.meta.isDeleted == true && !change.isDeleted
+    private func fields(of change: MutationMachine.Change) -> DocumentChange.Fields {
         var fields = DocumentChange.Fields(
-            flags: request.userFlags ?? (isNew ? 0 : nil),
-            expiry: request.expiry ?? (isNew ? 0 : nil),
+            flags: input.request.userFlags,
+            expiry: input.request.expiry,
             datatype: change.datatype,
             isDeleted: change.isDeleted,
             attributes: .replace

@@ -28,10 +28,10 @@ package enum DocumentChange: Sendable {
 
     /// What is stored with the bytes.
     package struct Fields: Sendable {
-        /// Nil keeps the current ones.
+        /// Nil keeps the current ones, also those of a tombstone.
         package var flags: UInt32?
-        /// In the protocol's format; nil keeps the current expiry.
-        package var expiry: UInt32?
+        /// In the protocol's format; 0 removes the current expiry.
+        package var expiry: UInt32
         /// Whether a document keeps its current expiry, and `expiry` is for a new one.
         package var preservesExpiry = false
         /// Nil derives it from the value, which then has no attributes.
@@ -44,7 +44,7 @@ package enum DocumentChange: Sendable {
 
         package init(
             flags: UInt32? = nil,
-            expiry: UInt32? = nil,
+            expiry: UInt32 = 0,
             datatype: Datatype? = nil,
             isDeleted: Bool = false,
             attributes: AttributePolicy = .keep
@@ -267,12 +267,12 @@ extension DocumentOperations {
             hash: document.hash,
             value: writer.view,
             flags: fields.flags ?? old?.flags ?? 0,
-            expiry: expiry(ofField: fields.expiry ?? 0),
+            expiry: expiry(ofField: fields.expiry),
             datatype: fields.datatype ?? datatype(of: writer.view),
             // A tombstone is no document that a request for documents could name.
             cas: isReplacing ? cas : .none,
             mode: isReplacing ? .set : .add,
-            preservesExpiry: fields.expiry == nil || fields.preservesExpiry
+            preservesExpiry: fields.preservesExpiry
         )
         request.attributes = fields.attributes
         request.isDeleted = fields.isDeleted

@@ -111,12 +111,11 @@ extension AttributeWriter {
                 let isDeleted =
                     flags.contains(.createsAsDeleted)
                     || (known?.isDeleted == true && !flags.contains(.revives))
-                let isNew = known == nil || known?.isDeleted == true
                 let made = Known(
                     cas: written.cas,
                     isDeleted: isDeleted,
                     names: names,
-                    expires: expires || (known?.expires == true && !isNew),
+                    expires: expires,
                     history: Self.history(of: written, after: known)
                 )
                 wrote(key, made, own: name)

@@ -14,8 +14,8 @@ package struct SubDocumentRequest {
 
     package let form: Form
     package let isMutation: Bool
-    /// In the protocol's format; nil if the request has none.
-    package private(set) var expiry: UInt32?
+    /// In the protocol's format; 0 if the request has none, which removes the document's expiry.
+    package private(set) var expiry: UInt32 = 0
     /// The document's flags; nil if the request has none.
     package private(set) var userFlags: UInt32?
     package private(set) var documentFlags: DocumentFlags = []
@@ -87,7 +87,7 @@ package struct SubDocumentRequest {
     /// - Returns: False if the length or a document flag does not exist.
     private mutating func readOptions(_ extras: ByteView) -> Bool {
         var reader = ByteReader(extras)
-        if extras.count >= 4 { expiry = reader.bigEndian(UInt32.self) }
+        if extras.count >= 4 { expiry = reader.bigEndian(UInt32.self) ?? 0 }
         if extras.count >= 8 { userFlags = reader.bigEndian(UInt32.self) }
         guard let bits = reader.bigEndian(UInt8.self) else { return reader.isAtEnd }
         documentFlags = DocumentFlags(rawValue: bits)
