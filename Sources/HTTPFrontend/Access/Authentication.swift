@@ -34,7 +34,7 @@ struct Authentication: Sendable {
     /// Authenticates a request as far as that takes microseconds.
     func check(_ request: RESTRequest, _ state: ClusterState) -> Check {
         guard let (user, password) = request.basicCredentials,
-            state.isProvisioned, request.headers["ns-server-ui"] != "yes"
+            state.isProvisioned, request.fields[.nsServerUI] != "yes"
         else { return .identity(identityWithoutPassword(of: request, state)) }
         guard let known = service.knownLogin(user, password) else {
             return .unchecked(user: user, password: password)
@@ -50,14 +50,14 @@ struct Authentication: Sendable {
         guard state.isProvisioned else { return .unprovisioned }
         // The console marks its requests with this header. Another site's page cannot make a
         // browser send it, so the cookie alone authenticates nothing.
-        if request.headers["ns-server-ui"] == "yes" {
+        if request.fields[.nsServerUI] == "yes" {
             guard let token = request.cookie(named: Self.cookieName(request)) else {
                 return nil
             }
             let now = service.wallMilliseconds
             return sessions.identity(of: token, in: state, nowMilliseconds: now)
         }
-        return request.headers["authorization"] == nil ? .anonymous : nil
+        return request.fields[.authorization] == nil ? .anonymous : nil
     }
 
     /// The identity that a name and a password log in; nil if they are wrong.
@@ -90,7 +90,7 @@ struct Authentication: Sendable {
     /// Browsers share cookies between the ports of a host, so the name contains the port: two nodes
     /// of one machine have two sessions.
     static func cookieName(_ request: RESTRequest) -> String {
-        let host = request.headers["host"] ?? ""
+        let host = request.fields[.host] ?? ""
         return "ui-auth-\(URLCoding.encode(host.utf8))"
     }
 }
@@ -112,7 +112,7 @@ extension Reply {
     /// Without it if the request asks so: the console shows its own login form, and a challenge
     /// would make the browser show another.
     func withChallenge(for request: RESTRequest) -> Reply {
-        guard request.headers["invalid-auth-response"] != "on" else { return self }
+        guard request.fields[.invalidAuthResponse] != "on" else { return self }
         var reply = self
         let challenge = "Basic realm=\"Couchbase Server Admin / REST\""
         reply.headers.append(("WWW-Authenticate", challenge))

@@ -19,9 +19,11 @@ extension Routes {
     }
 
     static let changes: [Route] = [
-        Route(.get, path, .permission(permission), needsCluster: true, openChanges),
+        Route(.get, path, .permission(permission), needsCluster: true, openChanges)
+            .accepting(ChangesQuery.parameters.names),
         // A token may be longer than proxies accept in a target.
-        Route(.post, path, .permission(permission), needsCluster: true, body: .raw, openChanges),
+        Route(.post, path, .permission(permission), needsCluster: true, body: .raw, openChanges)
+            .accepting(ChangesQuery.parameters.names),
     ]
 
     @Sendable private static func openChanges(_ call: Call) async -> Reply {
@@ -84,6 +86,11 @@ struct ChangesQuery: Sendable {
         let errors: [FieldError]
     }
 
+    /// Without any of them a feed begins with the first document, which a misspelt one must not cause.
+    static let parameters = Parameters(
+        names: ["since", "feed", "include_docs", "limit", "heartbeat"]
+    )
+
     var request: ClusterChanges.Request
     var start = ChangesStart.beginning
     var format = ChangesFormat.lines
@@ -99,7 +106,7 @@ struct ChangesQuery: Sendable {
     static func parse(_ request: RESTRequest) -> Result<ChangesQuery, Flaws> {
         let body = ChangesBody(request)
         let value = { (name: String) in body.form?[name] ?? request.query[name] }
-        var flaws: [FieldError] = []
+        var flaws = body.flaws
         let feed = value("feed").map(ChangesCollection.Feed.init(rawValue:)) ?? .normal
         if feed == nil {
             flaws.append(FieldError("feed", "feed is normal, longpoll or eventsource"))
@@ -128,11 +135,12 @@ struct ChangesQuery: Sendable {
             }
         }
         // An event source repeats its first target when it reconnects, so its header is newer.
-        let since = [request.headers["last-event-id"], body.token, value("since")]
-        query.start = start(since.compactMap { $0 }.first { !$0.isEmpty })
+        query.start = start(request.fields[.lastEventID] ?? body.token ?? value("since"))
         return flaws.isEmpty ? .success(query) : .failure(Flaws(errors: flaws))
     }
 
+    /// An empty text is no token, and refused as such: a consumer that lost its token is not to get all
+    /// documents as if it had asked for them.
     private static func start(_ since: String?) -> ChangesStart {
         switch since {
         case nil: .beginning
@@ -146,15 +154,22 @@ struct ChangesQuery: Sendable {
 private struct ChangesBody {
     var form: FormParameters?
     var token: String?
+    var flaws: [FieldError] = []
 
     init(_ request: RESTRequest) {
         guard request.method == .post, !request.body.isEmpty else { return }
         // A token has no such character.
         if request.body.contains(UInt8(ascii: "=")) {
-            form = request.form
+            let fields = request.formFields
+            form = fields.text
+            flaws =
+                fields.illFormedField().map { [$0] }
+                ?? ChangesQuery.parameters.flaws(of: fields.text)
         } else {
-            let blanks: Set<UInt8> = [0x20, 0x09, 0x0a, 0x0d]
-            token = String(decoding: request.body.filter { !blanks.contains($0) }, as: UTF8.self)
+            // The end of a line, which files of a token have.
+            let isBlank = { (byte: UInt8) in [0x20, 0x09, 0x0a, 0x0d].contains(byte) }
+            let end = request.body.lastIndex { !isBlank($0) }.map { $0 + 1 } ?? 0
+            token = String(decoding: request.body[..<end], as: UTF8.self)
         }
     }
 }

@@ -23,8 +23,7 @@ struct RESTRequest: Sendable {
     let queryFields: FormFields
     /// The fields of the query that are UTF-8.
     let query: FormParameters
-    /// Values by lowercase name; the last of several fields with a name.
-    let headers: [String: String]
+    let fields: RequestFields
     /// The address the request arrived on, in digits, without brackets.
     let localAddress: String
     /// The target has bytes that are neither percent-encoded nor UTF-8; their values are lost.
@@ -38,7 +37,7 @@ struct RESTRequest: Sendable {
     init(
         method: String,
         target: String,
-        headers: [String: String],
+        fields: RequestFields,
         localAddress: String
     ) {
         self.method = Method(rawValue: method) ?? .other
@@ -52,7 +51,7 @@ struct RESTRequest: Sendable {
         // characters begin with the same byte.
         isTargetDamaged =
             bytes.contains(0xef) && target.unicodeScalars.contains("\u{FFFD}")
-        self.headers = headers
+        self.fields = fields
         self.localAddress = localAddress
     }
 
@@ -64,7 +63,7 @@ struct RESTRequest: Sendable {
 
     /// The media type without its parameters, lowercase; empty if the header is missing.
     var contentType: String {
-        let type = headers["content-type"]?.split(separator: ";").first ?? ""
+        let type = fields[.contentType]?.split(separator: ";").first ?? ""
         return type.filter { $0 != " " }.lowercased()
     }
 
@@ -78,7 +77,7 @@ struct RESTRequest: Sendable {
 
     /// `Basic` credentials; nil if they are missing or malformed.
     var basicCredentials: (user: String, password: String)? {
-        guard var header = headers["authorization"],
+        guard var header = fields[.authorization],
             let bytes = header.withUTF8({ Self.basicLogin(UnsafeRawBufferPointer($0)) }),
             bytes.isText, let colon = bytes.firstIndex(of: UInt8(ascii: ":"))
         else { return nil }
@@ -107,18 +106,18 @@ struct RESTRequest: Sendable {
     /// `Sec-Fetch-Site` for themselves, and send `X-Forwarded-Host` for a page of another site only
     /// after a preflight request, which is refused.
     var isFromAnotherSite: Bool {
-        guard method != .get, method != .head, let origin = headers["origin"] else { return false }
-        if headers["sec-fetch-site"] == "same-origin" { return false }
+        guard method != .get, method != .head, let origin = fields[.origin] else { return false }
+        if fields[.secFetchSite] == "same-origin" { return false }
         let site = origin.split(separator: "/").last?.lowercased()
-        let forwarded = (headers["x-forwarded-host"] ?? "").split(separator: ",")
+        let forwarded = (fields[.xForwardedHost] ?? "").split(separator: ",")
             .map { $0.filter { $0 != " " } }
-        let hosts = [headers["host"] ?? ""] + forwarded
+        let hosts = [fields[.host] ?? ""] + forwarded
         return !hosts.contains { $0.lowercased() == site }
     }
 
     /// The cause of a refusal by `isFromAnotherSite`, and its cure.
     var anotherSiteReason: String {
-        let (origin, host) = (headers["origin"] ?? "", headers["host"] ?? "")
+        let (origin, host) = (fields[.origin] ?? "", fields[.host] ?? "")
         return
             "The request comes from a page of another site (Origin \(origin), Host \(host)) and is "
             + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host, each with the port"
@@ -126,7 +125,7 @@ struct RESTRequest: Sendable {
 
     /// The value of a cookie; nil if it is missing.
     func cookie(named name: String) -> String? {
-        for pair in (headers["cookie"] ?? "").split(separator: ";") {
+        for pair in (fields[.cookie] ?? "").split(separator: ";") {
             let parts = pair.split(separator: "=", maxSplits: 1)
             guard parts.count == 2 else { continue }
             if parts[0].drop(while: { $0 == " " }) == name { return String(parts[1]) }

@@ -1,10 +1,13 @@
 internal import NIOCore
 internal import NIOHTTP1
 
-/// Bounds the heads of requests, and gives the framework's refusal of a request a body.
+/// Bounds the heads of requests, refuses those whose fields are ambiguous, and gives the framework's refusal
+/// of a request a body.
 ///
 /// The framework answers each request that it cannot parse with 400, an empty body and the end of the
-/// connection. The body that is added states the cause and the remedy.
+/// connection. The body that is added states the cause and the remedy. A request whose fields are refused
+/// (`RequestFields.flaw`) is reported to the framework as one that cannot be parsed: the refusal then follows
+/// the responses to earlier requests.
 final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias InboundOut = HTTPServerRequestPart
@@ -31,31 +34,53 @@ final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     private let refusal: @Sendable (String) -> Reply
-    /// Why the parser refused the request that is answered next.
-    private var error: HTTPParserError?
+    /// Why the request that is answered next is refused.
+    private var reason: String?
+    /// Whether a head was refused for its fields: what follows it is not read.
+    private var hasRefused = false
+    /// Whether the refused request is one whose response has no body.
+    private var isHead = false
 
     /// - Parameter refusal: The port's refusal for a reason; its body is bytes.
     init(_ refusal: @escaping @Sendable (String) -> Reply) {
         self.refusal = refusal
     }
 
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard !hasRefused else { return }
+        if case .head(let head) = unwrapInboundIn(data), let flaw = Self.flaw(head) {
+            hasRefused = true
+            isHead = head.method == .HEAD
+            reason = flaw
+            return context.fireErrorCaught(HTTPParserError.invalidHeaderToken)
+        }
+        context.fireChannelRead(data)
+    }
+
+    private static func flaw(_ head: HTTPRequestHead) -> String? {
+        let requiresHost = head.version != .http1_0 && head.version != .http0_9
+        return RequestFields.flaw(of: head.headers.lazy.map(\.name), requiresHost: requiresHost)
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if let error = error as? HTTPParserError { self.error = error }
+        guard !hasRefused else { return }
+        if let error = error as? HTTPParserError { reason = Self.reason(error) }
         context.fireErrorCaught(error)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         // A response to an earlier request may precede the refusal.
-        guard let error, case .head(var head) = unwrapOutboundIn(data), Self.isRefusal(head)
+        guard let reason, case .head(var head) = unwrapOutboundIn(data), Self.isRefusal(head)
         else { return context.write(data, promise: promise) }
-        self.error = nil
-        let refusal = refusal(Self.reason(error))
+        self.reason = nil
+        let refusal = refusal(reason)
         guard case .bytes(let bytes) = refusal.body else {
             return context.write(data, promise: promise)
         }
         head.headers.replaceOrAdd(name: "Content-Length", value: "\(bytes.count)")
         if let type = refusal.contentType { head.headers.add(name: "Content-Type", value: type) }
         context.write(wrapOutboundOut(.head(head)), promise: promise)
+        guard !isHead else { return }
         let body = HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes)))
         context.write(wrapOutboundOut(body), promise: nil)
     }

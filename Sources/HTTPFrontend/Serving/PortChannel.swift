@@ -11,7 +11,7 @@ struct PortChannel: ServerChildChannel {
     struct Settings: Sendable {
         /// Reason phrases by status code, where clients expect other ones than the standard's.
         var reasonPhrases: [UInt: String] = [:]
-        /// The refusal of a request that cannot be parsed, for a reason (`HeadLimit`).
+        /// The refusal of a request whose head is refused, for a reason (`HeadLimit`).
         var headRefusal: @Sendable (String) -> Reply = { .text($0 + "\r\n", status: 400) }
         /// How long a client may leave a response unread before its connection is closed; nil for
         /// any time.
@@ -39,9 +39,9 @@ struct PortChannel: ServerChildChannel {
     /// Nil if the framework gets all requests.
     let prompt: PromptResponder.Port?
 
-    /// Sets up the framework's pipeline and adds `ConnectionLifetime` behind the request decoder.
+    /// Sets up the framework's pipeline and adds the node's handlers behind the request decoder.
     ///
-    /// Requests pass `ConnectionLifetime`, `HeadLimit`, `ReasonPhrases` and `PromptResponder`, then the
+    /// Requests pass `HeadLimit`, `ConnectionLifetime`, `ReasonPhrases` and `PromptResponder`, then the
     /// framework; responses the same in reverse.
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
         self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
@@ -56,9 +56,9 @@ struct PortChannel: ServerChildChannel {
                 let phrases = ReasonPhrases(settings.reasonPhrases)
                 try pipeline.addHandler(phrases, position: .after(decoder))
             }
-            try pipeline.addHandler(HeadLimit(settings.headRefusal), position: .after(decoder))
             let lifetime = ConnectionLifetime(settings, watch)
             try pipeline.addHandler(lifetime, position: .after(decoder))
+            try pipeline.addHandler(HeadLimit(settings.headRefusal), position: .after(decoder))
             return Connection(http: http, watch: watch)
         }
     }

@@ -33,7 +33,7 @@ struct PortResponder: HTTPResponder {
         var asked = RESTRequest(
             method: request.method.rawValue,
             target: request.head.path ?? "/",
-            headers: Self.headers(request),
+            fields: Self.fields(of: request),
             localAddress: Self.address(context.channel.localAddress)
         )
         asked.connection = ConnectionWatch.current
@@ -126,12 +126,11 @@ struct PortResponder: HTTPResponder {
         return fields
     }
 
-    private static func headers(_ request: Request) -> [String: String] {
-        var headers: [String: String] = [:]
-        for field in request.headers { headers[field.name.canonicalName] = field.value }
+    private static func fields(of request: Request) -> RequestFields {
+        var fields = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
         // The framework stores `Host` outside the header fields.
-        if let authority = request.head.authority { headers["host"] = authority }
-        return headers
+        if let authority = request.head.authority { fields.append(("host", authority)) }
+        return RequestFields(fields)
     }
 
     /// The address in digits, without the prefix of an IPv4 address on an IPv6 socket.

@@ -125,7 +125,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
         var request = RESTRequest(
             method: RESTRequest.Method.get.rawValue,
             target: head.uri,
-            headers: Self.headers(of: head),
+            fields: RequestFields(head.headers),
             localAddress: address
         )
         request.connection = watch
@@ -139,18 +139,6 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
             if let prepared { watch.pass(prepared) }
             return false
         }
-    }
-
-    /// Values by lowercase name: the last of several fields with a name, but the first `Host`, as the
-    /// framework has them.
-    private static func headers(of head: HTTPRequestHead) -> [String: String] {
-        var headers: [String: String] = [:]
-        headers.reserveCapacity(head.headers.count)
-        for (name, value) in head.headers {
-            let name = name.lowercased()
-            if name != "host" || headers[name] == nil { headers[name] = value }
-        }
-        return headers
     }
 
     // MARK: Responses

@@ -82,7 +82,7 @@ extension ViewTable {
                 status: bucketPath == nil ? 200 : 201
             )
             if let bucketPath {
-                let host = call.request.headers["host"] ?? call.request.localAddress
+                let host = call.request.fields[.host] ?? call.request.localAddress
                 let path = "\(bucketPath)/_design/\(encoded(name))"
                 reply.headers.append(("Location", "http://\(host)\(path)"))
             }
