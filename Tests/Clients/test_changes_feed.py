@@ -1,6 +1,7 @@
 """The HTTP feed of changes: lines and events, tokens and their refusals, the whole cluster."""
 
 import http.client
+import itertools
 import threading
 import time
 import urllib.parse
@@ -10,10 +11,11 @@ import pytest
 import cluster
 from documents import Documents
 from rig.changes import Answer, Feed
-from rig.node import wait_until
+from rig.node import ROOT, wait_until
 from rig.wire import Status, vbucket_of
 
 VBUCKETS = 64
+encode = urllib.parse.urlencode
 
 
 @pytest.fixture(scope="module")
@@ -191,14 +193,70 @@ def test_invalid_parameters_are_refused_by_name(node, bucket):
     assert node.anonymous.get(f"/pools/default/buckets/{bucket}/changes").status == 401
 
 
-def test_damaged_token_is_refused(node, feed_bucket):
+def parameter_table():
+    """The parameters that docs/changes.md lists."""
+    lines = (ROOT / "docs" / "changes.md").read_text().splitlines()
+    start = lines.index("| parameter | meaning |") + 2
+    rows = itertools.takewhile(lambda line: line.startswith("|"), lines[start:])
+    return [line.split("`")[1] for line in rows]
+
+
+def misspellings(name):
+    return [name + "s", name[:-1], name.upper(), name + " ", f"{name}[]", "_" + name]
+
+
+def test_unknown_and_repeated_parameters_are_refused_by_name(node, bucket):
+    values = {"feed": "normal", "limit": "1", "include_docs": "true", "heartbeat": "1"}
+    values["since"] = "now"
+    names = parameter_table()
+    assert sorted(names) == sorted(values)
+    for name in names:
+        good = {name: values[name], "feed": "normal"}
+        assert Answer(node, bucket, **good).status == 200, name
+        assert Answer(node, bucket, method="POST", body=encode(good)).status == 200, name
+        for wrong in [*misspellings(name), "filter"]:
+            refused = [
+                Answer(node, bucket, **{wrong: values[name]}),
+                Answer(node, bucket, method="POST", body=encode({wrong: values[name]})),
+                Answer(node, bucket, method="POST", body="since=now", **{wrong: values[name]}),
+            ]
+            for answer in refused:
+                assert answer.status == 400 and wrong in answer.refusal["errors"], wrong
+                assert name in answer.refusal["errors"][wrong]
+        twice = f"{name}={values[name]}&{name}={values[name]}"
+        path = f"/pools/default/buckets/{bucket}/changes"
+        answers = [
+            node.admin.get(f"{path}?{twice}"),
+            node.admin.request("POST", path, twice.encode()),
+        ]
+        for answer in answers:
+            assert answer.status == 400 and name in answer.json["errors"], name
+
+
+def test_changed_tokens_are_refused(node, feed_bucket):
     bucket = feed_bucket("damaged")
+    put(node, bucket, "a")
     token = Answer(node, bucket).token
-    middle = len(token) // 2
-    other = "A" if token[middle] != "A" else "B"
-    changed = token[:middle] + other + token[middle + 1 :]
-    assert Answer(node, bucket, since=changed).status == 400
-    assert Answer(node, bucket, since=token[:-2]).status == 400
+    changed = [token[:at] + ("A" if token[at] != "A" else "B") + token[at + 1 :]
+               for at in range(len(token))]
+    changed += [token[:length] for length in range(1, len(token), 7)]
+    changed += [token[:-1], token[:-2], token[1:], token + token, f"{token} {token}"]
+    appended = ["=", "==", "A", "-", "_", "+", "/", "&", "&&", "%", "é", "\0", "=now", "&since=now&"]
+    changed += [token + end for end in appended] + [start + token for start in ("=", "since", "A")]
+    changed += [token[:9] + "\n" + token[9:], " ", "\n", "nows", "0"]
+    for each in changed:
+        answer = Answer(node, bucket, method="POST", body=each)
+        assert answer.status == 400, each
+        answer = Answer(node, bucket, since=each)
+        assert answer.status == 400 and list(answer.refusal["errors"]) == ["since"], each
+    assert Answer(node, bucket, since="").status == 400
+    for each in (token + "=", token[:-1], "no-token"):
+        headers = {"Last-Event-ID": each}
+        assert Answer(node, bucket, headers=headers).status == 400, each
+    # The end of a line is none of the token, and an empty body is no body.
+    for body in (token + "\n", token + "\r\n", token + " "):
+        assert Answer(node, bucket, method="POST", body=body).changes == [], body
+    assert Answer(node, bucket, method="POST", body="").ids == ["a"]
 
 
 def test_token_of_another_or_recreated_bucket_is_gone(node, feed_bucket):

@@ -84,6 +84,11 @@ struct AdminTable: RouteTable {
 
     func refusalOfBody(of request: RESTRequest, to route: Route) -> Reply? {
         if let wrong = request.flaw(ofBody: route.body) { return .refused([wrong]) }
+        if let parameters = route.parameters {
+            let form = route.body.isForm ? request.form : FormParameters([])
+            let errors = parameters.flaws(of: request.query) + parameters.flaws(of: form)
+            guard errors.isEmpty else { return .refused(errors) }
+        }
         guard request.isValidationOnly, !request.isRead, !route.validates else { return nil }
         let text = "This request does not support validation alone. Nothing was changed."
         return .refused([FieldError("just_validate", text)])

@@ -13,7 +13,7 @@ extension Routes {
             case .failure(let errors): .refused(errors.list)
             }
         },
-        Route(.delete, path, access) { call in await set(nil, call) },
+        Route(.delete, path, access) { call in await set(nil, call) }.accepting(),
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {

@@ -83,7 +83,7 @@ extension Routes {
             case .refused(let errors): .refused(errors)
             case .failed(let text): .failed(text)
             }
-        },
+        }.accepting(),
     ]
 
     @Sendable private static func setAutoFailover(_ call: Call) async -> Reply {

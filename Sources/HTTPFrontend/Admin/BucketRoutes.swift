@@ -50,19 +50,19 @@ extension Routes {
                 return .json(["_": .string(text + "\r\n")], status: 500)
             }
             return reply(outcome)
-        },
+        }.accepting(),
         Route(
             .post,
             "/pools/default/buckets/*/controller/doFlush",
             .permission("cluster.bucket[.]!flush"),
             needsCluster: true
-        ) { call in reply(await call.service.flushBucket(call.capture(0))) },
+        ) { call in reply(await call.service.flushBucket(call.capture(0))) }.accepting(),
         Route(
             .post,
             "/pools/default/buckets/*/controller/unsafePurgeBucket",
             .permission("cluster.bucket[.]!delete"),
             needsCluster: true
-        ) { call in reply(await call.service.purgeBucket(call.capture(0))) },
+        ) { call in reply(await call.service.purgeBucket(call.capture(0))) }.accepting(),
         Route(
             .get,
             "/pools/default/buckets/*/nodes",

@@ -20,7 +20,7 @@ extension Routes {
             "/pools/default/buckets/*/controller/\(name)",
             .permission("cluster.bucket[.]!compact"),
             needsCluster: true
-        ) { call in reply(await body(call.service, call.capture(0))) }
+        ) { call in reply(await body(call.service, call.capture(0))) }.accepting()
     }
 
     /// One task for each bucket of which some node compacts the documents by request.

@@ -37,7 +37,7 @@ extension Routes {
             needsCluster: true,
             body: .document,
             writeDocument
-        ),
+        ).accepting(["value", "flags", "expiry", "preserveTTL"]),
         Route(
             .delete,
             "/pools/default/buckets/*/docs/<key>",
@@ -52,7 +52,7 @@ extension Routes {
                 inBucket: name
             )
             return reply(outcome)
-        },
+        }.accepting(),
     ]
 
     // MARK: A page

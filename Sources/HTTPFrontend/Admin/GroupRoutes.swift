@@ -20,7 +20,7 @@ extension Routes {
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
             return reply(await call.service.addGroup(named: name))
-        },
+        }.accepting(["name"]),
         Route(.put, base, write, needsCluster: true, body: .json, assignNodes),
         Route(.put, base + "/*", write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
@@ -29,7 +29,7 @@ extension Routes {
                 return refused(refusal)
             }
             return reply(await call.service.renameGroup(group.uuid, to: name))
-        },
+        }.accepting(["name"]),
         Route(.delete, base + "/*", write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             guard call.state.nodes(ofGroup: group.name).isEmpty else {
@@ -39,7 +39,7 @@ extension Routes {
                 return .json(["_": "the last group cannot be deleted"], status: 400)
             }
             return reply(await call.service.removeGroup(group.uuid))
-        },
+        }.accepting(),
     ]
 
     private static func layout(_ call: Call) -> JSONText {

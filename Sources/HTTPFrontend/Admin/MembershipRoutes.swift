@@ -16,32 +16,37 @@ extension Routes {
             needsCluster: true,
             addNode
         ),
-        Route(.post, "/node/controller/doJoinCluster", write, joinCluster),
+        Route(.post, "/node/controller/doJoinCluster", write, joinCluster).accepting([
+            "hostname", "user", "password", "services", "clusterMemberHostIp", "clusterMemberPort",
+        ]),
         Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return reply(await call.service.eject(resolve(name, call)))
-        },
+        }.accepting(["otpNode"]),
         Route(.post, "/controller/reAddNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return reply(await call.service.setRecovery(name, .full))
-        },
+        }.accepting(["otpNode"]),
         Route(.post, "/controller/reFailOver", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return reply(await call.service.setRecovery(name, .none))
-        },
-        Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType),
-        Route(.post, "/controller/failOver", write, needsCluster: true, failOver),
-        Route(.post, "/controller/startFailover", write, needsCluster: true, failOver),
+        }.accepting(["otpNode"]),
+        Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType)
+            .accepting(["otpNode", "recoveryType"]),
+        Route(.post, "/controller/failOver", write, needsCluster: true, failOver)
+            .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
+        Route(.post, "/controller/startFailover", write, needsCluster: true, failOver)
+            .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
         Route(.post, "/controller/startGracefulFailover", write, needsCluster: true) { call in
             reply(await call.service.startGracefulFailover(otpNodes(call)))
-        },
+        }.accepting(["otpNode"], lists: ["otpNode"]),
         Route(.post, "/controller/hardResetNode", write) { call in
             switch await call.service.resetNode() {
             case .done: return .done
             case .refused(let text), .busy(let text), .failed(let text):
                 return .text(text, status: 500)
             }
-        },
+        }.accepting(),
     ]
 
     private static func otpNodes(_ call: Call) -> [String] {

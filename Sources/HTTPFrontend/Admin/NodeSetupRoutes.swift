@@ -16,15 +16,20 @@ extension Routes {
             let errors = await NodeSetup(call).apply()
             return errors.isEmpty ? .done : .refused(errors)
         },
-        Route(.post, "/nodes/self/controller/settings", setup, setupPaths),
-        Route(.post, "/node/controller/rename", setup, rename),
+        Route(.post, "/nodes/self/controller/settings", setup, setupPaths)
+            .accepting(pathFields, lists: Set(pathFields)),
+        Route(.post, "/node/controller/rename", setup, rename).accepting(["hostname"]),
+    ]
+
+    private static let pathFields = [
+        "path", "data_path", "index_path", "eventing_path", "cbas_path",
     ]
 
     /// Accepts only the data directory that the process was started with.
     @Sendable private static func setupPaths(_ call: Call) async -> Reply {
         let own = call.service.settings.directory
         let form = call.request.form
-        let paths = ["path", "data_path", "index_path"].flatMap(form.all)
+        let paths = pathFields.flatMap(form.all)
         guard !paths.isEmpty else {
             return .refusedList([FieldError("path", "path is required")])
         }

@@ -58,7 +58,7 @@ extension Routes {
             "/node/controller/setupServices",
             .permission("cluster.pools!write"),
             setupServices
-        ),
+        ).accepting(["services", "setDefaultMemQuotas"]),
     ]
 
     private static func reply(

@@ -8,14 +8,15 @@ extension Routes {
     private static let readTasks = Access.permission("cluster.tasks!read")
 
     static let rebalance: [Route] = [
-        Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance),
+        Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance)
+            .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
         Route(.post, "/controller/stopRebalance", write, needsCluster: true) { call in
             switch await call.service.stopRebalance() {
             case .done: .done
             case .refused(let text), .busy(let text), .failed(let text):
                 .text(text, status: 504)
             }
-        },
+        }.accepting(["allowUnsafe"]),
         Route(
             .get,
             "/pools/default/rebalanceProgress",
@@ -33,7 +34,7 @@ extension Routes {
             needsCluster: true,
             validates: true,
             setMovesPerNode
-        ),
+        ).accepting(["rebalanceMovesPerNode"]),
     ]
 
     @Sendable private static func startRebalance(_ call: Call) async -> Reply {

@@ -16,7 +16,7 @@ extension Routes {
             return isGone
                 ? .done
                 : .text("No retry of a rebalance with this id is pending.\r\n", status: 404)
-        },
+        }.accepting(),
         Route(.get, "/settings/retryRebalance", read) { call in
             .json(shown(call.state.settings.retry))
         },

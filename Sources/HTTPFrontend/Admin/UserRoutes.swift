@@ -23,7 +23,8 @@ extension Routes {
                 validates: true,
                 patchUser
             ),
-            Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission), deleteUser),
+            Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission), deleteUser)
+                .accepting(),
             Route(.get, "/settings/rbac/groups", .permission(readPermission)) { _ in .json([]) },
             Route(.get, "/settings/rbac/groups/*", .permission(readPermission)) { _ in
                 .json("Unknown group.", status: 404)

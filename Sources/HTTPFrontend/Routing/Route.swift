@@ -43,6 +43,14 @@ struct Route: Sendable {
         /// The parameters of a view query, as JSON.
         case viewQuery
 
+        /// Whether the body is the fields of a form.
+        var isForm: Bool {
+            switch self {
+            case .form, .document: true
+            case .json, .raw, .designDocument, .viewQuery: false
+            }
+        }
+
         /// The largest design document that a bucket accepts.
         private static let designDocumentBytesMax = 1 << 20
         /// Some ten thousand keys of common sizes.
@@ -82,6 +90,8 @@ struct Route: Sendable {
     /// The handler supports `just_validate=1`, which changes nothing.
     let validates: Bool
     let handler: Handler
+    /// The fields of the query and the form that the route has; nil if the route ignores others.
+    private(set) var parameters: Parameters?
     /// Nil if requests of the route are never answered on an event loop.
     private(set) var promptHandler: PromptHandler?
 
@@ -123,6 +133,19 @@ struct Route: Sendable {
         self.rawQuery = rawQuery
         self.validates = validates
         self.handler = handler
+    }
+
+    /// This route, which refuses other fields than these: what it does without them is more than a
+    /// request with a misspelt one asks for.
+    ///
+    /// - Parameters:
+    ///   - names: The fields; the form of a `raw` body is checked by the route's handler.
+    ///   - lists: Those of them that may be repeated.
+    /// - Returns: The route.
+    func accepting(_ names: [String] = [], lists: Set<String> = []) -> Route {
+        var route = self
+        route.parameters = Parameters(names: names, lists: lists)
+        return route
     }
 
     /// This route with a handler that is tried before the first one.

@@ -10,6 +10,8 @@ package enum RouteCatalog {
         /// The permission, with `[.]` for the bucket in the path; `open` or `login` if the route needs
         /// none.
         package let need: String
+        /// The only fields of the query and the form that the route accepts; nil if it ignores others.
+        package let parameters: [String]?
     }
 
     /// The routes of the admin port of a node with views.
@@ -31,6 +33,11 @@ extension RouteCatalog.Entry {
             case .login: "login"
             case .needs(let permission): permission.text
             }
-        self.init(method: route.method.rawValue, path: route.pattern, need: need)
+        self.init(
+            method: route.method.rawValue,
+            path: route.pattern,
+            need: need,
+            parameters: route.parameters?.names
+        )
     }
 }

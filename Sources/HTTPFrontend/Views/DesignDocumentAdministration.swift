@@ -74,7 +74,7 @@ extension Routes {
         ) { call in
             guard call.bucket != nil else { return .notFound }
             return refusal(await body(call)) ?? .done
-        }
+        }.accepting()
     }
 
     private static func row(_ document: DesignDocumentCopy, _ bucket: String) -> JSONText {
