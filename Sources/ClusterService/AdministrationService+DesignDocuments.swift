@@ -78,7 +78,7 @@ extension AdministrationService {
         // Before the sources of many views are checked.
         if let refusal = state.refusal(of: change) { throw error(for: refusal, change) }
         do throws(DesignFlaw) {
-            try await checkSources(of: definition)
+            try await checkSources(of: definition, forBucket: record.settings.uuid)
         } catch {
             throw DesignDocumentError(.invalid, error.description)
         }
@@ -160,13 +160,17 @@ extension AdministrationService {
     }
 
     /// Checks the source of every function; without a checker, none.
-    private func checkSources(of definition: DesignDefinition) async throws(DesignFlaw) {
+    private func checkSources(
+        of definition: DesignDefinition,
+        forBucket uuid: String
+    ) async throws(DesignFlaw) {
         guard let scripts = settings.scripts else { return }
         for view in definition.views {
             var sources = [(ScriptKind.map, view.map)]
             if let reduce = view.reduce, view.hasCustomReduce { sources.append((.reduce, reduce)) }
             for (kind, source) in sources {
-                guard let flaw = await scripts.flaw(in: source, of: kind) else { continue }
+                guard let flaw = await scripts.flaw(in: source, of: kind, forBucket: uuid)
+                else { continue }
                 throw DesignFlaw(
                     "The \(kind.rawValue) function of the view \"\(view.name)\" has an error in "
                         + "line \(flaw.line): \(flaw.message)"

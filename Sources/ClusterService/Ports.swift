@@ -105,7 +105,9 @@ package protocol CompactionPlane: Sendable {
 package protocol ScriptCheck: Sendable {
     /// The first error in a source; nil if it has none, or if it cannot be checked now: its view then
     /// reports the error.
-    func flaw(in source: String, of kind: ScriptKind) async -> ScriptFlaw?
+    ///
+    /// No function of another bucket than `uuid` has run in the process that reads the source.
+    func flaw(in source: String, of kind: ScriptKind, forBucket uuid: String) async -> ScriptFlaw?
 }
 
 /// The kind of a view's function; the raw values are words for users.

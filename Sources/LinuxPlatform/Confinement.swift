@@ -6,8 +6,8 @@ internal import Glibc
 /// Two steps, because an engine reserves memory, reads files and starts threads when it starts, none
 /// of which the second step allows.
 package enum Confinement {
-    /// Removes what the process inherited: the environment, blocked signals, and all descriptors
-    /// except standard error and `descriptor`.
+    /// Removes what the process inherited: capabilities, the environment, blocked signals, and all
+    /// descriptors except standard error and `descriptor`.
     ///
     /// The kernel ends the process when the thread that started it ends. A crash ends it without a
     /// report.
@@ -21,6 +21,7 @@ package enum Confinement {
             return failure("close inherited descriptors")
         }
         guard divan_bind_to_parent() == 0 else { return failure("follow the parent process") }
+        guard divan_drop_capabilities() == 0 else { return failure("drop capabilities") }
         guard divan_limit_files(16) == 0 else { return failure("limit files and core dumps") }
         divan_reset_signals()
         clearenv()
@@ -49,6 +50,11 @@ package enum Confinement {
     /// - Returns: Why system calls are not filtered; nil if they are.
     package static func filterSystemCalls() -> String? {
         divan_filter_system_calls() == 0 ? nil : failure("filter system calls")
+    }
+
+    /// Why the kernel would refuse such a filter; nil if it would accept one.
+    static var obstacleToFilter: String? {
+        divan_can_filter_system_calls() == 0 ? nil : SystemError.text(errno)
     }
 
     private static func failure(_ attempt: String) -> String {

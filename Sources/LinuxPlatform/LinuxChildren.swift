@@ -25,9 +25,14 @@ package final class LinuxChildren: ChildProcesses {
         self.trace = trace
     }
 
-    package func obstacle(to name: String) -> ChildError? {
+    package func obstacle(to name: String, mustFilter: Bool) -> ChildError? {
         let path = directory + "/" + name
-        return access(path, X_OK) == 0 ? nil : SystemError.child(errno, path)
+        guard access(path, X_OK) == 0 else { return SystemError.child(errno, path) }
+        guard mustFilter, let reason = Confinement.obstacleToFilter else { return nil }
+        return ChildError(
+            code: .unfiltered,
+            description: "the kernel does not filter the system calls of \(path): \(reason)"
+        )
     }
 
     package func start(

@@ -6,11 +6,13 @@ package import Bytes
 /// lines on its standard error. It inherits no other open file, no memory and no environment, and
 /// it ends when the node ends.
 package protocol ChildProcesses: Sendable {
-    /// Why a program cannot be started: it is missing, or this user may not run it.
+    /// Why a program cannot be started: it is missing, this user may not run it, or it cannot be confined.
     ///
-    /// - Parameter name: The program's name, as in `ChildProgram`.
+    /// - Parameters:
+    ///   - name: The program's name, as in `ChildProgram`.
+    ///   - mustFilter: Whether the program ends unless the kernel filters its system calls.
     /// - Returns: Nil if there is no such reason.
-    func obstacle(to name: String) -> ChildError?
+    func obstacle(to name: String, mustFilter: Bool) -> ChildError?
     /// Starts a program, without waiting for it.
     ///
     /// - Parameters:
@@ -106,6 +108,8 @@ package struct ChildError: Error, Hashable, Sendable, CustomStringConvertible {
         case missing
         /// The file is there, and this user may not run it.
         case denied
+        /// The kernel does not filter the system calls of the program.
+        case unfiltered
         /// Processes, memory or descriptors are used up; a later start may succeed.
         case noResources
         /// The node is stopping.
@@ -127,7 +131,7 @@ package struct ChildError: Error, Hashable, Sendable, CustomStringConvertible {
 package struct NoChildren: ChildProcesses {
     package init() {}
 
-    package func obstacle(to name: String) -> ChildError? {
+    package func obstacle(to name: String, mustFilter: Bool) -> ChildError? {
         ChildError(
             code: .missing,
             description: "cannot start \(name): this environment has no child processes"
@@ -139,7 +143,7 @@ package struct NoChildren: ChildProcesses {
         on lane: any Lane,
         _ handler: any ChildHandler
     ) -> any ChildProcess {
-        if let error = obstacle(to: program.name) {
+        if let error = obstacle(to: program.name, mustFilter: false) {
             lane.post { handler.ended(.notStarted(error)) }
         }
         return AbsentChild()

@@ -23,13 +23,18 @@ final class IndexOpening: Sendable {
     private let directory: String
     private let environment: Environment
     private let changes: any DocumentChanges
+    let programs: ScriptPrograms
     private let state = Guarded(State())
 
-    /// A service that is not open yet; `directory` is the node's data directory.
-    init(in directory: String, _ environment: Environment, _ data: DocumentService) {
-        self.directory = directory
+    /// A service that is not open yet, of a node with these settings.
+    init(_ settings: NodeSettings, _ environment: Environment, _ data: DocumentService) {
+        directory = settings.directory
         self.environment = environment
         changes = ViewFeeds(data)
+        programs = ScriptPrograms(
+            environment,
+            allowsUnfiltered: settings.allowsUnfilteredScripts
+        )
     }
 
     /// Carries out an order; returns whether this node has the document's indexes.
@@ -70,11 +75,13 @@ final class IndexOpening: Sendable {
         state.withLock { state in
             if state.isStopped || state.service != nil { return (state.service, nil) }
             do throws(StorageError) {
+                var settings = IndexService.Settings(
+                    directory: directory,
+                    processors: environment.lanes.reactorCount
+                )
+                settings.allowsUnfilteredScripts = programs.allowsUnfiltered
                 state.service = try IndexService(
-                    IndexService.Settings(
-                        directory: directory,
-                        processors: environment.lanes.reactorCount
-                    ),
+                    settings,
                     environment: environment,
                     changes: changes
                 )

@@ -55,8 +55,8 @@ package final class Node: Sendable {
         administration.answerChanges = { [data] port in data.answerChanges(on: port) }
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
-            let opening = IndexOpening(in: settings.directory, environment, data)
-            administration.scripts = ViewSourceCheck(opening, environment.children)
+            let opening = IndexOpening(settings, environment, data)
+            administration.scripts = ViewSourceCheck(opening)
             administration.compactViews = { opening.follow($0) }
             indexes = opening
         }

@@ -23,6 +23,8 @@ package struct NodeSettings: Sendable {
     /// The initial memory quota for documents, in bytes; nil for
     /// `MemoryQuota.bytesDefault`.
     package var memoryQuota: UInt64?
+    /// Whether functions of views run although the kernel does not filter their system calls.
+    package var allowsUnfilteredScripts = false
     /// Bytes of memory of the machine or the container.
     package var memoryTotal: UInt64
 

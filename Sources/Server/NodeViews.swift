@@ -31,7 +31,7 @@ package final class NodeViews: Sendable {
 
     init(_ opening: IndexOpening, _ cluster: AdministrationService, _ environment: Environment) {
         self.environment = environment
-        let programs = ScriptPrograms(environment)
+        let programs = opening.programs
         self.programs = programs
         self.opening = opening
         follower = ViewFollower(cluster, opening)

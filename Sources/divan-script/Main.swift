@@ -10,10 +10,11 @@ struct Main {
     static let descriptor: Int32 = 3
 
     static let usage = """
-        usage: divan-script [--memory MIB]
+        usage: divan-script [--memory MIB] [--unfiltered]
           Runs the map and reduce functions of views for divan-server, which starts this program and
           talks to it over a socket on descriptor \(descriptor). It is of no use by hand.
           --memory MIB   memory that the functions may use together (\(memoryDefault); 16 to 65536)
+          --unfiltered   run functions although the kernel does not filter system calls
 
         """
 
@@ -26,7 +27,8 @@ struct Main {
             ProcessEnd.print(usage)
             ProcessEnd.exit(0)
         }
-        guard let memory = memory(arguments) else {
+        let isFilterOptional = arguments.last == "--unfiltered"
+        guard let memory = memory(isFilterOptional ? arguments.dropLast() : arguments) else {
             ProcessEnd.report(usage)
             ProcessEnd.exit(64)
         }
@@ -37,7 +39,7 @@ struct Main {
             )
             ProcessEnd.exit(64)
         }
-        ScriptProcess.run(socket, memoryBytes: memory << 20)
+        ScriptProcess.run(socket, memoryBytes: memory << 20, isFilterOptional: isFilterOptional)
     }
 
     /// The functions' memory in MiB; nil if the arguments are invalid.

@@ -9,7 +9,11 @@ enum ScriptProcess {
     private static let timeoutsUntilEnd: UInt32 = 2
     private static let readBytes = 256 << 10
 
-    static func run(_ socket: InheritedSocket, memoryBytes: UInt64) -> Never {
+    static func run(
+        _ socket: InheritedSocket,
+        memoryBytes: UInt64,
+        isFilterOptional: Bool
+    ) -> Never {
         let environment = [(name: "TZ", value: "UTC"), (name: "LC_ALL", value: "C")]
         require(Confinement.begin(keeping: socket.descriptor, environment: environment))
         note(Confinement.raiseOutOfMemoryScore())
@@ -20,7 +24,7 @@ enum ScriptProcess {
         if last.watch == nil { require("cannot create a timer for CPU time") }
         require(Confinement.limitFurtherMemory(bytes: memoryBytes))
         let unfiltered = Confinement.filterSystemCalls()
-        note(unfiltered)
+        if isFilterOptional { note(unfiltered) } else { require(unfiltered) }
 
         let output = ByteWriter()
         ScriptReplyEncoder(batch: 0, output: output).ready(isFiltered: unfiltered == nil)

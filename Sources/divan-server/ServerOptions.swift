@@ -53,6 +53,14 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Number of threads that serve clients (default: one for each processor).")
     var reactors: Int?
 
+    @Flag(
+        help: """
+            Run functions of views although the kernel does not filter the system calls of their \
+            processes: they may then do what the node's user may.
+            """
+    )
+    var unfilteredScripts = false
+
     @Option(help: "Lowest severity that is logged: \(LogLevel.names).")
     var logLevel = LogLevel.info
 
@@ -109,6 +117,7 @@ struct ServerOptions: ParsableArguments {
         settings.peerPort = peerPort
         settings.memcachedPort = memcachedPort
         settings.memcachedBucket = memcachedBucket
+        settings.allowsUnfilteredScripts = unfilteredScripts
         settings.memoryQuota = memoryQuota.map { $0 << 20 }
         if let testFeatureLevel { settings.featureLevel = FeatureLevel(testFeatureLevel) }
         return settings

@@ -224,7 +224,9 @@ import Vocabulary
     private final class RecordingCheck: ScriptCheck {
         let asked = Guarded<[String]>([])
 
-        func flaw(in source: String, of kind: ScriptKind) async -> ScriptFlaw? {
+        func flaw(in source: String, of kind: ScriptKind, forBucket uuid: String) async
+            -> ScriptFlaw?
+        {
             asked.withLock { $0.append("\(kind) \(source)") }
             guard source.contains("wrong") else { return nil }
             return ScriptFlaw(line: 3, message: "SyntaxError: Unexpected token '}'")

@@ -149,4 +149,71 @@ import Testing
         model.run(for: 10 * ScriptFairnessTests.second) { $0.ends[2] != nil }
         #expect(model.abandoned == [2])
     }
+
+    // MARK: Several buckets
+
+    /// Proves a function of each bucket, and has all of them work without a pause.
+    private mutating func makeBusy(buckets: Int, calls nanoseconds: UInt64) {
+        for function in 1...UInt32(buckets) {
+            model.buckets[function] = "bucket \(function)"
+            model.prove(function, job: UInt64(function))
+            model.define(function) { _, _ in .takes(nanoseconds) }
+        }
+        for function in 1...UInt32(buckets) {
+            model.submit(1_000 + UInt64(function), of: function, items: 10_000_000)
+        }
+    }
+
+    @Test(arguments: [2, 3, 5]) mutating func processesWorkForOneBucketEach(processors: Int) {
+        model = ScriptWorkersModel(processors: processors)
+        makeBusy(buckets: 10, calls: 10_000)
+        model.run(for: 60 * ScriptFairnessTests.second)
+        #expect(model.tenants.values.allSatisfy { $0.count == 1 })
+        #expect(Set(model.tenants.values.joined()).count == 10)
+        #expect(model.processesMax <= model.schedule.limits.slots)
+    }
+
+    /// Ten buckets that are always busy share one worker: nine tenths of its time are work, and no bucket
+    /// has much less than another.
+    @Test mutating func busyBucketsShareAWorkerEquallyAndWithoutMuchLoss() {
+        makeBusy(buckets: 10, calls: 10_000)
+        let before = model.used
+        model.run(for: 120 * ScriptFairnessTests.second)
+        let shares = model.used.map { $0.value - (before[$0.key] ?? 0) }
+        let all = shares.reduce(0, +)
+        #expect(all >= 108 * ScriptFairnessTests.second)
+        #expect((shares.min() ?? 0) * 20 >= all)
+    }
+
+    @Test mutating func clientIsNotDelayedForLongByBusyBuckets() {
+        makeBusy(buckets: 3, calls: 10_000)
+        let client: UInt32 = 20
+        model.buckets[client] = "bucket of the client"
+        model.prove(client, job: 20)
+        for number in UInt64(2_000)..<2_020 {
+            let began = model.now
+            model.submit(number, of: client, items: 1, isInteractive: true)
+            model.run(for: 10 * ScriptFairnessTests.second) { $0.ends[number] != nil }
+            let waited = (model.ends[number] ?? .max) - began
+            #expect(waited <= 300 * ScriptWorkersModel.millisecond)
+            model.run(for: ScriptFairnessTests.second)
+        }
+    }
+
+    /// A process without work is ended at once for another bucket, if it has had its short tenure.
+    @Test mutating func idleProcessIsReplacedForAnotherBucket() {
+        model.prove(healthy, job: 1)
+        model.buckets[2] = "b"
+        model.prove(2, job: 2)
+        for number in UInt64(100)..<110 {
+            let function: UInt32 = number.isMultiple(of: 2) ? healthy : 2
+            model.run(for: ScriptFairnessTests.second)
+            let began = model.now
+            model.submit(number, of: function, items: 1)
+            model.run(for: ScriptFairnessTests.second) { $0.ends[number] != nil }
+            let waited = (model.ends[number] ?? .max) - began
+            #expect(waited <= 30 * ScriptWorkersModel.millisecond)
+        }
+        #expect(model.tenants.values.allSatisfy { $0.count == 1 })
+    }
 }

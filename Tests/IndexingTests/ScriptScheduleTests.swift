@@ -20,7 +20,7 @@ import Testing
     }
 
     private func job(_ number: UInt64, of function: UInt32 = 1, items: Int = 1) -> ScriptJob {
-        ScriptJob(number: number, function: function, itemCount: items)
+        ScriptJob(number: number, function: function, bucket: "a", itemCount: items)
     }
 
     private func piece(_ job: UInt64, _ items: Range<Int>) -> ScriptPiece {

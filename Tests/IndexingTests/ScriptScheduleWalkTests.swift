@@ -22,6 +22,7 @@ private struct ScriptWalk {
     private struct Process {
         var isReady = false
         var isStopped = false
+        var bucket: String?
         /// Batches with what is not finished, the oldest first.
         var batches: [(number: UInt32, piece: ScriptPiece, isExecuting: Bool)] = []
     }
@@ -42,6 +43,8 @@ private struct ScriptWalk {
         random = SeededRandom(seed: seed)
         schedule = ScriptSchedule(ScriptScheduleLimits(processors: Int(1 + random.next() % 6)))
     }
+
+    private func bucket(of function: UInt32) -> String { "bucket \(function % 3)" }
 
     private mutating func draw(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
 
@@ -68,9 +71,11 @@ private struct ScriptWalk {
         for item in 0..<items where draw(30) == 0 {
             deadly.insert(Call(job: number, item: item))
         }
+        let function = UInt32(draw(7))
         let job = ScriptJob(
             number: number,
-            function: UInt32(draw(5)),
+            function: function,
+            bucket: bucket(of: function),
             itemCount: items,
             isInteractive: draw(3) == 0
         )
@@ -178,6 +183,11 @@ private struct ScriptWalk {
             let most = isOrdinary ? schedule.limits.sentMax : 1
             checkPlace(of: piece, on: id)
             if process.batches.count >= most { problem = "\(id) has too many frames" }
+            let bucket = open[piece.job].map { self.bucket(of: $0) }
+            if process.bucket != nil, process.bucket != bucket {
+                problem = "\(id) works for two buckets"
+            }
+            processes[id]?.bucket = bucket
             processes[id]?.batches.append((batch, piece, false))
         case .stop(let id, _):
             if processes[id]?.isStopped != false { problem = "\(id) is stopped twice" }

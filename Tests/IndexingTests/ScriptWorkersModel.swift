@@ -38,6 +38,10 @@ struct ScriptWorkersModel {
     /// Functions in the order in which their pieces began.
     private(set) var order: [UInt32] = []
     private(set) var processesMax = 0
+    /// By function; "a" if a function is missing.
+    var buckets: [UInt32: String] = [:]
+    /// The buckets of the functions that each process had.
+    private(set) var tenants: [ScriptWorkerID: Set<String>] = [:]
     private var calls: [UInt32: (_ job: UInt64, _ item: Int) -> Call] = [:]
     private var jobs: [UInt64: UInt32] = [:]
     private var processes: [ScriptWorkerID: Process] = [:]
@@ -67,6 +71,7 @@ struct ScriptWorkersModel {
                 ScriptJob(
                     number: number,
                     function: function,
+                    bucket: buckets[function] ?? "a",
                     itemCount: items,
                     isInteractive: isInteractive
                 )
@@ -151,6 +156,8 @@ struct ScriptWorkersModel {
                 processes[id] = Process(time: now + ScriptWorkersModel.startNanoseconds)
             case .send(let piece, let batch, let id):
                 processes[id]?.frames.append((batch, piece))
+                let bucket = jobs[piece.job].flatMap { buckets[$0] } ?? "a"
+                tenants[id, default: []].insert(bucket)
                 touched.append(id)
             case .stop(let id, _):
                 processes[id]?.isDying = true

@@ -40,8 +40,8 @@ import Testing
 
     @Test func missingProgramIsAnObstacleAndAPresentOneIsNot() {
         defer { stop() }
-        #expect(children.obstacle(to: "sh") == nil)
-        let error = children.obstacle(to: "divan-no-such-program")
+        #expect(children.obstacle(to: "sh", mustFilter: false) == nil)
+        let error = children.obstacle(to: "divan-no-such-program", mustFilter: true)
         #expect(error?.code == .missing)
         #expect(error?.description.contains("/bin/divan-no-such-program") == true)
     }

@@ -15,6 +15,9 @@ import Wire
         #expect(child.text("oom_score_adj") == "1000\n")
         let status = child.text("status")
         #expect(status.contains("NoNewPrivs:\t1\n"))
+        for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
+            #expect(status.contains("\(set):\t0000000000000000\n"), "\(set) is not empty")
+        }
         #expect(status.contains("Seccomp:\t\(child.isFiltered ? 2 : 0)\n"))
         let limits = child.text("limits").split(separator: "\n").map { line in
             line.split(whereSeparator: { $0 == " " }).joined(separator: " ")

@@ -252,6 +252,7 @@ import Wire
         let function = pool.function(
             "function () { while (true) {} }",
             .map,
+            ofBucket: "b",
             timeoutMilliseconds: 10_000
         )
         let frame = ByteWriter()

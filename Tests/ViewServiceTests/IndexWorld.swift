@@ -62,7 +62,12 @@ final class IndexWorld: Sendable {
             ),
             settings: IndexSettings()
         )
-        let function = scripts.function(source, .map, timeoutMilliseconds: 1_000)
+        let function = scripts.function(
+            source,
+            .map,
+            ofBucket: "b",
+            timeoutMilliseconds: 1_000
+        )
         var surroundings = ViewIndex.Surroundings(
             environment: linux.environment,
             changes: changes,

@@ -67,7 +67,14 @@ final class ResponderWorld: Sendable {
             case .count: .count
             case .sum, .stats: .numbers
             case nil:
-                .custom(world.scripts.function(source, .reduce, timeoutMilliseconds: 2_000))
+                .custom(
+                    world.scripts.function(
+                        source,
+                        .reduce,
+                        ofBucket: "b",
+                        timeoutMilliseconds: 2_000
+                    )
+                )
             }
         buckets.change { $0.reduction = reduction }
     }

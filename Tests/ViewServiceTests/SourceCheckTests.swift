@@ -16,7 +16,7 @@ import Wire
             lane: lane,
             limits: ScriptScheduleLimits(processors: 1)
         )
-        let flaw = await scripts.flaw(in: source, use)
+        let flaw = await scripts.flaw(in: source, use, forBucket: "b")
         scripts.stop()
         lane.stop()
         linux.stop()

@@ -39,7 +39,8 @@ import Wire
                 value: Array("{}".utf8)
             ),
             key: Array("k".utf8),
-            vBucket: VBucketID(0)
+            vBucket: VBucketID(0),
+            bucket: "b"
         )
         guard case .failed(_, let text, _) = trial else {
             Issue.record("the function was run")
@@ -80,6 +81,7 @@ import Wire
         let function = pool.function(
             "function (keys, values) { return values.length; }",
             .reduce,
+            ofBucket: "b",
             timeoutMilliseconds: 1_000
         )
         let frame = ByteWriter()

@@ -74,9 +74,7 @@ package struct IndexQueries: ViewQueries {
         _ obstacle: String?
     ) throws(ViewRefusal) -> Checked {
         if case .noDocument = found { throw .missing("missing") }
-        if let obstacle {
-            throw ViewRefusal(status: 500, error: "internal_server_error", reason: obstacle)
-        }
+        if let obstacle { throw .unavailable(obstacle) }
         guard case .view(let view, let bucket) = found else {
             throw .missing("missing_named_view")
         }

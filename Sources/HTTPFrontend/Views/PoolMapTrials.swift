@@ -27,9 +27,7 @@ package struct PoolMapTrials: MapTrials {
         onDocument document: [UInt8],
         inBucket bucket: String
     ) async -> MapTrialOutcome {
-        guard let count = service.state.bucket(named: bucket)?.placements.count else {
-            return .documentUnknown
-        }
+        guard let record = service.state.bucket(named: bucket) else { return .documentUnknown }
         let copy: DocumentCopy
         switch await service.perform(.read, on: document, inBucket: bucket) {
         case .found(let found): copy = found
@@ -45,7 +43,8 @@ package struct PoolMapTrials: MapTrials {
             map,
             on: copy,
             key: document,
-            vBucket: VBucketID(ofKey: document, count: count)
+            vBucket: VBucketID(ofKey: document, count: record.placements.count),
+            bucket: record.settings.uuid
         )
         switch trial {
         case .ended(let rows, let log): return .ended(MapTrialResult(rows: rows, log: log))

@@ -11,6 +11,8 @@ struct ScriptFunctionQueue: Hashable, Sendable {
     /// After an idle time, a function begins at most this far behind those that waited meanwhile.
     static let debtMaxNanoseconds: UInt64 = 200_000_000
 
+    /// The bucket whose documents the function reads.
+    let bucket: String
     var standing = ScriptStanding()
     /// The next one first.
     var waiting: [Waiting] = []
@@ -22,6 +24,8 @@ struct ScriptFunctionQueue: Hashable, Sendable {
     var isForgotten = false
     /// The time of workers that it has used, comparable among functions of the same trust.
     var usedNanoseconds: UInt64 = 0
+
+    init(bucket: String) { self.bucket = bucket }
 
     /// What to send next, within the size of a piece; something must wait.
     mutating func removeNext() -> Waiting {

@@ -4,6 +4,8 @@ package struct ScriptJob: Hashable, Sendable {
     package let number: UInt64
     /// The function's number: what is observed of a function applies to its later jobs.
     package let function: UInt32
+    /// The bucket of the function's documents; the same for all jobs of a function.
+    package let bucket: String
     package let itemCount: Int
     /// Whether a client waits for the job, which has no other use than its complete result.
     package let isInteractive: Bool
@@ -11,12 +13,14 @@ package struct ScriptJob: Hashable, Sendable {
     package init(
         number: UInt64,
         function: UInt32,
+        bucket: String,
         itemCount: Int,
         isInteractive: Bool = false
     ) {
         precondition(itemCount > 0, "a job has items")
         self.number = number
         self.function = function
+        self.bucket = bucket
         self.itemCount = itemCount
         self.isInteractive = isInteractive
     }

@@ -27,7 +27,7 @@ extension ScriptSchedule {
     private mutating func noteFailure(of worker: Worker, _ now: UInt64) {
         if case .stopping(let reason) = worker.phase {
             switch reason {
-            case .idle, .recycled, .recalled: return
+            case .idle, .recycled, .recalled, .reassigned: return
             // The process did what its function demanded.
             case .slow, .memory, .overran: if !worker.sent.isEmpty { return }
             case .violated, .hung: break

@@ -7,7 +7,7 @@ extension ScriptSchedule {
             isInteractive: job.isInteractive,
             left: job.itemCount
         )
-        addFunction(job.function)
+        addFunction(job.function, ofBucket: job.bucket)
         let floor = floor(of: trust(of: job.function) ?? .new, except: job.function)
         changeFunction(job.function) { queue in
             if queue.jobs == 0 { queue.join(at: floor) }

@@ -7,6 +7,7 @@ extension ScriptSchedule {
     package var nextDeadline: UInt64? {
         var deadlines = workers.compactMap { $0.flatMap(deadline)?.time }
         if let delayedStart { deadlines.append(delayedStart) }
+        if let reassignableAt { deadlines.append(reassignableAt) }
         return deadlines.min()
     }
 
@@ -37,8 +38,9 @@ extension ScriptSchedule {
         for worker in workers.compactMap({ $0 }) {
             if let deadline = deadline(worker), deadline.time <= now {
                 stop(worker.id, deadline.reason)
-            } else if worker.phase == .ready, worker.isRetiring, worker.sent.isEmpty {
-                stop(worker.id, .recycled)
+            } else if worker.phase == .ready, worker.sent.isEmpty {
+                if worker.isRetiring { stop(worker.id, .recycled) }
+                if worker.isYielding { stop(worker.id, .reassigned) }
             }
         }
     }
@@ -46,7 +48,7 @@ extension ScriptSchedule {
     /// Sends waiting pieces of functions of some trust to their workers, and starts workers.
     mutating func dispatch(_ trust: ScriptStanding.Trust, _ now: UInt64) {
         let slots = limits.slots(of: trust)
-        while let worker = leastBusy(in: slots), let function = nextFunction(trust) {
+        while let (worker, function) = nextAssignment(trust, in: slots) {
             let needsFresh = functions[function]?.waiting.first?.needsFreshWorker == true
             guard !needsFresh || worker.isFresh else {
                 if worker.sent.isEmpty { stop(worker.id, .recycled) }
@@ -55,6 +57,7 @@ extension ScriptSchedule {
             send(function, to: worker.id, now)
         }
         startMissing(in: slots, trust, now)
+        makeRoom(in: slots, trust, now)
     }
 
     private mutating func startMissing(
@@ -62,9 +65,11 @@ extension ScriptSchedule {
         _ trust: ScriptStanding.Trust,
         _ now: UInt64
     ) {
-        let pieces = waiting.reduce(0) { sum, number in
-            guard let queue = functions[number], queue.standing.trust == trust else { return sum }
-            return sum + queue.waiting.count
+        var pieces = 0
+        var buckets: Set<String> = []
+        forEachWaiting(trust) { _, queue in
+            pieces += queue.waiting.count
+            buckets.insert(queue.bucket)
         }
         let existing = workers[slots].compactMap { $0 }
         // The frame that a process executes when it is stopped does not return to the same workers.
@@ -72,7 +77,11 @@ extension ScriptSchedule {
             sum + (worker.isStopping ? max(0, worker.sent.count - 1) : worker.sent.count)
         }
         let wanted = min(slots.count, pieces + frames)
-        var missing = wanted - existing.count { !$0.isStopping }
+        let useful = existing.count { worker in
+            guard !worker.isStopping else { return false }
+            return !worker.sent.isEmpty || worker.bucket.map(buckets.contains) ?? true
+        }
+        var missing = wanted - useful
         for slot in slots where missing > 0 && workers[slot] == nil {
             guard mayStart(now) else { return }
             start(slot: slot, now)
@@ -80,26 +89,54 @@ extension ScriptSchedule {
         }
     }
 
-    /// The worker with room that has the fewest frames.
+    /// The workers that have room for a frame.
     ///
     /// A worker outside the ordinary ones has one frame, so that a death has one cause. An ordinary
     /// one has a next frame while it executes, but none that would wait for long.
-    private func leastBusy(in slots: Range<Int>) -> Worker? {
+    func workersWithRoom(in slots: Range<Int>) -> [Worker] {
         workers[slots].compactMap { $0 }
             .filter { worker in
-                guard worker.phase == .ready, !worker.isRetiring else { return false }
+                guard worker.phase == .ready, !worker.isRetiring, !worker.isYielding else {
+                    return false
+                }
                 guard !worker.sent.isEmpty else { return true }
                 let queued = worker.sent.reduce(0) { $0 + $1.estimate }
                 return worker.id.slot < limits.workersMax && worker.sent.count < limits.sentMax
                     && queued < ScriptStanding.targetNanoseconds
             }
-            .min { $0.sent.count < $1.sent.count }
+    }
+
+    /// Calls `body` with each function of some trust that waits.
+    func forEachWaiting(
+        _ trust: ScriptStanding.Trust,
+        _ body: (_ function: UInt32, _ queue: ScriptFunctionQueue) -> Void
+    ) {
+        for number in waiting {
+            guard let queue = functions[number], queue.standing.trust == trust else { continue }
+            body(number, queue)
+        }
     }
 
     /// The waiting function that is served next: the least served one, and clients before indexes.
-    private mutating func nextFunction(_ trust: ScriptStanding.Trust) -> UInt32? {
-        let interactive = leastServed(trust, isInteractive: true)
-        let other = leastServed(trust, isInteractive: false)
+    ///
+    /// - Parameters:
+    ///   - trust: Where the function runs.
+    ///   - isServed: Whether a worker can run functions of the bucket now.
+    /// - Returns: Nil if no such function waits.
+    mutating func nextFunction(
+        _ trust: ScriptStanding.Trust,
+        where isServed: (_ bucket: String) -> Bool
+    ) -> UInt32? {
+        var (interactive, other): (Served?, Served?)
+        forEachWaiting(trust) { number, queue in
+            guard isServed(queue.bucket) else { return }
+            let served = Served(usedNanoseconds: queue.usedNanoseconds, function: number)
+            if queue.isInteractive {
+                interactive = interactive.map { min($0, served) } ?? served
+            } else {
+                other = other.map { min($0, served) } ?? served
+            }
+        }
         guard let interactive, let other else {
             passed[trust] = 0
             return (interactive ?? other)?.function
@@ -122,18 +159,6 @@ extension ScriptSchedule {
         static func < (one: Served, other: Served) -> Bool {
             (one.usedNanoseconds, one.function) < (other.usedNanoseconds, other.function)
         }
-    }
-
-    private func leastServed(_ trust: ScriptStanding.Trust, isInteractive: Bool) -> Served? {
-        var least: Served?
-        for number in waiting {
-            guard let queue = functions[number], queue.standing.trust == trust,
-                queue.isInteractive == isInteractive
-            else { continue }
-            let served = Served(usedNanoseconds: queue.usedNanoseconds, function: number)
-            least = least.map { min($0, served) } ?? served
-        }
-        return least
     }
 
     /// Whether a process may be started: after a failure later, and one at a time.

@@ -11,6 +11,9 @@
 /// the quarantine worker, call by call, until one call has ended a fresh process twice; that call is
 /// skipped. If every call passes, nothing is skipped. The other frames are sent to workers again.
 ///
+/// A function may leave documents in its process, so a process works for one bucket, and is replaced before
+/// a function of another one runs (`ScriptSchedule+Buckets.swift`).
+///
 /// - Every call of a job has exactly one result or is skipped once, unless the job is abandoned.
 /// - At most `workersMax` processes and two others exist, ending ones included.
 /// - Replies of an ended process are not accepted.
@@ -33,6 +36,8 @@ package struct ScriptSchedule: Sendable {
     var startAllowedAt: UInt64 = 0
     /// The time of a start that is needed and must wait; nil if none is.
     var delayedStart: UInt64?
+    /// When a process can be ended for functions whose bucket has none; nil if no such functions wait.
+    var reassignableAt: UInt64?
     var actions: [Action] = []
     private var batches: UInt32 = 0
     private var generations: UInt32 = 0
@@ -58,7 +63,7 @@ package struct ScriptSchedule: Sendable {
         var overran: Int?
     }
 
-    struct Worker: Hashable, Sendable {
+    struct Worker: Sendable {
         enum Phase: Hashable, Sendable {
             /// Can become: ready, stopping.
             case starting
@@ -75,10 +80,16 @@ package struct ScriptSchedule: Sendable {
         var isFresh = true
         /// Whether it has delivered a result.
         var isUseful = false
-        /// Whether it is replaced as soon as it has no frames.
+        /// Whether it is replaced as soon as it has no frames, because of its memory.
         var isRetiring = false
+        /// The bucket that it works for and when its first function was sent; nil before.
+        var tenure: (bucket: String, since: UInt64)?
+        /// Whether it is replaced as soon as it has no frames, by a process for another bucket.
+        var isYielding = false
         /// The time of the start or of the last step.
         var lastStep: UInt64
+
+        var bucket: String? { tenure?.bucket }
 
         var isStopping: Bool { if case .stopping = phase { true } else { false } }
     }
@@ -101,6 +112,9 @@ package struct ScriptSchedule: Sendable {
         functions[function]?.standing.trust
     }
 
+    /// The bucket of a function; nil as above.
+    func bucket(of function: UInt32) -> String? { functions[function]?.bucket }
+
     /// Whether a reply is expected: its process lives and executes the batch next.
     package func accepts(_ worker: ScriptWorkerID, batch: UInt32) -> Bool {
         guard let live = live(worker), case .ready = live.phase else { return false }
@@ -112,7 +126,7 @@ package struct ScriptSchedule: Sendable {
     /// Handles one event and returns what to do; `now` are monotonic nanoseconds.
     package mutating func handle(_ event: Event, now: UInt64) -> [Action] {
         actions = []
-        delayedStart = nil
+        (delayedStart, reassignableAt) = (nil, nil)
         switch event {
         case .submitted(let job): submit(job)
         case .cancelled(let job): removeJob(job)
@@ -217,8 +231,8 @@ package struct ScriptSchedule: Sendable {
     }
 
     /// Adds a function without a past, unless it is known.
-    mutating func addFunction(_ number: UInt32) {
-        if functions[number] == nil { functions[number] = ScriptFunctionQueue() }
+    mutating func addFunction(_ number: UInt32, ofBucket bucket: String) {
+        if functions[number] == nil { functions[number] = ScriptFunctionQueue(bucket: bucket) }
     }
 
     /// Kills a process that is not being killed yet.
@@ -254,8 +268,13 @@ package struct ScriptSchedule: Sendable {
             queue.usedNanoseconds += frame.estimate
             sent = frame
         }
-        guard let sent else { return }
+        guard let sent, let bucket = functions[function]?.bucket else { return }
         change(id) { worker in
+            precondition(
+                worker.bucket == nil || worker.bucket == bucket,
+                "a process runs functions of one bucket"
+            )
+            if worker.tenure == nil { worker.tenure = (bucket, now) }
             if worker.sent.isEmpty { worker.lastStep = now }
             worker.sent.append(sent)
         }

@@ -67,6 +67,15 @@ extension ScriptSchedule {
         case hung = "it made no progress"
         case slow = "a function occupied it for too long, and continues apart from others"
         case recalled = "one of its functions continues apart from others"
+        case reassigned = "functions of another bucket waited for a process"
+
+        /// Whether the end is no news for an operator.
+        package var isOrdinary: Bool {
+            switch self {
+            case .idle, .recycled, .recalled, .reassigned: true
+            case .memory, .violated, .overran, .hung, .slow: false
+            }
+        }
     }
 }
 
@@ -114,6 +123,11 @@ package struct ScriptScheduleLimits: Hashable, Sendable {
     /// The pause after the first failed start; doubled with each further one.
     package var pauseNanoseconds: UInt64 = 100_000_000
     package var pauseNanosecondsMax: UInt64 = 30_000_000_000
+    /// How long a process works for its bucket at least while functions of buckets without one wait: a
+    /// start costs 15 to 25 ms and the compiled code of the functions.
+    package var tenureNanoseconds: UInt64 = 500_000_000
+    /// The same for a process whose bucket has no work, or if a client waits for one of the others.
+    package var tenureShortNanoseconds: UInt64 = 100_000_000
     /// Deaths of a fresh process after which a call is skipped.
     package var strikesMax = 2
 

@@ -22,6 +22,10 @@ static inline void divan_javascript_configure(void) {
   // node starts a process per processor anyway.
   setenv("JSC_useConcurrentGC", "0", 1);
   setenv("JSC_numberOfGCMarkers", "1", 1);
+  // No optimising compilers: most exploits of the engine are of their assumptions, and functions of
+  // views gain nothing from them (benchmarks/README.md).
+  setenv("JSC_useDFGJIT", "0", 1);
+  setenv("JSC_useFTLJIT", "0", 1);
   setenv("TZ", "UTC", 1);
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -52,6 +53,20 @@ void divan_reset_signals(void) {
 int divan_bind_to_parent(void) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0) { return -1; }
   return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+int divan_drop_capabilities(void) {
+  // Only a process with CAP_SETPCAP may change the bounding set; without it, and without new
+  // privileges, the set has no effect. EINVAL: the kernel has no capability of this number.
+  for (unsigned long capability = 0; capability < 64; capability += 1) {
+    if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) { continue; }
+    if (errno == EINVAL || errno == EPERM) { break; }
+    return -1;
+  }
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0, 0, 0}};
+  return (int)syscall(SYS_capset, &header, none);
 }
 
 int divan_limit_files(uint32_t descriptors) {

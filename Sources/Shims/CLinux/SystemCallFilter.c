@@ -106,11 +106,19 @@ int divan_filter_system_calls(void) {
   return result == 0 ? 0 : -1;
 }
 
+int divan_can_filter_system_calls(void) {
+  // The kernel checks the operation and its flags before it reads the filter.
+  long result = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, NULL);
+  return result == -1 && errno == EFAULT ? 0 : -1;
+}
+
 #else
 
 int divan_filter_system_calls(void) {
   errno = ENOSYS;
   return -1;
 }
+
+int divan_can_filter_system_calls(void) { return divan_filter_system_calls(); }
 
 #endif

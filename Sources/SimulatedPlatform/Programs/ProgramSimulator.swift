@@ -56,7 +56,7 @@ struct SimulatedChildren: ChildProcesses {
     nonisolated(unsafe) let simulator: ProgramSimulator  // tidy:allow one thread, checked on entry
 
     /// Nil: a program that the simulator does not have fails when it is started.
-    func obstacle(to name: String) -> ChildError? { nil }
+    func obstacle(to name: String, mustFilter: Bool) -> ChildError? { nil }
 
     func start(
         _ program: ChildProgram,

@@ -22,13 +22,15 @@ extension ScriptPool {
     ///   - document: A version of a document.
     ///   - key: Its key.
     ///   - vBucket: Its vBucket.
+    ///   - bucket: The UUID of its bucket.
     /// - Returns: What the function did in one second of processor time; a failure if no process can
     ///   be started.
     package func tryMap(
         _ source: String,
         on document: DocumentCopy,
         key: [UInt8],
-        vBucket: VBucketID
+        vBucket: VBucketID,
+        bucket: String
     ) async -> MapTrial {
         let (length, lengthMax) = (source.utf8.count, ScriptLimits.sourceBytesMax)
         guard length <= lengthMax else {
@@ -38,6 +40,7 @@ extension ScriptPool {
         let function = function(
             source,
             .map,
+            ofBucket: bucket,
             timeoutMilliseconds: ScriptPool.mapTimeoutMilliseconds
         )
         let frame = ByteWriter()

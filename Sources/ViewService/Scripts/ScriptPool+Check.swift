@@ -21,10 +21,20 @@ extension ScriptPool {
     /// - Parameters:
     ///   - source: The author's text.
     ///   - use: What the function is for.
+    ///   - bucket: The UUID of the bucket whose documents it would read.
     /// - Returns: The first error of the source; nil if it has none, or if no process answered within
     ///   `checkNanoseconds`.
-    package func flaw(in source: String, _ use: ScriptUse) async -> SourceFlaw? {
-        let function = function(source, use, timeoutMilliseconds: ScriptPool.checkMilliseconds)
+    package func flaw(
+        in source: String,
+        _ use: ScriptUse,
+        forBucket bucket: String
+    ) async -> SourceFlaw? {
+        let function = function(
+            source,
+            use,
+            ofBucket: bucket,
+            timeoutMilliseconds: ScriptPool.checkMilliseconds
+        )
         let isAnswered = Guarded(false)
         let flaw: SourceFlaw? = await withUnsafeContinuation { waiter in
             let answer = { @Sendable (flaw: SourceFlaw?) in

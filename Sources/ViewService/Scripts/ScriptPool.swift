@@ -46,6 +46,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     let environment: Environment
     let lane: any Lane
+    private let arguments: [String]
     private let memoryMegabytes: Int
     private let json = JSONValidator()
     private var schedule: ScriptSchedule
@@ -69,10 +70,19 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     ///   - environment: Starts the processes.
     ///   - lane: Where the pool works; its owner stops it after the pool.
     ///   - limits: Of the schedule.
-    package init(_ environment: Environment, lane: any Lane, limits: ScriptScheduleLimits) {
+    ///   - allowsUnfiltered: Whether processes may run functions if the kernel does not filter their
+    ///     system calls; otherwise they end.
+    package init(
+        _ environment: Environment,
+        lane: any Lane,
+        limits: ScriptScheduleLimits,
+        allowsUnfiltered: Bool = false
+    ) {
         self.environment = environment
         self.lane = lane
         memoryMegabytes = Int(limits.memoryBytesMax >> 20)
+        arguments =
+            ["--memory", "\(memoryMegabytes)"] + (allowsUnfiltered ? ["--unfiltered"] : [])
         schedule = ScriptSchedule(limits)
     }
 
@@ -82,6 +92,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     package func function(
         _ source: String,
         _ use: ScriptUse,
+        ofBucket bucket: String,
         timeoutMilliseconds: UInt32
     ) -> ScriptFunction {
         let number = functionNumbers.withLock { last in
@@ -90,6 +101,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         }
         return ScriptFunction(
             number: number,
+            bucket: bucket,
             use: use,
             source: source,
             timeoutMilliseconds: timeoutMilliseconds
@@ -189,6 +201,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         let job = ScriptJob(
             number: jobNumbers,
             function: work.function.number,
+            bucket: work.function.bucket,
             itemCount: work.count,
             isInteractive: isAwaited
         )
@@ -220,7 +233,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .start(let id): start(id)
         case .send(let piece, let batch, let id): send(piece, batch, id)
         case .stop(let id, let reason):
-            if reason != .idle && reason != .recycled && reason != .recalled {
+            if !reason.isOrdinary {
                 environment.trace.warning("views", "Ending a script process: \(reason.rawValue)")
             }
             processes[id]?.kill()
@@ -241,7 +254,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     private func start(_ id: ScriptWorkerID) {
         let program = ChildProgram(
             ScriptPool.programName,
-            arguments: ["--memory", "\(memoryMegabytes)"],
+            arguments: arguments,
             outputBytesMax: 2 * ScriptLimits.requestBytesMax,
             inputBytesMax: ScriptLimits.replyBytesMax
         )

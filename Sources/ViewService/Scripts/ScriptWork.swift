@@ -6,6 +6,8 @@ package import Wire
 /// - Its number is its name in all processes of the node.
 package struct ScriptFunction: Hashable, Sendable {
     package let number: UInt32
+    /// The UUID of the bucket whose documents it reads: no function of another bucket runs in its process.
+    package let bucket: String
     package let use: ScriptUse
     /// The author's text.
     package let source: String

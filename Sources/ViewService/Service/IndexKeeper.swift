@@ -171,6 +171,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
             surroundings.scripts.function(
                 plan.map,
                 .map,
+                ofBucket: name.bucket,
                 timeoutMilliseconds: settings.mapTimeoutMilliseconds
             ),
             own

@@ -41,12 +41,14 @@ extension IndexService {
                 retired: newest.retired.filter { $0.bucket == bucket.uuid }.map(\.definition)
             )
             next.buckets[bucket.uuid] = signed
-            for (slot, source) in signed.reductions where next.reduceFunctions[slot] == nil {
-                next.reduceFunctions[slot] =
-                    earlier.reduceFunctions[slot]
+            for (slot, source) in signed.reductions {
+                let name = IndexName(bucket: bucket.uuid, signature: slot)
+                next.reduceFunctions[name] =
+                    earlier.reduceFunctions[name]
                     ?? scripts.function(
                         source,
                         .reduce,
+                        ofBucket: bucket.uuid,
                         timeoutMilliseconds: settings.reduceTimeoutMilliseconds
                     )
             }
@@ -177,7 +179,7 @@ extension IndexService {
     ) -> ScriptFunction? {
         followed.withLock { followed in
             guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
-            return followed.reduceFunctions[slot]
+            return followed.reduceFunctions[IndexName(bucket: uuid, signature: slot)]
         }
     }
 

@@ -65,7 +65,8 @@ struct FollowedBuckets: ServedBuckets {
         if slot == FollowedBuckets.numbers { return .numbers }
         return followed.withLock { followed in
             guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
-            return followed.reduceFunctions[slot].map { .custom($0) }
+            let name = IndexName(bucket: uuid, signature: slot)
+            return followed.reduceFunctions[name].map { .custom($0) }
         }
     }
 

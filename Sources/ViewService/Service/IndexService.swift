@@ -22,6 +22,8 @@ package final class IndexService: Sendable {
         package var mapTimeoutMilliseconds = ScriptLimits.mapTimeoutMilliseconds
         package var reduceTimeoutMilliseconds = ScriptLimits.reduceTimeoutMilliseconds
         package var files = IndexSettings()
+        /// Whether functions run although the kernel does not filter the system calls of their processes.
+        package var allowsUnfilteredScripts = false
         /// How long the file of an index is kept that no view needs.
         package var graceNanoseconds: UInt64 = 60_000_000_000
         /// How often it is checked whether an index is idle or is to be compacted.
@@ -61,8 +63,8 @@ package final class IndexService: Sendable {
     /// What queries need of the followed buckets.
     struct Followed: Sendable {
         var buckets: [String: FollowedBucket] = [:]
-        /// By slot; the buckets share them.
-        var reduceFunctions: [IndexSignature: ScriptFunction] = [:]
+        /// By bucket and slot: the functions of two buckets never run in one process.
+        var reduceFunctions: [IndexName: ScriptFunction] = [:]
     }
 
     /// The argument of the newest `follow`; its lock keeps calls in order.
@@ -121,7 +123,12 @@ package final class IndexService: Sendable {
         self.changes = changes
         let lanes = Lanes(environment.lanes)
         self.lanes = lanes
-        scripts = ScriptPool(environment, lane: lanes.scripts, limits: settings.scripts)
+        scripts = ScriptPool(
+            environment,
+            lane: lanes.scripts,
+            limits: settings.scripts,
+            allowsUnfiltered: settings.allowsUnfilteredScripts
+        )
         let followed = Guarded(Followed())
         self.followed = followed
         let opening = OpeningHook()

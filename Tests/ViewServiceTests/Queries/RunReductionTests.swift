@@ -100,7 +100,9 @@ import Wire
     // MARK: Custom
 
     private func function(_ world: RunWorld, _ source: String) -> QueryRun.Reduction {
-        .custom(world.scripts.function(source, .reduce, timeoutMilliseconds: 5_000))
+        .custom(
+            world.scripts.function(source, .reduce, ofBucket: "b", timeoutMilliseconds: 5_000)
+        )
     }
 
     @Test func groupsOfSeveralNodesAreReducedAgainInOrder() async throws {

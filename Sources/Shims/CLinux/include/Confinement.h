@@ -18,6 +18,9 @@ void divan_reset_signals(void);
 // Ends this process with SIGKILL when the thread that started it ends; forbids new privileges.
 // Returns 0, or -1 and sets errno.
 int divan_bind_to_parent(void);
+// Drops all capabilities of the calling thread, and of threads that it starts from now on, for good.
+// Returns 0, or -1 and sets errno.
+int divan_drop_capabilities(void);
 // No core dumps, and at most `descriptors` open descriptors. Returns 0, or -1 and sets errno.
 int divan_limit_files(uint32_t descriptors);
 // Limits what this process may allocate from now on: writable private memory beyond the present one.
@@ -30,6 +33,10 @@ int divan_raise_oom_score(void);
 // are open already; all others fail with EPERM. Applies to all threads. Returns 0, or -1 and sets
 // errno, for example if the kernel has no filters.
 int divan_filter_system_calls(void);
+
+// Whether the kernel would accept such a filter from this process or one that it starts. Returns 0, or
+// -1 and sets errno.
+int divan_can_filter_system_calls(void);
 
 // Watches steps of work by their CPU time, also those that nothing else can interrupt: foreign code
 // inside a regular expression, for example. `step` is a number that the work changes at each step.
