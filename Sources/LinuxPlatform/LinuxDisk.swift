@@ -27,7 +27,7 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the path is not a directory or cannot be created.
     package func createDirectory(_ path: String) throws(DiskError) {
-        if mkdir(path, 0o750) == 0 { return try syncParent(of: path) }
+        if mkdir(path, PrivateFiles.directoryMode) == 0 { return try syncParent(of: path) }
         switch errno {
         case EEXIST:
             guard LinuxDisk.isDirectory(path) else {
@@ -35,7 +35,7 @@ package final class LinuxDisk: Disk {
             }
         case ENOENT where !LinuxDisk.parent(of: path).isEmpty:
             try createDirectory(LinuxDisk.parent(of: path))
-            guard mkdir(path, 0o750) == 0 || errno == EEXIST else {
+            guard mkdir(path, PrivateFiles.directoryMode) == 0 || errno == EEXIST else {
                 throw SystemError.disk(errno, "create the directory", path)
             }
             try syncParent(of: path)
@@ -223,12 +223,14 @@ package final class LinuxDisk: Disk {
         throw error
     }
 
-    /// Locks a data directory; false if another process or disk has locked it.
+    /// Withholds a data directory from other users and locks it; false if another process or disk has
+    /// locked it.
     ///
-    /// - Throws: `DiskError` if the lock file cannot be opened or locked.
+    /// - Throws: `DiskError` if the lock file cannot be opened or locked, or as `PrivateFiles`.
     package func lockDirectory(_ path: String) throws(DiskError) -> Bool {
+        try PrivateFiles.withhold(path)
         let file = path + "/lock"
-        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0o640)
+        let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, PrivateFiles.fileMode)
         guard descriptor >= 0 else { throw SystemError.disk(errno, "lock", file) }
         // Not fcntl: its locks vanish when anything in this process closes the same file.
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
@@ -273,7 +275,8 @@ package final class LinuxDisk: Disk {
     }
 
     private func write(_ bytes: [UInt8], to path: String) throws(DiskError) {
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o640)
+        let access = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC
+        let descriptor = open(path, access, PrivateFiles.fileMode)
         guard descriptor >= 0 else { throw SystemError.disk(errno, "write", path) }
         defer { Glibc.close(descriptor) }
         var written = 0

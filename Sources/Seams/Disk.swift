@@ -44,9 +44,11 @@ package protocol Disk: Sendable {
     ///
     /// - Throws: `DiskError` if the file cannot be extended: `full` if there is no room.
     func preallocate(_ path: String, to bytes: UInt64) throws(DiskError)
-    /// Acquires the lock of a data directory for this process; false if another process holds it.
+    /// Withholds a data directory and everything in it from the machine's other users, and acquires
+    /// its lock for this process; false if another process holds it.
     ///
-    /// - Throws: `DiskError` if the lock file cannot be opened.
+    /// - Throws: `DiskError` if the lock file cannot be opened, or if other users could have changed
+    ///   the files, or can read them in spite of their modes; then with the command that corrects it.
     func lockDirectory(_ path: String) throws(DiskError) -> Bool
     /// The size in bytes of a file, or of all files in a directory; 0 if there is none.
     ///

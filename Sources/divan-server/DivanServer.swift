@@ -25,6 +25,8 @@ struct DivanServer: AsyncParsableCommand {
     @OptionGroup var inspection: InspectionOptions
 
     func run() async throws {
+        // First: SQLite creates files with the process's mask.
+        PrivateFiles.setProcessMask()
         do {
             guard try !inspection.inspect() else { return }
             try await serve()

@@ -1,4 +1,5 @@
 internal import ArgumentParser
+internal import LinuxPlatform
 
 /// Starts, stops and inspects the cluster of this checkout.
 @main
@@ -16,4 +17,9 @@ struct DivanCluster: ParsableCommand {
             RebalanceCommand.self, DemoCommand.self,
         ]
     )
+    /// The files of every command, and of the servers that it starts, are private.
+    static func main() {
+        PrivateFiles.setProcessMask()
+        main(nil)
+    }
 }

@@ -1,4 +1,6 @@
 internal import Foundation
+internal import LinuxPlatform
+internal import Seams
 
 /// The memory of the launcher between two commands: `.divan/cluster.json`.
 struct RememberedCluster: Codable {
@@ -74,14 +76,19 @@ final class ClusterMemory: Sendable {
     /// - Parameters:
     ///   - checkout: The checkout of the cluster.
     ///   - isRead: The command changes nothing, and may run beside one that does.
-    /// - Throws: `Refusal` if the checkout cannot be written to.
+    /// - Throws: `Refusal` if the checkout cannot be written to, or other users can write there.
     init(_ checkout: Checkout, isRead: Bool = false) throws {
         try FileManager.default.createDirectory(
             atPath: checkout.memory,
             withIntermediateDirectories: true
         )
+        // The files of earlier commands, and those of clusters without `--dir`.
+        if !isRead {
+            try withheld { () throws(DiskError) in try PrivateFiles.withhold(checkout.memory) }
+        }
         path = checkout.memory + "/cluster.json"
-        lock = open(checkout.memory + "/lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o644)
+        let access = O_RDWR | O_CREAT | O_CLOEXEC
+        lock = open(checkout.memory + "/lock", access, PrivateFiles.fileMode)
         guard lock >= 0 else {
             throw Refusal("Cannot write in \(checkout.memory): \(systemError()).")
         }
@@ -117,6 +124,17 @@ final class ClusterMemory: Sendable {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         try encoder.encode(cluster).write(to: URL(filePath: path), options: .atomic)
+    }
+}
+
+/// Runs a check of who else may use a directory.
+///
+/// - Throws: `Refusal` with the check's sentence, which has the cure.
+func withheld(_ check: () throws(DiskError) -> Void) throws {
+    do throws(DiskError) {
+        try check()
+    } catch {
+        throw Refusal(error.description)
     }
 }
 

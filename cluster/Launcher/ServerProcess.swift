@@ -1,4 +1,5 @@
 internal import Foundation
+internal import LinuxPlatform
 
 /// A server process that outlives the launcher, distinguished from a later one of the same number.
 ///
@@ -81,10 +82,12 @@ extension ServerProcess {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
-        let write = O_WRONLY | O_CREAT
+        // Those of an earlier start; a new file gets the mode below.
+        for path in [output, log] { chmod(path, PrivateFiles.fileMode) }
+        let (write, mode) = (O_WRONLY | O_CREAT, PrivateFiles.fileMode)
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        posix_spawn_file_actions_addopen(&actions, 1, output, write | O_TRUNC, 0o644)
-        posix_spawn_file_actions_addopen(&actions, 2, log, write | O_APPEND, 0o644)
+        posix_spawn_file_actions_addopen(&actions, 1, output, write | O_TRUNC, mode)
+        posix_spawn_file_actions_addopen(&actions, 2, log, write | O_APPEND, mode)
 
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)

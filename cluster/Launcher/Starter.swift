@@ -1,4 +1,6 @@
 internal import Foundation
+internal import LinuxPlatform
+internal import Seams
 
 /// Starts a cluster: starts the nodes that do not run, provisions a new cluster, creates missing
 /// buckets, and waits until every bucket serves.
@@ -177,7 +179,7 @@ struct Starter {
         var above = ""
         for part in path.split(separator: "/") {
             above += "/" + part
-            guard mkdir(above, 0o755) != 0, errno != EEXIST else { continue }
+            guard mkdir(above, PrivateFiles.directoryMode) != 0, errno != EEXIST else { continue }
             throw Refusal(
                 "Cannot make the directory \(above): \(systemError()).",
                 cure: "Name another one with --dir."
@@ -189,6 +191,8 @@ struct Starter {
                 cure: "Name another one with --dir."
             )
         }
+        // Another user must not replace the nodes' logs, or a node's directory.
+        try withheld { () throws(DiskError) in try PrivateFiles.check(directory: path) }
     }
 
     /// Waits for the line that a server prints when it listens, and reads its ports from it.
