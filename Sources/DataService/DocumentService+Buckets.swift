@@ -300,59 +300,6 @@ extension DocumentService {
             if end < engine.count { tearDown(engine, from: end) }
         }
     }
-
-    // MARK: Stopping
-
-    /// Persists everything, closes all files cleanly, then calls `done` from any lane.
-    ///
-    /// Requires that no client is connected. Afterwards the lanes can be stopped.
-    package func stop(_ done: @escaping @Sendable () -> Void) {
-        stopHousekeeping()
-        links?.stop()
-        let persistent = buckets.filter { $0.disk != nil }
-        let flushers = persistent.flatMap { $0.disk?.flushers ?? [] }
-        let left = Guarded(flushers.count)
-        @Sendable func finish() {
-            for bucket in persistent { close(bucket) }
-            done()
-        }
-        guard !flushers.isEmpty else { return finish() }
-        for flusher in flushers {
-            flusher.drain {
-                let isLast = left.withLock { left in
-                    left -= 1
-                    return left == 0
-                }
-                if isLast { finish() }
-            }
-        }
-    }
-
-    /// Stops all lanes.
-    ///
-    /// Requires that `stop` has called `done`; must not be called on one of the lanes.
-    package func stopLanes() { lanes.stop() }
-
-    /// Marks a bucket's files as complete, if they are.
-    private func close(_ bucket: OpenBucket) {
-        let isPersisted = bucket.engine.all.allSatisfy { vBucket in
-            vBucket.withCore { $0.persistedSeqno == $0.highSeqno }
-        }
-        // An unwritten record has the vBucket's earlier state: that it serves, or is intact. After
-        // a clean stop it would be trusted.
-        guard isPersisted, bucket.disk?.isWritten ?? true else {
-            return environment.trace.error(
-                "storage",
-                "bucket \(bucket.name) is closed with unpersisted changes"
-            )
-        }
-        do {
-            try bucket.disk?.saveHeat(of: bucket.engine)
-            try bucket.disk?.store.closeCleanly()
-        } catch {
-            environment.trace.error("storage", error.description)
-        }
-    }
 }
 
 extension DocumentService {

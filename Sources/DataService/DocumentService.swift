@@ -17,6 +17,8 @@ package final class DocumentService: Sendable {
         var byUUID: [String: OpenBucket] = [:]
         var configurations: [String: RenderedConfiguration] = [:]
         var global: RenderedConfiguration?
+        /// Of all buckets, also of those that are opened later.
+        var writeHolds: WriteHolds = []
     }
 
     package let environment: Environment
@@ -105,11 +107,25 @@ package final class DocumentService: Sendable {
     /// Adds a bucket to the registry, and retires the bucket of the same name that it replaces.
     func enter(_ bucket: OpenBucket) {
         let before = registry.withLock { registry in
+            if !registry.writeHolds.isEmpty { bucket.engine.holdWrites(registry.writeHolds) }
             registry.byUUID[bucket.uuid] = bucket
             return registry.buckets.updateValue(bucket, forKey: bucket.name)
         }
         before?.retire()
     }
+
+    /// Holds the writes of buckets that are opened from now on.
+    ///
+    /// - Returns: The buckets that are open already; the caller holds their writes.
+    func startHolding(_ reason: WriteHolds) -> [OpenBucket] {
+        registry.withLock { registry in
+            registry.writeHolds.insert(reason)
+            return Array(registry.buckets.values)
+        }
+    }
+
+    /// Why the writes of all buckets are held.
+    var writeHolds: WriteHolds { registry.withLock { $0.writeHolds } }
 
     func remove(_ name: String) -> OpenBucket? {
         let removed = registry.withLock { registry in

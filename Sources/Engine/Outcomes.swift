@@ -26,6 +26,8 @@ package enum MutationOutcome {
     /// it.
     case noRoom(Int)
     case notMyVBucket
+    /// The copy holds back writes (`WriteHolds`): the client retries later.
+    case temporaryFailure
     /// The write has to wait; then the caller repeats it.
     case wouldBlock(Wait)
 }

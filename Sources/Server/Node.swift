@@ -7,7 +7,8 @@ package import Seams
 ///
 /// A start has three steps. `init` claims the data directory and reads the cluster's state. `serve`
 /// opens the buckets and listens for clients and other nodes. `announce` publishes the addresses
-/// once the admin port is known, which the facade claims. `stop` proceeds in the reverse order.
+/// once the admin port is known, which the facade claims. A stop has three steps as well:
+/// `beginStop` refuses writes, `persistAll` persists what was acknowledged, `stop` closes the rest.
 package final class Node: Sendable {
     package let environment: Environment
     package let settings: NodeSettings
@@ -79,9 +80,10 @@ package final class Node: Sendable {
     /// Names of files and directories of which every data directory of Divan has at least one.
     private static let marks: Set<String> = ["control.sqlite", "cluster-state", "lock", "buckets"]
 
-    /// Creates and locks the data directory.
+    /// Creates the data directory, withholds it from other users, and locks it.
     ///
-    /// - Throws: `NodeError` if the directory has other files, is in use, or cannot be created.
+    /// - Throws: `NodeError` if the directory has other files, is open to other users in a way that
+    ///   a mode cannot correct, is in use, or cannot be created.
     private static func claim(_ directory: String, _ disk: any Disk) throws(NodeError) {
         do throws(DiskError) {
             try disk.createDirectory(directory)
@@ -189,10 +191,26 @@ package final class Node: Sendable {
         }
     }
 
-    /// Ends streams and refuses new requests, so that the admin server can be stopped.
+    /// Refuses clients' writes and new requests of administrators, and ends their streams.
     ///
     /// Pending requests are still served, because no lane is stopped yet.
-    package func beginStop() { cluster.beginStop() }
+    package func beginStop() {
+        data.refuseWrites()
+        cluster.beginStop()
+    }
+
+    /// Persists what was acknowledged, while clients still read; the log has the progress each second.
+    package func persistAll() async {
+        let trace = environment.trace
+        let count = data.unpersistedCount
+        trace.info("server", "stopping: writes are refused; changes to persist: \(count)")
+        await withUnsafeContinuation { waiter in
+            data.persistAll(
+                progress: { trace.info("server", "stopping: changes left to persist: \($0)") },
+                { waiter.resume() }
+            )
+        }
+    }
 
     /// Ends view queries, indexes and script processes.
     ///

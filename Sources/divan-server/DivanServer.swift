@@ -77,10 +77,11 @@ struct DivanServer: AsyncParsableCommand {
         Ready.write(addresses, ports, startedNanoseconds: started)
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
-        world.environment.trace.info("server", "stopping: persisting all changes")
         node.beginStop()
-        await views?.stop()
-        await admin.stop()
+        await node.persistAll()
+        async let viewsEnd: Void? = views?.stop()
+        async let adminEnd: Void = admin.stop()
+        _ = await (viewsEnd, adminEnd)
         await node.stopViews()
         world.stop()
         await node.stop()

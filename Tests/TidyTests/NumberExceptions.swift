@@ -24,7 +24,7 @@ enum NumberExceptions {
         "DivanClient.ClusterNode": 16,
         "DivanClient.Operation": 13,
         "Engine.Checkpoint": 16,
-        "Engine.VBucketCore": 35,
+        "Engine.VBucketCore": 36,
         "LinuxPlatform.Reactor": 20,
         "LinuxPlatform.SocketConnection": 21,
         "Orchestration.ClusterState": 24,

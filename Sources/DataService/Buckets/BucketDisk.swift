@@ -147,10 +147,15 @@ package final class BucketDisk: Sendable {
 
     func stop() {
         for flusher in flushers { flusher.stop() }
+        stopMaintenance()
+        warmup.stop()
+    }
+
+    /// Stops the work on the files that no change waits for.
+    func stopMaintenance() {
         for compactor in compactors { compactor.stop() }
         for purger in purgers { purger.stop() }
         heat.stop()
-        warmup.stop()
     }
 
     /// Purges tombstones older than the interval (seconds), in the background.

@@ -1,3 +1,4 @@
+internal import Engine
 internal import Vocabulary
 internal import Wire
 
@@ -16,7 +17,7 @@ extension Connection {
             case .notANumber: (.deltaBadValue, nil)
             case .tooLarge, .exceedsMemory: (.tooBig, nil)
             case .temporaryFailure:
-                (.temporaryFailure, request.command.isMutation ? RoomText.full : nil)
+                (.temporaryFailure, temporaryFailureReason(request))
             case .writeInProgress: (outstanding(request, .syncWriteInProgress), nil)
             case .writeRecommitting: (outstanding(request, .syncWriteRecommitInProgress), nil)
             case .durabilityLevelInvalid:
@@ -28,11 +29,29 @@ extension Connection {
         answer(status, to: request.replyTo, because: reason)
     }
 
+    /// Why a request is to be retried later; nil without a known reason.
+    private func temporaryFailureReason(_ request: CommandContext) -> String? {
+        let engine = selectedBucket.engine
+        let number = vBucketNumber(request.frame, engine)
+        let holds = engine[number]?.withCore { $0.writeHolds } ?? []
+        if let reason = holds.reason { return reason }
+        return request.command.isMutation ? RoomText.full : nil
+    }
+
     /// The status for a key with a pending durable write.
     ///
     /// A client that did not agree to this status gets one that makes it retry.
     private func outstanding(_ request: CommandContext, _ status: Status) -> Status {
         let isKnown = features.contains(.syncReplication) || request.framing.durability != nil
         return isKnown ? status : .temporaryFailure
+    }
+}
+
+extension WriteHolds {
+    /// The reason of a refusal for clients; nil without a hold.
+    var reason: String? {
+        contains(.nodeStop)
+            ? "The node is stopping, and refuses writes. Retry until it serves again, or another node "
+                + "serves the vBucket." : nil
     }
 }

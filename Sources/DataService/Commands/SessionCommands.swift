@@ -161,6 +161,10 @@ extension Connection {
             answer(.notSupported, to: request.replyTo, because: "A flush cannot be delayed.")
             return .done
         }
+        if let reason = service.writeHolds.reason {
+            answer(.temporaryFailure, to: request.replyTo, because: reason)
+            return .done
+        }
         switch completion {
         case .failed(let status, let reason):
             answer(status, to: request.replyTo, because: reason)

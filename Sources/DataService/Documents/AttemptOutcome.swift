@@ -47,6 +47,7 @@ extension DocumentRefusal {
             case .notANumber: .notANumber
             case .tooLarge: .tooLarge
             case .notMyVBucket: .notMyVBucket
+            case .temporaryFailure: .temporaryFailure
             }
     }
 }

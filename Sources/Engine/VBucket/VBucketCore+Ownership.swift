@@ -66,7 +66,7 @@ extension VBucketCore {
             self.ownership.servedFence = ownership.fence
             self.ownership.intactFence = ownership.fence
         }
-        isWritable = isLoaded && !ownership.isHandingOver
+        updateWritability()
     }
 
     /// Restarts the failover log of a new vBucket with the fence of the map that created it.
@@ -97,7 +97,7 @@ extension VBucketCore {
         ownership.isHandingOver = false
         ownership.readyFence = nil
         if state == .active { state = .pending }
-        isWritable = isLoaded
+        updateWritability()
     }
 
     /// Activates the copy.
@@ -130,7 +130,7 @@ extension VBucketCore {
     /// Stops accepting writes, so that the copies of the next chain can receive every change.
     package mutating func beginHandOver() {
         ownership.isHandingOver = true
-        isWritable = false
+        updateWritability()
     }
 
     /// Ends the hand-over: if drained, the other copies have every change and this copy stops
@@ -138,7 +138,7 @@ extension VBucketCore {
     package mutating func endHandOver(isDrained: Bool) {
         precondition(!isDrained || !hasPrepares, "a drained copy has completed its prepares")
         ownership.isHandingOver = false
-        isWritable = isLoaded
+        updateWritability()
         guard isDrained else { return }
         state = .pending
         // The copy has declared that it is drained: a map of the same fence must not reactivate it.

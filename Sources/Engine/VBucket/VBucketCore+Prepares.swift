@@ -55,6 +55,7 @@ extension VBucketCore {
     /// allowed.
     @inline(never)
     func writeRefusal(_ key: ByteView, _ hash: UInt64) -> MutationOutcome? {
+        guard writeHolds.isEmpty else { return .temporaryFailure }
         guard isWritable else { return .wouldBlock(writeObstacle) }
         return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
     }
@@ -62,6 +63,7 @@ extension VBucketCore {
     /// The same for commands that read and lock, or read and touch.
     @inline(never)
     func lockRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
+        guard writeHolds.isEmpty else { return .temporaryFailure }
         guard isWritable else { return .wouldBlock(writeObstacle) }
         return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
     }

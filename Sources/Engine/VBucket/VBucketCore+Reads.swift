@@ -2,7 +2,7 @@ package import Bytes
 internal import Vocabulary
 
 extension VBucketCore {
-    /// The reason for waiting if `isWritable` is false.
+    /// The reason for waiting if `isWritable` is false without a hold.
     var writeObstacle: Wait { isLoaded ? .handOver : .warmup }
 
     /// The document with `key`; the caller copies what it needs before the lock is released.
@@ -35,7 +35,7 @@ extension VBucketCore {
         let item = place.item
         guard !item.isDeleted else { return .notFound }
         if isDue(item, turn) {
-            // During a hand-over the copy makes no changes, not even by expiry.
+            // During a hand-over or a hold the copy makes no changes, not even by expiry.
             if isWritable, !isPrepared(item) { expire(place, turn) }
             return .notFound
         }

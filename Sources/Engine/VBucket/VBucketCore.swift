@@ -22,9 +22,13 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var clock: HybridClock
     /// False during warmup: requests wait until the table has every document's metadata.
     package internal(set) var isLoaded = true {
-        didSet { isWritable = isLoaded && !ownership.isHandingOver }
+        didSet { updateWritability() }
     }
-    /// Loaded, and no hand-over is in progress.
+    /// Why clients' writes are refused for now.
+    package internal(set) var writeHolds: WriteHolds = [] {
+        didSet { updateWritability() }
+    }
+    /// Loaded, without a hold, and no hand-over is in progress.
     package internal(set) var isWritable = true {
         didSet { lookAtPrepares() }
     }
@@ -101,6 +105,11 @@ package struct VBucketCore: ~Copyable {
 
     /// Tombstones whose key is in memory and whose value is on disk only.
     package var ejectedTombstoneCount: Int { ejected.tombstones }
+
+    /// Updates `isWritable` after a change of what it depends on.
+    mutating func updateWritability() {
+        isWritable = isLoaded && !ownership.isHandingOver && writeHolds.isEmpty
+    }
 
     /// Updates `allowsFastWrite` and `isReadable` after a change of the prepares or the role.
     mutating func lookAtPrepares() {

@@ -31,9 +31,9 @@ final class HTTPListener: Sendable {
     /// How long pending requests may take after `stop` begins.
     ///
     /// The sum of this and `cancellationPeriod` bounds how long an operator waits for `stop`.
-    private static let gracePeriod = Duration.milliseconds(1_500)
+    private static let gracePeriod = Duration.milliseconds(1_000)
     /// How long `stop` waits for the pending requests after it has cancelled them.
-    private static let cancellationPeriod = Duration.milliseconds(500)
+    private static let cancellationPeriod = Duration.milliseconds(300)
 
     /// The field `Server` of every response.
     static let serverName = "Couchbase Server"
@@ -97,7 +97,7 @@ final class HTTPListener: Sendable {
         throw HTTPListenerError(CancellationError(), settings)
     }
 
-    /// Stops listening and waits at most two seconds for pending requests, then cancels them.
+    /// Stops listening and waits for pending requests, and cancels them after the grace period.
     func stop() async {
         await group.triggerGracefulShutdown()
         let (ends, end) = AsyncStream<Never>.makeStream()

@@ -238,13 +238,16 @@ package final class IndexFile: Sendable {
         return state.withLock { $0.writerBytes } + checkpointing + readers.memoryBytes
     }
 
-    /// Copies the WAL into the file and closes all connections; the writer last.
+    /// Copies the WAL into the file, unless `keepsLog`, and closes all connections; the writer last.
+    ///
+    /// A copy takes as long as two syncs of the disk. A kept WAL is read at the next opening, as after
+    /// a crash.
     ///
     /// Waits for calls that are in progress, but not for readers to be released: their later calls
     /// throw `.gone`. Closing twice does nothing.
     ///
     /// - Throws: `StorageError` if the WAL cannot be copied; the connections are closed anyway.
-    package func close() throws(StorageError) {
+    package func close(keepsLog: Bool = false) throws(StorageError) {
         let before = state.withLock { state in
             let before = state.closed
             state.closed = before ?? gone
@@ -258,6 +261,7 @@ package final class IndexFile: Sendable {
                 state.withLock { $0.writerBytes = 0 }
             }
             guard let connection = writer?.reads.connection else { return }
+            if keepsLog { return connection.keepWAL() }
             do throws(StorageError) {
                 if let before { throw before }
                 _ = try connection.copyWAL()

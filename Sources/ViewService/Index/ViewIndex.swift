@@ -91,8 +91,8 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         }
     }
 
-    /// Ends the index; its file is closed.
-    package func stop() {
+    /// Ends the index; its file is closed, and keeps its log if the node stops.
+    package func stop(keepsLog: Bool = false) {
         surroundings.lane.post { [self] in
             health.isStopped = true
             alarm.timer?.cancel()
@@ -101,7 +101,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             sources.feeds = [:]
             endAllWaits()
             do throws(StorageError) {
-                try file.close()
+                try file.close(keepsLog: keepsLog)
             } catch {
                 surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
             }

@@ -183,7 +183,8 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private func close(_ index: RunningIndex) {
         shared.withLock { $0.running[index.name] = nil }
         ending.closing[index.name] = index
-        index.stop { [weak self] in
+        // A stopping node closes all indexes at once: their logs are copied when they are next large.
+        index.stop(keepsLog: stopped != nil) { [weak self] in
             guard let self else { return }
             lane.post { self.closed(index) }
         }

@@ -166,15 +166,15 @@ final class RunningIndex: Sendable {
         }
     }
 
-    /// Closes the index, then calls `done` on its lane.
-    func stop(done: @escaping @Sendable () -> Void) {
+    /// Closes the index, then calls `done` on its lane; the file keeps its log if the node stops.
+    func stop(keepsLog: Bool, done: @escaping @Sendable () -> Void) {
         lane.post { [self] in
             let index = state.withLock { state in
                 state.isStopped = true
                 defer { state.index = nil }
                 return state.index
             }
-            index?.stop()
+            index?.stop(keepsLog: keepsLog)
             // Behind the closing of the file.
             lane.post(done)
         }
