@@ -101,13 +101,14 @@ final class SubDocumentTarget {
     private func mutate(_ request: SubDocumentRequest, _ image: DocumentImage?) {
         output.removeAll()
         results.removeAll()
-        let isBodyJSON = request.specs.contains {
-            $0.operation == .setDocument && JSONGrammar.accepts($0.value)
+        var jsonBodies: UInt16 = 0
+        for (index, spec) in request.specs.enumerated() where spec.operation == .setDocument {
+            if JSONGrammar.accepts(spec.value) { jsonBodies |= 1 << UInt16(index) }
         }
         let input = MutationMachine.Input(
             request,
             at: SubDocumentTarget.place,
-            isBodyJSON: isBodyJSON
+            jsonBodies: jsonBodies
         )
         switch MutationMachine.run(input, on: image, to: output, results: results) {
         case .refused: break

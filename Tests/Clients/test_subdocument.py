@@ -118,10 +118,10 @@ def test_request_is_refused_as_a_whole(kv, key):
     assert lookup(kv, key, *[get] * 17).status == sub.TOO_MANY_PATHS
     assert lookup(kv, key).status == sub.TOO_MANY_PATHS
     assert lookup(kv, key, get, attribute).status == BAD_ORDER
-    for name in ("a" * 16, "[0]", ".a", "!a"):
+    for name in ("a" * 16, "[0]", ".a", "!a", "_", "$", ""):
         assert lookup(kv, key, (sub.GET, Path.XATTR, name)).status == Status.XATTR_INVALID, name
-    assert lookup(kv, key, (sub.GET, Path.XATTR, "")).status == Status.INVALID
-    assert lookup(kv, key, (sub.GET, Path.XATTR, "$x")).status == UNKNOWN_VIRTUAL
+    unknown = lookup(kv, key, (sub.GET, Path.XATTR, "$x"))
+    assert unknown.results == [(UNKNOWN_VIRTUAL, b"")]
     assert lookup(kv, key, (sub.GET, Path.MKDIR, "a")).status == Status.INVALID
     assert lookup(kv, key, get, doc_flags=Doc.MKDOC).status == Status.INVALID
     upsert = (sub.UPSERT, 0, "a", b"1")
@@ -130,19 +130,22 @@ def test_request_is_refused_as_a_whole(kv, key):
         ([upsert], Doc.REVIVE, Status.INVALID),
         ([upsert], Doc.CREATE_AS_DELETED, Status.INVALID),
         ([upsert], Doc.REPLICA_READ, Status.INVALID),
-        ([upsert], TOMBSTONE, NO_VALUE),
+        ([upsert, (sub.DELETE, 0, "a")], Doc.MKDOC, Status.INVALID),
+        ([sub.body(b"{}")], Doc.ACCESS_DELETED, Status.INVALID),
         ([(sub.UPSERT, 0x10, "a", sub.CAS)], 0, BAD_ATTRIBUTE_FLAGS),
         ([(sub.COUNTER, Path.MACRO, "a", sub.CAS)], 0, Status.INVALID),
         ([sub.macro("a", b'"${other}"')], 0, UNKNOWN_MACRO),
-        ([sub.macro("a", b'"${$document.other}"')], 0, UNKNOWN_VIRTUAL_MACRO),
+        ([sub.attribute("a", sub.CAS, flags=Path.MACRO | Path.BINARY)], 0, BAD_ATTRIBUTE_FLAGS),
         ([sub.attribute("$document", 1)], 0, READ_ONLY_VIRTUAL),
-        ([sub.body(b"{}"), upsert], 0, sub.TOO_MANY_PATHS),
+        ([upsert, (sub.DELETE_DOC, 0, "")], 0, sub.TOO_MANY_PATHS),
         ([upsert, sub.attribute("a", 1)], 0, BAD_ORDER),
         ([(sub.GET, 0, "a", b"")], 0, sub.TOO_MANY_PATHS),
     ]:
         reply = mutate(kv, key, *specs, doc_flags=doc_flags)
         assert (reply.status, reply.failed) == (status, None), (specs, reply)
     assert mutate(kv, key, upsert, doc_flags=Doc.ADD, cas=5).status == Status.INVALID
+    reply = mutate(kv, key, sub.macro("a", b'"${$document.other}"'))
+    assert (reply.status, reply.failed) == (sub.MULTI_PATH_FAILURE, (0, UNKNOWN_VIRTUAL_MACRO))
     assert kv.get(key).value == b"{}"
 
 
@@ -273,13 +276,17 @@ def test_tombstone_is_created_changed_and_revived(kv, key):
     access = Doc.ACCESS_DELETED
     reply = mutate(kv, key, sub.attribute("user", 2), doc_flags=access, cas=made.cas)
     assert reply.status == sub.SUCCESS_DELETED
-    refused = mutate(kv, key, user, sub.body(b"{}"), doc_flags=access)
-    assert (refused.status, refused.failed) == (sub.FAILURE_DELETED, (1, NO_VALUE))
-    revived = mutate(kv, key, sub.body(b'{"a":1}'), doc_flags=access | Doc.REVIVE)
+    path = (sub.UPSERT, 0, "a", b"1")
+    refused = mutate(kv, key, user, path, doc_flags=access)
+    assert (refused.status, refused.failed) == (sub.MULTI_PATH_FAILURE, (1, NOT_JSON))
+    body = (sub.REPLACE_BODY, Path.XATTR, "user")
+    refused = mutate(kv, key, body, doc_flags=access)
+    assert (refused.status, refused.failed) == (NO_VALUE, None)
+    revived = mutate(kv, key, path, doc_flags=access | Doc.REVIVE)
     assert revived.status == Status.SUCCESS
     assert kv.get(key).value == b'{"a":1}'
     assert attributes(kv, key, "user", "_sync") == [2, 1]
-    again = mutate(kv, key, sub.body(b"{}"), doc_flags=access | Doc.REVIVE)
+    again = mutate(kv, key, path, doc_flags=access | Doc.REVIVE)
     assert again.status == NOT_DELETED
 
 

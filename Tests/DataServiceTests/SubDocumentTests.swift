@@ -183,7 +183,7 @@ import Vocabulary
             client,
             Self.mutate("k", flags: 4, Self.path(0xca, 0x04, "none", "1"))
         )
-        #expect(failed.status == 0xd3 && failed.value == [0, 0, 0xc0])
+        #expect(failed.status == 0xcc && failed.value == [0, 0, 0xc0])
         // A document that is added on a tombstone has none of its attributes.
         _ = try one(client, Self.mutate("k", flags: 2, Self.path(0x01, 0, "", "{}")))
         #expect(try Self.results(one(client, Self.lookUp("k", path))) == ["c0"])
@@ -192,6 +192,60 @@ import Vocabulary
         #expect(try one(client, Self.mutate("k", cas: gone.cas, attribute)).status == 1)
         let made = try one(client, Self.mutate("k", flags: 1, cas: gone.cas, attribute))
         #expect(made.status == 0)
+    }
+
+    /// Small ones are read under the lock, and large ones on another lane.
+    @Test(arguments: [false, true])
+    func lookupMayNameTheVersion(isLarge: Bool) throws {
+        let client = try open()
+        let document = isLarge ? Self.largeDocument(1) : #"{"n":1}"#
+        let set = try one(client, Ask.set("k", document))
+        let path = Self.path(0xc5, 0, "n")
+        func status(cas: UInt64) throws -> UInt16 {
+            try one(client, Ask.on(0xd0, "k", path, extras: [], 0, cas)).status
+        }
+        #expect(try status(cas: set.cas) == 0)
+        #expect(try status(cas: set.cas + 1) == 2)
+    }
+
+    @Test func requestHasNoDatatype() throws {
+        let client = try open()
+        _ = try one(client, Ask.set("k", #"{"n":1}"#))
+        for (opcode, path) in [
+            (0xd0, Self.path(0xc5, 0, "n")), (0xd1, Self.path(0xc8, 0, "n", "2")),
+        ] as [(UInt8, [UInt8])] {
+            let request = Ask.on(opcode, "k", path, extras: [], 0, datatype: 1)
+            #expect(try one(client, request).status == 4)
+        }
+    }
+
+    /// As transactions stage an insert over a document that was deleted, and commit it.
+    @Test(arguments: [BucketType.persistent, .ephemeral])
+    func tombstoneIsStagedByItsCASAndRevived(_ type: BucketType) throws {
+        let client = try open(type)
+        _ = try one(client, Ask.set("k", "{}"))
+        let gone = try one(client, Ask.on(0x04, "k"))
+        let stage = [Self.path(0xc8, 0x04, "txn", #"{"op":{"stgd":{"a":1}}}"#)]
+        let creates: UInt8 = 0x0c
+        let added = Ask.on(0xd1, "k", stage.flatMap { $0 }, extras: [creates | 2])
+        #expect(try one(client, added).status == 2)
+        let staged = try one(client, Self.mutate("k", flags: creates, cas: gone.cas, stage[0]))
+        #expect(staged.status == 0xcd)
+        let stale = Self.mutate("k", flags: creates, cas: gone.cas, stage[0])
+        #expect(try one(client, stale).status == 2)
+        #expect(try one(client, Self.mutate("none", flags: creates, stage[0])).status == 1)
+        let committed = try one(
+            client,
+            Self.mutate(
+                "k",
+                flags: 0x14,
+                cas: staged.cas,
+                Self.path(0xd3, 0x04, "txn.op.stgd", ""),
+                Self.path(0xc9, 0x04, "txn", "")
+            )
+        )
+        #expect(committed.status == 0)
+        #expect(try one(client, Ask.get("k")).text == #"{"a":1}"#)
     }
 
     @Test func attributesNeedTheFeatureAndTheBodyDoesNot() throws {

@@ -82,6 +82,21 @@ import Wire
         #expect(some.results == ["{}", Found(.subdocPathNotFound)])
     }
 
+    @Test func lookupOfRevivedDocumentNeedsATombstone() {
+        let flags: DocumentFlags = [.accessesDeleted, .revives]
+        let read = lookUp([.attribute(.get, "user")], flags, on: live)
+        #expect(read.status == .subdocCanOnlyReviveDeleted && read.results == [])
+        let version = Version(attributes: ["_sync": "{}"], isDeleted: true)
+        let found = lookUp([.attribute(.get, "_sync")], flags, on: version)
+        #expect(found.status == .subdocSuccessDeleted && found.results == ["{}"])
+    }
+
+    @Test func pathOfUnknownVirtualAttributeFails() {
+        let found = lookUp([.attribute(.get, "$other.a"), Spec(.getDocument)], on: live)
+        #expect(found.status == .subdocMultiPathFailure)
+        #expect(found.results == [Found(.subdocXattrUnknownVirtual), Found(.success, live.body)])
+    }
+
     @Test func virtualDocumentHasEveryField() {
         let fields = [
             ("CAS", #""0x0000000000001122""#), ("vbucket_uuid", #""0x0102030405060708""#),

@@ -53,21 +53,48 @@ func withRequest<Result>(
     _ body: (SubDocumentRequest) -> Result
 ) -> Result {
     let isMutation = specs.contains { $0.operation.isMutation }
+    return withFrame(isMutation ? 0xd1 : 0xd0, extras: [flags.rawValue], body) { writer in
+        for spec in specs { spec.append(to: writer) }
+    }
+}
+
+/// Encodes the frame of a request with one path and calls `body` with the decoded request.
+func withSingleRequest<Result>(
+    _ spec: Spec,
+    _ flags: DocumentFlags = [],
+    _ body: (SubDocumentRequest) -> Result
+) -> Result {
+    let count = UInt16(spec.path.utf8.count)
+    let extras = [
+        UInt8(count >> 8), UInt8(truncatingIfNeeded: count), spec.flags.rawValue, flags.rawValue,
+    ]
+    return withFrame(spec.operation.rawValue, extras: extras, body) { writer in
+        writer.append(text: spec.path)
+        writer.append(text: spec.value)
+    }
+}
+
+private func withFrame<Result>(
+    _ opcode: UInt8,
+    extras: [UInt8],
+    _ body: (SubDocumentRequest) -> Result,
+    _ appendValue: (ByteWriter) -> Void
+) -> Result {
     let writer = ByteWriter()
     // The request borrows the writer's memory.
     defer { withExtendedLifetime(writer) {} }
     writer.append(UInt8(0x80))
-    writer.append(isMutation ? UInt8(0xd1) : 0xd0)
+    writer.append(opcode)
     writer.append(bigEndian: UInt16(1))
-    writer.append(UInt8(1))
+    writer.append(UInt8(extras.count))
     writer.append(UInt8(0))
     writer.append(bigEndian: UInt16(0))
     writer.append(bigEndian: UInt32(0))
     writer.append(bigEndian: UInt32(0))
     writer.append(bigEndian: UInt64(0))
-    writer.append(flags.rawValue)
+    writer.append(extras)
     writer.append(UInt8(ascii: "k"))
-    for spec in specs { spec.append(to: writer) }
+    appendValue(writer)
     writer.replace(at: 8, bigEndian: UInt32(writer.count - 24))
     guard case .frame(let frame) = FrameDecoder().next(in: writer.view),
         case .decoded(let request) = SubDocumentRequest.decode(frame)
@@ -132,7 +159,7 @@ func mutate(_ specs: [Spec], _ flags: DocumentFlags = [], on version: Version? =
         func run(_ image: DocumentImage?) -> Mutated {
             let (output, results) = (ByteWriter(), ByteWriter())
             defer { withExtendedLifetime((output, results)) {} }
-            let input = MutationMachine.Input(request, at: Version.place, isBodyJSON: true)
+            let input = MutationMachine.Input(request, at: Version.place, jsonBodies: .max)
             let outcome = MutationMachine.run(input, on: image, to: output, results: results)
             switch outcome {
             case .refused(let status): return .refused(status)
@@ -177,8 +204,12 @@ struct Found: Equatable, ExpressibleByStringLiteral {
 }
 
 /// The status of a lookup's answer, and the result of each path.
-func lookUp(_ specs: [Spec], on version: Version) -> (status: Status, results: [Found]) {
-    withRequest(specs, .accessesDeleted) { request in
+func lookUp(
+    _ specs: [Spec],
+    _ flags: DocumentFlags = .accessesDeleted,
+    on version: Version
+) -> (status: Status, results: [Found]) {
+    withRequest(specs, flags) { request in
         version.withImage { image in
             let output = ByteWriter()
             defer { withExtendedLifetime(output) {} }

@@ -123,6 +123,7 @@ import Wire
         #expect(mutate(specs, .adds) == made)
         #expect(mutate(specs, .adds, on: live) == .refused(.keyExists))
         #expect(mutate(specs, [.revives, .accessesDeleted]) == .refused(.keyNotFound))
+        #expect(mutate(specs, [.revives, .accessesDeleted, .makesDocument]) == made)
     }
 
     @Test func requestThatMayCreateTheDocumentCreatesMissingParents() {
@@ -170,12 +171,7 @@ import Wire
         #expect(mutate(specs, on: live) == .version(expected))
         let plain = mutate([Spec(.deleteDocument)], on: Version(body: "{}"))
         #expect(plain == .version(Version(isDeleted: true)))
-        let missing = mutate([Spec(.deleteDocument)], .makesDocument)
-        #expect(missing == .refused(.keyNotFound))
-        // No tombstone is made of the attributes.
-        #expect(mutate(specs, .makesDocument) == .refused(.keyNotFound))
-        let failing: [Spec] = [.attribute(.delete, "none"), Spec(.deleteDocument)]
-        #expect(mutate(failing, .makesDocument) == .failed(0, .subdocPathNotFound))
+        #expect(mutate([Spec(.deleteDocument)]) == .refused(.keyNotFound))
     }
 
     @Test func tombstoneIsCreatedWithUserAndSystemAttributes() {
@@ -192,12 +188,48 @@ import Wire
         let change = Spec.attribute(.dictionaryUpsert, "_sync.rev", "2")
         let expected = Version(attributes: ["_sync": #"{"rev":2}"#], isDeleted: true)
         #expect(mutate([change], .accessesDeleted, on: tombstone) == .version(expected))
-        for body in [Spec(.setDocument, "", "{}"), Spec(.dictionaryUpsert, "a", "1")] {
-            #expect(
-                mutate([change, body], .accessesDeleted, on: tombstone)
-                    == .failed(1, .subdocDeletedCannotHaveValue)
-            )
-        }
+        // The body of a tombstone is no JSON, and it cannot get one.
+        let path = [change, Spec(.dictionaryUpsert, "a", "1")]
+        let failed = Mutated.failed(1, .subdocDocumentNotJSON)
+        #expect(mutate(path, .accessesDeleted, on: tombstone) == failed)
+        #expect(mutate(path, [.createsAsDeleted, .adds]) == failed)
+        let body: [Spec] = [change, .attribute(.replaceBodyWithAttribute, "_sync")]
+        #expect(
+            mutate(body, .accessesDeleted, on: tombstone) == .refused(.subdocDeletedCannotHaveValue)
+        )
+        let deleted = mutate(body + [Spec(.deleteDocument)], .accessesDeleted, on: tombstone)
+        #expect(deleted == .version(expected))
+    }
+
+    /// As transactions stage a document over one that was deleted.
+    @Test func tombstoneChangesInRequestThatWouldCreateOne() {
+        let flags: DocumentFlags = [.createsAsDeleted, .accessesDeleted]
+        let specs = [Spec.attribute(.dictionaryUpsert, "_sync.rev", "2")]
+        let expected = Version(attributes: ["_sync": #"{"rev":2}"#], isDeleted: true)
+        #expect(mutate(specs, flags, on: tombstone) == .version(expected))
+        #expect(mutate(specs, flags) == .refused(.keyNotFound))
+    }
+
+    @Test func bodyThatIsSetIsChangedByLaterPaths() {
+        let specs = [
+            Spec(.setDocument, "", #"{"a":1}"#), Spec(.counter, "a", "1"),
+            Spec(.setDocument, "", #"{"b":1}"#), Spec(.counter, "b", "5"),
+        ]
+        let results = "\u{1}\0\0\0\0\0\u{1}2\u{3}\0\0\0\0\0\u{1}6"
+        #expect(
+            mutate(specs, on: live)
+                == .version(
+                    Version(attributes: live.attributes, body: #"{"b":6}"#),
+                    results: results
+                )
+        )
+    }
+
+    @Test func macroOfUnknownMemberFailsItsPath() {
+        let specs: [Spec] = [
+            .attribute(.dictionaryUpsert, "x", "1"), .macro("y", "\"${$document.other}\""),
+        ]
+        #expect(mutate(specs, on: live) == .failed(1, .subdocXattrUnknownVirtualMacro))
     }
 
     @Test func revivedTombstoneKeepsItsAttributes() {

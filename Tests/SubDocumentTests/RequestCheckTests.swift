@@ -19,6 +19,16 @@ import Wire
         }
     }
 
+    private func refusal(ofSingle spec: Spec, _ flags: DocumentFlags = []) -> Status? {
+        withSingleRequest(spec, flags) {
+            RequestCheck.refusal(
+                of: $0,
+                hasCAS: false,
+                RequestCheck.Allowance(attributes: true)
+            )
+        }
+    }
+
     /// The flags of each operation, written out as in kv.md 4.
     @Test func eachOperationAllowsItsFlagsOnly() {
         let parents: [SubDocumentOperation] = [
@@ -78,6 +88,10 @@ import Wire
         #expect(refusal([macro]) == .subdocXattrInvalidFlags)
         #expect(refusal([Spec(.get, "a", "", .binary)]) == .subdocXattrInvalidFlags)
         #expect(refusal([Spec(.replaceBodyWithAttribute, "a")]) == .invalid)
+        #expect(refusal([Spec(.replaceBodyWithAttribute, "a", "", .binary)]) == .invalid)
+        let both = Spec.attribute(.replace, "a", "\"${Mutation.CAS}\"", [.expandsMacros, .binary])
+        #expect(refusal([both]) == .subdocXattrInvalidFlags)
+        #expect(refusal(ofSingle: both) == .subdocXattrInvalidFlags)
     }
 
     @Test func attributesComeFirst() {
@@ -95,7 +109,8 @@ import Wire
     }
 
     @Test func attributeKeyHasOneToFifteenBytes() {
-        #expect(refusal([.attribute(.get, "")]) == .invalid)
+        #expect(refusal([.attribute(.get, "")]) == .xattrInvalid)
+        #expect(refusal([.attribute(.getCount, "")]) == .xattrInvalid)
         #expect(refusal([.attribute(.get, "[0]")]) == .xattrInvalid)
         #expect(refusal([.attribute(.get, ".a")]) == .xattrInvalid)
         #expect(refusal([.attribute(.get, "a23456789012345.b")]) == nil)
@@ -103,10 +118,42 @@ import Wire
     }
 
     @Test func attributeKeyBeginsWithNoReservedCharacter() {
-        for text in ["!a", "-a", "`a`", "@", "{", "~x", "\u{1}"] {
+        for text in ["!a", "-a", "`a`", "@", "{", "~x", "\u{1}", "\u{7f}"] {
             #expect(refusal([.attribute(.get, text)]) == .xattrInvalid, "\(text)")
         }
-        for text in ["_a", "0", "Z", "é"] { #expect(refusal([.attribute(.get, text)]) == nil) }
+        for text in ["_a", "0", "Z", "é", " a"] {
+            #expect(refusal([.attribute(.get, text)]) == nil, "\(text)")
+        }
+    }
+
+    @Test func markOfSystemOrVirtualAttributeIsNoName() {
+        for text in ["_", "$", "_.a", "$.a", "_[0]", "a\0", "a.b\0"] {
+            #expect(refusal([.attribute(.get, text)]) == .xattrInvalid, "\(text)")
+            #expect(refusal(ofSingle: .attribute(.delete, text)) == .xattrInvalid, "\(text)")
+        }
+    }
+
+    @Test func pathHasAtMost1024Bytes() {
+        for (count, status) in [(1_024, nil), (1_025, Status.invalid)] {
+            let path = String(repeating: "a", count: count)
+            #expect(refusal([Spec(.get, path)]) == status)
+            #expect(refusal(ofSingle: Spec(.delete, path)) == status)
+            let attribute = Spec.attribute(.get, "a." + path.dropFirst(2))
+            #expect(refusal([attribute]) == status)
+        }
+    }
+
+    /// A value that claims to be binary is checked, so that lookups can decode it.
+    @Test func markedValueOfAttributeIsBase64() {
+        let mark = "cb-content-base64-encoded:"
+        for value in ["\"\(mark)AAEC\"", "{\"a\":\"\(mark)AAEC\"}", "\"\(mark)\""] {
+            #expect(refusal([.attribute(.dictionaryUpsert, "a", value)]) == nil, "\(value)")
+        }
+        for value in ["\"\(mark)AAE\"", "{\"a\":\"\(mark)!\"}", "[\(mark)AAEC"] {
+            let spec = Spec.attribute(.dictionaryUpsert, "a", value)
+            #expect(refusal([spec]) == .xattrInvalid, "\(value)")
+            #expect(refusal([Spec(.dictionaryUpsert, "a", value)]) == nil)
+        }
     }
 
     @Test func virtualAttributesAreReadOnly() {
@@ -117,7 +164,8 @@ import Wire
                     == .subdocXattrCannotModifyVirtual
             )
         }
-        #expect(refusal([.attribute(.get, "$other")]) == .subdocXattrUnknownVirtual)
+        // Its path fails.
+        #expect(refusal([.attribute(.get, "$other")]) == nil)
     }
 
     @Test(
@@ -126,57 +174,101 @@ import Wire
             ("\"${Mutation.value_crc32c}\"", nil), ("\"${$document.CAS}\"", nil),
             ("\"${$document}\"", nil), ("\"${Mutation.other}\"", .subdocXattrUnknownMacro),
             ("${Mutation.CAS}", .subdocXattrUnknownMacro), ("17", .subdocXattrUnknownMacro),
-            ("\"${$document.other}\"", .subdocXattrUnknownVirtualMacro),
-            ("\"${$XTOC}\"", .subdocXattrUnknownVirtualMacro),
+            // Its path fails.
+            ("\"${$document.other}\"", nil),
+            ("\"${$XTOC}\"", .subdocXattrUnknownMacro),
         ] as [(String, Status?)]
     )
     func valueOfAMacroIsOneOfTheKnown(_ value: String, _ status: Status?) {
         #expect(refusal([.macro("a", value)]) == status)
     }
 
-    @Test func wholeDocumentIsTheOnlyPathOfTheBodyInAMutation() {
+    @Test func deletionIsTheOnlyPathOfTheBodyAndTheLastOfAll() {
         let (set, path) = (Spec(.setDocument, "", "{}"), Spec(.dictionaryUpsert, "a", "1"))
-        #expect(refusal([.attribute(.dictionaryUpsert, "x", "1"), set]) == nil)
-        #expect(refusal([set, path]) == .subdocInvalidCombination)
-        #expect(refusal([path, Spec(.deleteDocument)]) == .subdocInvalidCombination)
-        #expect(refusal([path, path]) == nil)
+        let (deletion, attribute) = (Spec(.deleteDocument), Spec.attribute(.delete, "x"))
+        #expect(refusal([attribute, deletion]) == nil)
+        for specs in [
+            [path, deletion], [deletion, path], [deletion, attribute], [set, deletion],
+        ] {
+            #expect(refusal(specs) == .subdocInvalidCombination)
+        }
+        #expect(refusal([attribute, set]) == nil)
+        #expect(refusal([set, path, set]) == nil)
         #expect(refusal([Spec(.get, "a"), Spec(.getDocument)]) == nil)
     }
 
     // MARK: Document flags
 
-    @Test func lookupAllowsTwoDocumentFlags() {
-        for bit in 0..<6 {
-            let flag = DocumentFlags(rawValue: 1 << UInt8(bit))
-            let isAllowed = flag == .accessesDeleted || flag == .readsReplica
-            #expect((refusal([Spec(.get, "a")], flag) == nil) == isAllowed)
+    /// The document flags of each operation, as they are on the wire.
+    private static let documentFlags: [SubDocumentOperation: UInt8] = [
+        .getDocument: 0x34, .get: 0x34, .exists: 0x34, .getCount: 0x34,
+        .setDocument: 0x03, .deleteDocument: 0x14, .delete: 0x14, .replaceBodyWithAttribute: 0x14,
+        .replace: 0x16, .arrayInsert: 0x1e,
+        .dictionaryAdd: 0x1f, .dictionaryUpsert: 0x1f, .arrayPushLast: 0x1f,
+        .arrayPushFirst: 0x1f, .arrayAddUnique: 0x1f, .counter: 0x1f,
+    ]
+
+    /// Whether a combination of document flags is valid for any operation that allows each of them.
+    private static func isValid(_ flags: DocumentFlags, isSingle: Bool) -> Bool {
+        if flags.isSuperset(of: [.adds, .makesDocument]) { return false }
+        let creates = !flags.isDisjoint(with: [.adds, .makesDocument])
+        if isSingle { return !flags.contains(.createsAsDeleted) || creates }
+        guard flags.contains(.revives) else { return true }
+        return flags.contains(.accessesDeleted) && !flags.contains(.createsAsDeleted)
+    }
+
+    /// A path of an attribute, unless the operation has none.
+    private static func spec(_ operation: SubDocumentOperation) -> Spec {
+        let value = OperationValues.text(of: operation)
+        return operation.isWholeDocument
+            ? Spec(operation, "", value) : .attribute(operation, "a", value)
+    }
+
+    @Test(arguments: SubDocumentOperation.allCases)
+    func operationAllowsItsDocumentFlagsOnly(_ operation: SubDocumentOperation) throws {
+        let allowed = try #require(Self.documentFlags[operation])
+        let spec = Self.spec(operation)
+        for bits in UInt8(0)..<64 {
+            let flags = DocumentFlags(rawValue: bits)
+            let isAllowed = bits & ~allowed == 0
+            let several = isAllowed && Self.isValid(flags, isSingle: false)
+            #expect(refusal([spec], flags) == (several ? nil : .invalid), "\(bits)")
+            if operation.isWholeDocument { continue }
+            let single = isAllowed && Self.isValid(flags, isSingle: true)
+            #expect(refusal(ofSingle: spec, flags) == (single ? nil : .invalid), "\(bits)")
         }
     }
 
-    @Test(
-        arguments: [
-            ([.adds, .makesDocument], false, Status.invalid), ([.adds], true, .invalid),
-            ([.adds], false, nil), ([.makesDocument], true, nil),
-            ([.createsAsDeleted], false, .invalid),
-            ([.createsAsDeleted, .adds, .accessesDeleted], false, nil),
-            ([.createsAsDeleted, .makesDocument], false, nil), ([.revives], false, .invalid),
-            ([.revives, .accessesDeleted], false, nil),
-            ([.revives, .accessesDeleted, .createsAsDeleted, .adds], false, .invalid),
-            ([.readsReplica], false, .invalid),
-        ] as [(DocumentFlags, Bool, Status?)]
-    )
-    func documentFlagsOfMutation(_ flags: DocumentFlags, _ hasCAS: Bool, _ status: Status?) {
-        let specs = [Spec.attribute(.dictionaryUpsert, "a", "1")]
-        #expect(refusal(specs, flags, hasCAS: hasCAS) == status)
+    /// Each path has to allow the request's flags.
+    @Test func flagsAreRefusedIfOneOperationDoesNotAllowThem() {
+        let upsert = Spec.attribute(.dictionaryUpsert, "a", "1")
+        #expect(refusal([upsert, .attribute(.delete, "b")], .makesDocument) == .invalid)
+        #expect(refusal([upsert, Spec(.setDocument, "", "1")], .accessesDeleted) == .invalid)
     }
 
-    @Test func tombstoneIsCreatedWithAttributesOnly() {
+    @Test func documentThatIsAddedHasNoCAS() {
+        let specs = [Spec.attribute(.dictionaryUpsert, "a", "1")]
+        #expect(refusal(specs, .adds, hasCAS: true) == .invalid)
+        #expect(refusal(specs, .makesDocument, hasCAS: true) == nil)
+    }
+
+    /// Transactions replace a tombstone by its CAS with these flags.
+    @Test func requestThatCreatesTombstonesMayReplaceOneByItsCAS() {
+        let specs = [Spec.attribute(.dictionaryUpsert, "txn", "1")]
+        let flags: DocumentFlags = [.createsAsDeleted, .accessesDeleted]
+        #expect(refusal(specs, flags, hasCAS: true) == nil)
+        #expect(refusal(ofSingle: specs[0], flags) == .invalid)
+    }
+
+    @Test func bodyOfCreatedTombstoneIsRefusedByRequestsOfOnePathOnly() {
         let flags: DocumentFlags = [.createsAsDeleted, .adds]
-        let attribute = Spec.attribute(.dictionaryUpsert, "a", "1")
-        let refused = Status.subdocDeletedCannotHaveValue
-        #expect(refusal([attribute], flags) == nil)
-        #expect(refusal([attribute, Spec(.setDocument, "", "{}")], flags) == refused)
-        #expect(refusal([.attribute(.replaceBodyWithAttribute, "a")], flags) == refused)
+        let (attribute, body) = (
+            Spec.attribute(.dictionaryUpsert, "a", "1"), Spec(.dictionaryUpsert, "a", "1")
+        )
+        #expect(refusal(ofSingle: attribute, flags) == nil)
+        #expect(refusal(ofSingle: body, flags) == .invalid)
+        // The path fails.
+        #expect(refusal([attribute, body], flags) == nil)
         #expect(refusal([attribute], flags, attributes: false) == .notSupported)
     }
 }

@@ -26,10 +26,10 @@ struct SubDocumentChange {
     init(
         _ request: SubDocumentRequest,
         at place: DocumentImage.Place,
-        isBodyJSON: Bool,
+        jsonBodies: UInt16,
         preservesExpiry: Bool
     ) {
-        input = MutationMachine.Input(request, at: place, isBodyJSON: isBodyJSON)
+        input = MutationMachine.Input(request, at: place, jsonBodies: jsonBodies)
         self.preservesExpiry = preservesExpiry
     }
 
@@ -45,8 +45,6 @@ struct SubDocumentChange {
         let image = view.map {
             DocumentImage(meta: $0.meta, value: $0.value, place: input.place)
         }
-        let flags = input.request.documentFlags
-        let isDeleted = MutationMachine.concernsTombstone(flags, image)
         switch MutationMachine.run(input, on: image, to: writer, results: results) {
         case .refused(let status):
             results.removeAll()
@@ -55,10 +53,11 @@ struct SubDocumentChange {
             results.removeAll()
             guard input.request.form == .multi else { return (.keep, status) }
             SubDocumentEncoder.appendFailure(index: index, status, to: results)
-            return (
-                .keep, isDeleted ? .subdocMultiPathFailureDeleted : .subdocMultiPathFailure
-            )
+            // Of a tombstone too: 0xd3 is a status of lookups.
+            return (.keep, .subdocMultiPathFailure)
         case .changed(let change):
+            let flags = input.request.documentFlags
+            let isDeleted = MutationMachine.concernsTombstone(flags, image)
             return (
                 .store(fields(of: change)),
                 isDeleted ? .subdocSuccessDeleted : .success
@@ -85,13 +84,15 @@ struct SubDocumentChange {
 struct OwnedRequest: Sendable {
     private let frame: [UInt8]
     let key: [UInt8]
-    private let isBodyJSON: Bool
+    private let jsonBodies: UInt16
+    private let cas: CAS
     private let preservesExpiry: Bool
 
-    init(_ frame: Frame, isBodyJSON: Bool = false, preservesExpiry: Bool = false) {
+    init(_ frame: Frame, jsonBodies: UInt16 = 0, preservesExpiry: Bool = false) {
         self.frame = frame.whole.bytes
         key = frame.key.bytes
-        self.isBodyJSON = isBodyJSON
+        self.jsonBodies = jsonBodies
+        cas = frame.cas
         self.preservesExpiry = preservesExpiry
     }
 
@@ -105,7 +106,7 @@ struct OwnedRequest: Sendable {
             let change = SubDocumentChange(
                 request,
                 at: place,
-                isBodyJSON: isBodyJSON,
+                jsonBodies: jsonBodies,
                 preservesExpiry: preservesExpiry
             )
             let results = ByteWriter(capacity: 64)
@@ -116,7 +117,10 @@ struct OwnedRequest: Sendable {
 
     /// Executes the lookup on a copy of a version.
     func lookUp(_ copy: DocumentCopy, _ place: DocumentImage.Place) -> SubDocumentAnswer {
-        withRequest { request in
+        guard cas == .none || cas == copy.meta.cas else {
+            return SubDocumentAnswer(status: .keyExists)
+        }
+        return withRequest { request in
             copy.value.withUnsafeBytes { buffer in
                 let image = DocumentImage(meta: copy.meta, value: ByteView(buffer), place: place)
                 let value = ByteWriter()

@@ -10,9 +10,9 @@ internal import Wire
 /// without the vBucket's lock, as the document browser does. Everything else runs to completion here.
 extension Connection {
     func subDocument(_ request: CommandContext, _ completion: Completion?) -> Execution {
-        let datatype = request.frame.datatype
-        guard datatype.isEmpty || datatype == .json && isJSONAgreed else {
-            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
+        guard request.frame.datatype.isEmpty else {
+            let reason = "A request on parts of a document has no datatype."
+            answer(.invalid, to: request.replyTo, because: reason)
             return .done
         }
         let decoded: SubDocumentRequest
@@ -56,6 +56,10 @@ extension Connection {
         let copies = LookupMachine.documentCopies(lookup)
         var reading = Reading.refused
         func visit(_ item: Item, _ cas: CAS) {
+            guard request.frame.cas == .none || request.frame.cas == cas else {
+                reading = .isOtherVersion
+                return
+            }
             var meta = item.meta
             meta.cas = cas
             let image = DocumentImage(meta: meta, value: item.value, place: place)
@@ -81,6 +85,7 @@ extension Connection {
         switch reading {
         case .answered(let status, let cas):
             answerSubDocument(request, status, cas: cas, value: value.view)
+        case .isOtherVersion: answer(.keyExists, to: request.replyTo)
         case .refused: answerNoReplyMemory(request)
         case .deferred: return deferLookup(request, lookup, document, bucket, place)
         }
@@ -90,6 +95,8 @@ extension Connection {
     /// What the visitor of a document has done.
     private enum Reading {
         case answered(Status, CAS)
+        /// The request names another version.
+        case isOtherVersion
         /// There is no memory for the answer.
         case refused
         /// The document is too large to be read here.

@@ -21,7 +21,7 @@ extension Connection {
         let change = SubDocumentChange(
             mutation,
             at: place,
-            isBodyJSON: isBodyJSON(of: mutation),
+            jsonBodies: jsonBodies(of: mutation),
             preservesExpiry: request.framing.preservesExpiry
         )
         let results = ByteWriter(capacity: 64)
@@ -88,12 +88,13 @@ extension Connection {
         return count - body > Limits.lockedTransformBytesMax
     }
 
-    /// Whether the value that replaces a whole body is JSON; false if the request has none.
-    private func isBodyJSON(of mutation: SubDocumentRequest) -> Bool {
-        for spec in mutation.specs where spec.operation == .setDocument {
-            return context.validator.isDocument(spec.value)
+    /// Which paths replace the whole body by JSON, the first one in the lowest bit.
+    private func jsonBodies(of mutation: SubDocumentRequest) -> UInt16 {
+        var bodies: UInt16 = 0
+        for (index, spec) in mutation.specs.enumerated() where spec.operation == .setDocument {
+            if context.validator.isDocument(spec.value) { bodies |= 1 << UInt16(index) }
         }
-        return false
+        return bodies
     }
 
     /// Changes a large document on another lane.
@@ -106,7 +107,7 @@ extension Connection {
     ) -> Execution {
         let owned = OwnedRequest(
             request.frame,
-            isBodyJSON: isBodyJSON(of: mutation),
+            jsonBodies: jsonBodies(of: mutation),
             preservesExpiry: request.framing.preservesExpiry
         )
         let options = DocumentService.AttemptOptions(

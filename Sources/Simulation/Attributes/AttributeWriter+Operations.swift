@@ -97,8 +97,11 @@ extension AttributeWriter {
         if expires { options.expiry = .afterSeconds(UInt32(1 + pick(3))) }
         var parts = attributes.flatMap { AttributeWriter.parts($0, name) }
         if hasBody {
+            // A whole body cannot be set where deleted documents are accessed.
             parts.append(
-                DocumentPart(.setDocument, "", String(decoding: body(name), as: UTF8.self))
+                flags.contains(.accessesDeleted)
+                    ? DocumentPart(.dictionaryUpsert, "body", "\"\(name)\"")
+                    : DocumentPart(.setDocument, "", String(decoding: body(name), as: UTF8.self))
             )
         }
         client.mutateIn(key, parts, flags, options) { [self] result in

@@ -20,7 +20,7 @@ struct PathParser {
 
     /// Parses the text; returns why it is no path, or nil.
     mutating func parse() -> PathFailure? {
-        guard isUTF8 else { return .invalidPath }
+        guard PathParser.isUTF8(text) else { return .invalidPath }
         while offset < text.count {
             guard count < DocumentPath.depthMax else { return .pathTooLong }
             let isValid = text[offset] == UInt8(ascii: "[") ? parseIndex() : parseKey()
@@ -35,7 +35,7 @@ struct PathParser {
         return pieces[0].length <= Limits.xattrKeyBytesMax
     }
 
-    private var isUTF8: Bool {
+    static func isUTF8(_ text: ByteView) -> Bool {
         let bytes = text.buffer.assumingMemoryBound(to: UInt8.self)
         guard bytes.contains(where: { $0 >= 0x80 }) else { return true }
         return (try? UTF8Span(validating: bytes.span)) != nil

@@ -25,6 +25,9 @@ package struct LookupMachine {
         to output: ByteWriter,
         valueBytesMax: Int = Limits.frameBytesMax
     ) -> Status {
+        if request.documentFlags.contains(.revives), !image.meta.isDeleted {
+            return .subdocCanOnlyReviveDeleted
+        }
         let machine = LookupMachine(
             request: request,
             image: image,
@@ -61,7 +64,9 @@ package struct LookupMachine {
                 return .success
             }
         }
-        return status == .success && image.meta.isDeleted ? .subdocSuccessDeleted : status
+        // As in Couchbase Server, which reads with this flag as if the document were revived.
+        let isDeleted = image.meta.isDeleted && !request.documentFlags.contains(.revives)
+        return status == .success && isDeleted ? .subdocSuccessDeleted : status
     }
 
     private func runMulti() -> Status {
@@ -119,6 +124,7 @@ package struct LookupMachine {
                 withResult(spec, path.withoutFirst, in: ByteView($0), body)
             }
         }
+        if key.buffer.first == UInt8(ascii: "$") { return body(.subdocXattrUnknownVirtual, .empty) }
         guard let value = image.attributes?.value(of: key) else {
             return body(.subdocPathNotFound, .empty)
         }

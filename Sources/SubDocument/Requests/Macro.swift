@@ -12,8 +12,9 @@ enum Macro: Equatable {
 
     enum Outcome: Equatable {
         case macro(Macro)
+        /// The request is invalid for any document.
         case unknown
-        /// A macro of a virtual attribute or member that does not exist.
+        /// A macro of a member of `$document` that does not exist: its path fails.
         case unknownVirtual
     }
 
@@ -25,7 +26,7 @@ enum Macro: Equatable {
         case #""${Mutation.value_crc32c}""#: return .macro(.checksum)
         case #""${$document}""#: return .macro(.document(field: nil))
         case let text:
-            guard text.hasPrefix(#""${$"#), text.hasSuffix(#"}""#) else { return .unknown }
+            guard text.hasPrefix(#""${$document"#), text.hasSuffix(#"}""#) else { return .unknown }
             let prefix = #""${$document."#
             guard text.hasPrefix(prefix) else { return .unknownVirtual }
             let field = String(text.dropFirst(prefix.count).dropLast(2))
@@ -54,5 +55,18 @@ enum BinaryValue {
             mark.withUnsafeBytes({ text.slice(1, mark.count).equals(ByteView($0)) })
         else { return nil }
         return Base64.decode(text.slice(start, text.count - start - 1))
+    }
+
+    /// Whether a value that a client writes has no mark, or a well-formed text behind its first one.
+    static func isWellFormed(_ value: ByteView) -> Bool {
+        guard let start = MacroPlaceholders.offset(of: mark, in: value, from: 0) else {
+            return true
+        }
+        let quote = UInt8(ascii: "\"")
+        let text = value.dropFirst(start + mark.count)
+        let end = text.buffer.firstIndex(of: quote)
+        // Only the whole value may lack the quotes.
+        guard end != nil || start == 0 else { return false }
+        return Base64.decode(text.slice(0, end ?? text.count)) != nil
     }
 }

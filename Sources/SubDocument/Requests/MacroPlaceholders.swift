@@ -122,7 +122,7 @@ struct MacroPlaceholders {
     }
 
     /// The first place of `text` from `start` on.
-    private static func offset(of text: [UInt8], in view: ByteView, from start: Int) -> Int? {
+    static func offset(of text: [UInt8], in view: ByteView, from start: Int) -> Int? {
         let bytes = view.buffer
         return text.withUnsafeBytes { sought in
             var offset = start

@@ -5,8 +5,7 @@ package import Wire
 
 /// Applies the paths of a mutation, in their order, to one version of a document.
 ///
-/// All or nothing: if a path fails, nothing is stored, and the answer has its index and status. The
-/// deletion of a missing document refuses the whole request.
+/// All or nothing: if a path fails, nothing is stored, and the answer has its index and status.
 package struct MutationMachine {
     /// How a mutation ended.
     package enum Outcome {
@@ -24,9 +23,6 @@ package struct MutationMachine {
         package var isDeleted = false
         package var datatype: Datatype = []
         package var patches: [MacroPatch] = []
-        /// The version before is no document that the new one continues: its flags and its expiry
-        /// are not kept.
-        package var isNew = false
     }
 
     /// What a mutation consists of besides the version that it changes.
@@ -35,15 +31,18 @@ package struct MutationMachine {
         package let request: SubDocumentRequest
         /// What macros show of a document that does not exist.
         package let place: DocumentImage.Place
-        /// Whether the value that replaces the whole body is JSON: checked by the caller, as it takes
-        /// long for a large value.
-        package let isBodyJSON: Bool
+        /// The paths whose value is a whole body that is JSON, the first one in the lowest bit:
+        /// checked by the caller, as it takes long for a large value.
+        package let jsonBodies: UInt16
 
-        package init(_ request: SubDocumentRequest, at place: DocumentImage.Place, isBodyJSON: Bool)
-        {
+        package init(
+            _ request: SubDocumentRequest,
+            at place: DocumentImage.Place,
+            jsonBodies: UInt16
+        ) {
             self.request = request
             self.place = place
-            self.isBodyJSON = isBodyJSON
+            self.jsonBodies = jsonBodies
         }
     }
 
@@ -57,6 +56,8 @@ package struct MutationMachine {
     private var change = Change()
     /// Whether the body of a new document is still missing.
     private var needsRoot: Bool
+    /// A path gave a body to a version that was a tombstone before.
+    private var writesBodyOfTombstone = false
 
     /// Executes a mutation.
     ///
@@ -79,13 +80,10 @@ package struct MutationMachine {
         }
         var machine = MutationMachine(input, image, results)
         for (index, spec) in input.request.specs.enumerated() {
-            // The request is refused, not the path: as for DELETE, there is no document.
-            if spec.operation == .deleteDocument, machine.change.isNew {
-                return .refused(.keyNotFound)
-            }
             let status = machine.apply(spec, index: index)
             guard status == .success else { return .failed(index: index, status) }
         }
+        if machine.writesBodyOfTombstone { return .refused(.subdocDeletedCannotHaveValue) }
         return machine.finish(output)
     }
 
@@ -94,7 +92,6 @@ package struct MutationMachine {
         self.results = results
         let flags = input.request.documentFlags
         let isTombstone = image?.meta.isDeleted ?? false
-        change.isNew = image == nil
         change.isDeleted = MutationMachine.concernsTombstone(flags, image)
         needsRoot = !change.isDeleted && (image == nil || isTombstone)
         isJSON = image?.isJSON ?? false
@@ -111,7 +108,6 @@ package struct MutationMachine {
     /// The refusal of a request for a version; nil if its paths can be applied.
     private static func refusal(of flags: DocumentFlags, on image: DocumentImage?) -> Status? {
         guard let image else {
-            if flags.contains(.revives) { return .keyNotFound }
             return flags.isDisjoint(with: [.makesDocument, .adds]) ? .keyNotFound : nil
         }
         if flags.contains(.adds) { return .keyExists }
@@ -121,20 +117,25 @@ package struct MutationMachine {
 
     /// Whether a mutation changes or creates a tombstone: its answer has other statuses then.
     package static func concernsTombstone(_ flags: DocumentFlags, _ image: DocumentImage?) -> Bool {
-        guard let image else { return flags.contains(.createsAsDeleted) }
-        return image.meta.isDeleted && !flags.contains(.revives)
+        let isTombstone = image?.meta.isDeleted ?? flags.contains(.createsAsDeleted)
+        return isTombstone && !flags.contains(.revives)
     }
 
     // MARK: Paths
 
     private mutating func apply(_ spec: SubDocumentSpec, index: Int) -> Status {
         switch spec.operation {
-        case .setDocument: return replaceBody(by: EditedText(spec.value), isJSON: input.isBodyJSON)
+        case .setDocument:
+            let isJSON = input.jsonBodies & 1 << UInt16(index) != 0
+            return replaceBody(by: EditedText(spec.value), isJSON: isJSON)
         case .deleteDocument: return deleteDocument()
         case .replaceBodyWithAttribute: return replaceBodyWithAttribute(spec)
         default: break
         }
         guard let operation = EditOperation(spec.operation) else { return .invalid }
+        if spec.flags.contains(.expandsMacros), Macro.parse(spec.value) == .unknownVirtual {
+            return .subdocXattrUnknownVirtualMacro
+        }
         let path: DocumentPath
         do throws(PathFailure) {
             path = try DocumentPath(spec.path, isAttribute: spec.flags.contains(.attribute))
@@ -145,7 +146,6 @@ package struct MutationMachine {
         if spec.flags.contains(.attribute) {
             result = editAttribute(spec, operation, path)
         } else {
-            if change.isDeleted { return .subdocDeletedCannotHaveValue }
             makeRoot { PathEdit.newRoot(for: operation, at: path) }
             guard isJSON else { return .subdocDocumentNotJSON }
             result = body.apply(
@@ -215,7 +215,7 @@ package struct MutationMachine {
     /// What a macro is replaced by for now.
     private mutating func text(ofMacro value: ByteView) -> [UInt8] {
         guard case .macro(let macro) = Macro.parse(value) else {
-            preconditionFailure("the request was checked")
+            preconditionFailure("the request and the path were checked")
         }
         guard case .document(let field) = macro else { return placeholders.add(macro) }
         let document = VirtualAttribute.document.value(of: image)
@@ -245,7 +245,7 @@ package struct MutationMachine {
     }
 
     private mutating func replaceBody(by text: EditedText, isJSON: Bool) -> Status {
-        guard !change.isDeleted else { return .subdocDeletedCannotHaveValue }
+        if change.isDeleted { writesBodyOfTombstone = true }
         needsRoot = false
         body = text
         self.isJSON = isJSON
@@ -255,6 +255,7 @@ package struct MutationMachine {
     private mutating func deleteDocument() -> Status {
         attributes.dropUserAttributes()
         change.isDeleted = true
+        writesBodyOfTombstone = false
         needsRoot = false
         return .success
     }

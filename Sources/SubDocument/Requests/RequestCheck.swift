@@ -30,80 +30,74 @@ package struct RequestCheck {
 
     private func refusal(hasCAS: Bool) -> Status? {
         if let status = documentRefusal(hasCAS: hasCAS) { return status }
-        var (bodyPaths, hasWholeDocument, writesBody) = (0, false, false)
+        var (hasBodyPath, deletesDocument) = (false, false)
         for spec in request.specs {
+            // A deletion is the only path of the body, and the last of all.
+            if deletesDocument { return .subdocInvalidCombination }
             if let status = refusal(of: spec) { return status }
             let isAttribute = spec.flags.contains(.attribute)
             // Attributes come first: the paths of the body work on what is behind them.
-            if isAttribute, bodyPaths > 0 { return .subdocXattrInvalidOrder }
-            if !isAttribute { bodyPaths += 1 }
-            if spec.operation.isWholeDocument { hasWholeDocument = true }
-            if !isAttribute || spec.operation == .replaceBodyWithAttribute {
-                writesBody = true
+            if isAttribute, hasBodyPath { return .subdocXattrInvalidOrder }
+            if spec.operation == .deleteDocument {
+                if hasBodyPath { return .subdocInvalidCombination }
+                deletesDocument = true
             }
-        }
-        if request.isMutation, hasWholeDocument, bodyPaths > 1 { return .subdocInvalidCombination }
-        if writesBody, request.documentFlags.contains(.createsAsDeleted) {
-            return .subdocDeletedCannotHaveValue
+            if !isAttribute { hasBodyPath = true }
         }
         return nil
     }
 
-    /// The refusal of the document flags.
+    /// The refusal of the document flags, apart from what each operation allows.
     private func documentRefusal(hasCAS: Bool) -> Status? {
         let flags = request.documentFlags
-        guard request.isMutation else {
-            return flags.isSubset(of: [.accessesDeleted, .readsReplica]) ? nil : .invalid
-        }
-        if flags.contains(.readsReplica) || flags.isSuperset(of: [.adds, .makesDocument]) {
-            return .invalid
-        }
+        if flags.isSuperset(of: [.adds, .makesDocument]) { return .invalid }
         if flags.contains(.adds), hasCAS { return .invalid }
-        if flags.contains(.createsAsDeleted) {
-            guard !flags.isDisjoint(with: [.adds, .makesDocument]) else { return .invalid }
-            if !allowance.attributes { return .notSupported }
+        switch request.form {
+        case .single:
+            guard flags.contains(.createsAsDeleted) else { return nil }
+            return flags.isDisjoint(with: [.adds, .makesDocument]) ? .invalid : nil
+        case .multi:
+            guard flags.contains(.revives) else { return nil }
+            let isValid = flags.contains(.accessesDeleted) && !flags.contains(.createsAsDeleted)
+            return isValid ? nil : .invalid
         }
-        if flags.contains(.revives) {
-            let needed: DocumentFlags = [.revives, .accessesDeleted]
-            guard flags.isSuperset(of: needed), !flags.contains(.createsAsDeleted) else {
-                return .invalid
-            }
-        }
-        return nil
     }
 
     /// The refusal of one path.
     private func refusal(of spec: SubDocumentSpec) -> Status? {
         let rule = OperationRule(of: spec.operation)
-        guard rule.flags.isSuperset(of: spec.flags) else { return .invalid }
-        if rule.needsValue == spec.value.isEmpty { return .invalid }
-        if spec.operation.isWholeDocument { return spec.path.isEmpty ? nil : .invalid }
-        guard spec.flags.contains(.attribute) else {
+        let isAttribute = spec.flags.contains(.attribute)
+        let hasRightValue = rule.needsValue != spec.value.isEmpty
+        guard rule.flags.isSuperset(of: spec.flags), !rule.needsAttribute || isAttribute,
+            rule.documentFlags.isSuperset(of: request.documentFlags),
+            spec.path.count <= DocumentPath.bytesMax,
+            spec.path.isEmpty || !spec.operation.isWholeDocument
+        else { return .invalid }
+        if request.form == .single {
+            let createsBody = request.documentFlags.contains(.createsAsDeleted) && !isAttribute
+            guard hasRightValue, !createsBody else { return .invalid }
+        }
+        if isAttribute {
+            if let status = attributeRefusal(of: spec) { return status }
+        } else {
             if !spec.flags.isDisjoint(with: [.expandsMacros, .binary]) {
                 return .subdocXattrInvalidFlags
             }
-            if spec.operation == .replaceBodyWithAttribute { return .invalid }
-            return spec.path.isEmpty && !rule.allowsRoot ? .invalid : nil
+            if spec.path.isEmpty, !rule.allowsRoot { return .invalid }
         }
-        return attributeRefusal(of: spec)
+        return hasRightValue ? nil : .invalid
     }
 
     private func attributeRefusal(of spec: SubDocumentSpec) -> Status? {
+        if spec.flags.isSuperset(of: [.binary, .expandsMacros]) { return .subdocXattrInvalidFlags }
         guard allowance.attributes else { return .notSupported }
-        guard !spec.path.isEmpty else { return .invalid }
-        let key = AttributeKey.key(of: spec.path)
-        guard AttributeKey.isValid(key) else { return .xattrInvalid }
-        if key[0] == UInt8(ascii: "$") {
-            if spec.operation.isMutation { return .subdocXattrCannotModifyVirtual }
-            if VirtualAttribute(key) == nil { return .subdocXattrUnknownVirtual }
+        guard AttributeKey.isValid(spec.path) else { return .xattrInvalid }
+        if spec.path[0] == UInt8(ascii: "$"), spec.operation.isMutation {
+            return .subdocXattrCannotModifyVirtual
         }
+        guard BinaryValue.isWellFormed(spec.value) else { return .xattrInvalid }
         guard spec.flags.contains(.expandsMacros) else { return nil }
-        if spec.flags.contains(.binary) { return .invalid }
-        switch Macro.parse(spec.value) {
-        case .macro: return nil
-        case .unknown: return .subdocXattrUnknownMacro
-        case .unknownVirtual: return .subdocXattrUnknownVirtualMacro
-        }
+        return Macro.parse(spec.value) == .unknown ? .subdocXattrUnknownMacro : nil
     }
 }
 
@@ -116,54 +110,94 @@ enum AttributeKey {
         return path.slice(0, end ?? path.count)
     }
 
-    /// Whether there may be an attribute with this key.
+    /// Whether an attribute may have this path: the server checks the key, and the bytes of the rest.
     ///
     /// Punctuation and control characters at the start are reserved, except `_` of system attributes
-    /// and `$` of virtual ones.
-    static func isValid(_ key: ByteView) -> Bool {
+    /// and `$` of virtual ones, which are no names by themselves.
+    static func isValid(_ path: ByteView) -> Bool {
+        let key = key(of: path)
         guard !key.isEmpty, key.count <= Limits.xattrKeyBytesMax else { return false }
-        return switch key[0] {
-        case UInt8(ascii: "_"), UInt8(ascii: "$"): true
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"), 0x80...:
-            true
-        default: false
-        }
+        let isFirstValid =
+            switch key[0] {
+            case UInt8(ascii: "_"), UInt8(ascii: "$"): key.count > 1
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: " "), 0x80...:
+                true
+            default: false
+            }
+        return isFirstValid && !path.buffer.contains(0) && PathParser.isUTF8(path)
     }
 }
 
-/// What an operation allows in its path (kv.md 4).
+/// What an operation allows in its path and in its request (kv.md 4).
 struct OperationRule {
     let flags: PathFlags
+    let documentFlags: DocumentFlags
     let needsValue: Bool
     let allowsRoot: Bool
+    /// The path has to be one of an attribute.
+    let needsAttribute: Bool
 
-    private init(_ flags: PathFlags, needsValue: Bool = false, allowsRoot: Bool = false) {
+    private init(
+        _ flags: PathFlags,
+        _ documentFlags: DocumentFlags,
+        needsValue: Bool = false,
+        allowsRoot: Bool = false,
+        needsAttribute: Bool = false
+    ) {
         self.flags = flags
+        self.documentFlags = documentFlags
         self.needsValue = needsValue
         self.allowsRoot = allowsRoot
+        self.needsAttribute = needsAttribute
     }
+
+    private static let reads: DocumentFlags = [.accessesDeleted, .revives, .readsReplica]
+    private static let changes: DocumentFlags = [.accessesDeleted, .revives]
+    private static let creates: DocumentFlags = changes.union([
+        .makesDocument, .adds, .createsAsDeleted,
+    ])
 
     init(of operation: SubDocumentOperation) {
         switch operation {
-        case .getDocument, .deleteDocument: self.init([])
-        case .setDocument: self.init([], needsValue: true)
-        case .get: self.init([.attribute, .binary])
-        case .exists, .delete: self.init(.attribute)
-        case .getCount: self.init(.attribute, allowsRoot: true)
-        case .dictionaryAdd, .dictionaryUpsert: self.init(.all, needsValue: true)
-        case .replace: self.init([.attribute, .expandsMacros, .binary], needsValue: true)
+        case .getDocument: self.init([], Self.reads, allowsRoot: true)
+        case .setDocument:
+            self.init([], [.makesDocument, .adds], needsValue: true, allowsRoot: true)
+        case .deleteDocument: self.init([], Self.changes, allowsRoot: true)
+        case .get: self.init([.attribute, .binary], Self.reads)
+        case .exists: self.init(.attribute, Self.reads)
+        case .getCount: self.init(.attribute, Self.reads, allowsRoot: true)
+        case .delete: self.init(.attribute, Self.changes)
+        case .dictionaryAdd, .dictionaryUpsert: self.init(.all, Self.creates, needsValue: true)
+        case .replace:
+            self.init(
+                [.attribute, .expandsMacros, .binary],
+                Self.changes.union(.adds),
+                needsValue: true
+            )
         case .arrayPushLast, .arrayPushFirst:
             self.init(
                 [.makesParents, .attribute, .expandsMacros],
+                Self.creates,
                 needsValue: true,
                 allowsRoot: true
             )
-        case .arrayInsert: self.init([.attribute, .expandsMacros], needsValue: true)
+        case .arrayInsert:
+            self.init(
+                [.attribute, .expandsMacros],
+                Self.creates.subtracting(.makesDocument),
+                needsValue: true
+            )
         case .arrayAddUnique:
-            self.init([.makesParents, .attribute], needsValue: true, allowsRoot: true)
-        case .counter: self.init([.makesParents, .attribute], needsValue: true)
-        case .replaceBodyWithAttribute: self.init([.attribute, .binary])
+            self.init(
+                [.makesParents, .attribute],
+                Self.creates,
+                needsValue: true,
+                allowsRoot: true
+            )
+        case .counter: self.init([.makesParents, .attribute], Self.creates, needsValue: true)
+        case .replaceBodyWithAttribute:
+            self.init([.attribute, .binary], Self.changes, needsAttribute: true)
         }
     }
 }
