@@ -144,6 +144,20 @@ def test_unanswered_marks_stop_the_feed_and_answers_resume_it(node):
                 keys.add(message.key)
 
 
+def test_client_that_closes_first_continues_where_it_was(node):
+    """A client drops what it has not handled when it closes: changes are repeated, not lost."""
+    node.create_bucket("reopened")
+    with node.connect("reopened") as kv:
+        assert kv.set("before", b"1").status == 0
+        with Tap(node.connect("reopened"), BACKFILL, NO_HISTORY) as tap:
+            assert tap.connection.call(Op.NOOP).status == Status.SUCCESS
+            assert kv.set("sent", b"1").status == 0
+            assert tap.receive().key == b"sent"
+        assert kv.set("between", b"1").status == 0
+        with Tap(node.connect("reopened"), BACKFILL, NO_HISTORY) as tap:
+            assert {tap.receive().key for _ in range(2)} == {b"sent", b"between"}
+
+
 def test_flush_closes_the_connection(node):
     node.create_bucket("flushed")
     with Tap(node.connect("flushed"), BACKFILL, NO_HISTORY) as tap:

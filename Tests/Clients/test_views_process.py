@@ -1,5 +1,6 @@
 """Views over restarts and crashes, in every kind of bucket, and when buckets are emptied or deleted."""
 
+import http.client
 import json
 import time
 
@@ -85,6 +86,25 @@ def test_documents_that_are_not_in_memory_are_indexed(make_node):
     views = Views(node, "full")
     assert views.put("numbers", BOTH).status == 201
     check(views, numbered(count))
+
+
+def test_configuration_stream_ends_when_its_node_is_killed(make_node):
+    """Script processes are children of the node and outlive it for a moment: they have none of its sockets."""
+    node = make_node().start().provision()
+    node.create_bucket("killed", numVBuckets=64)
+    views = Views(node, "killed")
+    assert views.put("numbers", BOTH).status == 201
+    store(node, "killed", numbered(10))
+    check(views, numbered(10))
+    for path in ("/pools/default/bs/killed", "/pools/default/bucketsStreaming/killed"):
+        with node.admin.stream(path) as stream:
+            assert json.loads(stream.next())["name"] == "killed"
+            node.kill()
+            with pytest.raises((http.client.IncompleteRead, ConnectionError)):
+                while stream.next() is not None:
+                    pass
+        node.start()
+        node.await_bucket("killed")
 
 
 def test_restarted_node_answers_from_its_index_without_building_it_again(make_node):

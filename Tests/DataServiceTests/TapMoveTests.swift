@@ -108,6 +108,16 @@ import Vocabulary
         #expect(keys() == [])
     }
 
+    @Test func clientThatClosesFirstContinuesWhereItWasForAMinute() throws {
+        try open([Self.own])
+        write("before")
+        #expect(keys() == [])
+        write("between")
+        #expect(keys() == ["between"])
+        world.jump(milliseconds: 61_000)
+        #expect(keys() == [])
+    }
+
     @Test func newBucketHasNoNotes() throws {
         try open([Self.own, Self.other])
         write("before")

@@ -101,6 +101,7 @@ extension DocumentService {
     ) {
         let before = bucket.assignment
         guard bucket.storeMap(assignment) else { return }
+        bucket.tapPositions.note(nodes: bucket.nodes, at: environment.time.monotonicNanoseconds())
         precondition(
             assignment.vBuckets.count == bucket.engine.count,
             "a map has a row for each vBucket"

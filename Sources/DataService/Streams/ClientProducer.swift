@@ -110,7 +110,6 @@ extension ClientProducer: ChangeSender {
         for event in streams.events.drain() {
             switch event {
             case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)
-            case .ended: break
             case .tick:
                 streams.retry()
                 guard sendNoop(output) else { return .silent }

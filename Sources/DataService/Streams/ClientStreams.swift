@@ -18,8 +18,6 @@ final class ClientStreams {
     enum Event: Sendable {
         /// The feed of this stream may have work.
         case news(VBucketID, ticket: UInt64)
-        /// A stream of the owner ended.
-        case ended
         case tick
     }
 

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Synchronization
 package import Vocabulary
 
 /// Where TAP connections of one bucket begin if the client asks for no history.
@@ -6,12 +7,23 @@ package import Vocabulary
 /// TAP itself has no positions. Without these a client without history would miss the changes between
 /// two connections, and those of a vBucket that moved here before the client connected.
 ///
-/// - Kept positions are those of a connection that this node closed. A client is its login and its
-///   host. Two closed connections of a client are merged to the lower positions.
+/// - Kept positions are those of a connection, open or closed. A client is its login and its host. A
+///   client closes a feed before it closes the connection, and drops what it has not handled, so the
+///   kept positions are older than those that the connection has reached (`TapProducer.keepPositions`). Those of
+///   several connections of a client are merged to the lower positions.
 /// - Noted positions are those of copies that came to this node or were promoted here, for every
 ///   client (`DocumentService.noteCreated`, `noteActivated`).
 /// - Both stay for a minute. The lower position wins: changes are repeated, not lost.
+/// - A client reads the map before it connects, and maybe from a node that has an older one. So a node
+///   of the map counts as known to clients only `settlingNanoseconds` after it joined.
 package final class TapPositions: Sendable {
+    /// Distinguishes the connections of a bucket, also closed ones.
+    package struct ConnectionNumber: Hashable, Comparable, Sendable {
+        fileprivate let value: UInt64
+
+        package static func < (one: Self, other: Self) -> Bool { one.value < other.value }
+    }
+
     /// Where a connection was in one vBucket.
     package struct Position: Hashable, Sendable {
         package var uuid: VBucketUUID
@@ -41,6 +53,7 @@ package final class TapPositions: Sendable {
     }
 
     private struct Kept {
+        let client: Client
         var positions: [VBucketID: Position]
         var expiry: UInt64
     }
@@ -51,25 +64,41 @@ package final class TapPositions: Sendable {
     }
 
     package static let keptNanoseconds: UInt64 = 60_000_000_000
-    private static let clientsMax = 64
+    package static let settlingNanoseconds: UInt64 = 3_000_000_000
+    package static let connectionsMax = 64
 
-    private let kept = Guarded<[Client: Kept]>([:])
+    /// The positions of each connection.
+    private let kept = Guarded<[ConnectionNumber: Kept]>([:])
+    private let connections = Atomic<UInt64>(0)
     private let noted = Guarded<[VBucketID: Noted]>([:])
+    /// The nodes of the map, and when each joined it; 0 for those of the first map.
+    private let joined = Guarded<[NodeNumber: UInt64]?>(nil)
 
     package init() {}
 
-    /// Keeps the positions of a closed connection.
+    package func nextConnection() -> ConnectionNumber {
+        ConnectionNumber(value: connections.add(1, ordering: .relaxed).newValue)
+    }
+
+    /// Keeps the positions of a connection for a minute from now; later ones replace them.
     ///
-    /// Beyond 64 clients they are dropped.
-    package func keep(_ positions: [VBucketID: Position], of client: Client, at now: UInt64) {
+    /// If there are `connectionsMax` already, the positions that were kept first are dropped.
+    package func keep(
+        _ positions: [VBucketID: Position],
+        of client: Client,
+        connection: ConnectionNumber,
+        at now: UInt64
+    ) {
         kept.withLock { kept in
             kept = kept.filter { $0.value.expiry > now }
-            guard kept[client] != nil || kept.count < TapPositions.clientsMax else { return }
-            let older = kept[client]?.positions ?? [:]
-            kept[client] = Kept(
-                positions: older.merging(positions, uniquingKeysWith: Position.lower),
+            kept[connection] = Kept(
+                client: client,
+                positions: positions,
                 expiry: now + TapPositions.keptNanoseconds
             )
+            guard kept.count > TapPositions.connectionsMax else { return }
+            let first = kept.min { ($0.value.expiry, $0.key) < ($1.value.expiry, $1.key) }
+            if let first { kept[first.key] = nil }
         }
     }
 
@@ -97,8 +126,30 @@ package final class TapPositions: Sendable {
             return noted.mapValues(\.position)
         }
         return kept.withLock { kept in
-            guard let found = kept[client], found.expiry > now else { return noted }
-            return found.positions.merging(noted, uniquingKeysWith: Position.lower)
+            kept.values.filter { $0.client == client && $0.expiry > now }.reduce(noted) {
+                $0.merging($1.positions, uniquingKeysWith: Position.lower)
+            }
+        }
+    }
+
+    /// Notes the nodes of a new map.
+    package func note(nodes: Set<NodeNumber>, at now: UInt64) {
+        joined.withLock { joined in
+            var times: [NodeNumber: UInt64] = [:]
+            for node in nodes {
+                if let joined { times[node] = joined[node] ?? now } else { times[node] = 0 }
+            }
+            joined = times
+        }
+    }
+
+    /// The nodes that a client knows that reads the map now.
+    package func knownNodes(at now: UInt64) -> Set<NodeNumber> {
+        joined.withLock { joined in
+            let known = (joined ?? [:]).filter {
+                $0.value == 0 || $0.value + TapPositions.settlingNanoseconds <= now
+            }
+            return Set(known.keys)
         }
     }
 }

@@ -14,9 +14,10 @@ internal import Wire
 /// repeated. A client that asks for no history begins at the position that `TapPositions` has of a
 /// vBucket that moved here in the last minute.
 ///
-/// - A client does not follow the map. So the connection closes within a second after another node gets
-///   copies, and in the turn in which a vBucket leaves for such a node: the client then reads the map
-///   and connects to all nodes. Its next connection to this node continues from the kept positions.
+/// - A client does not follow the map. So the connection closes some seconds after another node gets
+///   copies, when all nodes have the map: the client then reads it and connects to all of them.
+///   Its next connection to this node continues from the kept positions, and the changes that another
+///   node makes meanwhile are noted there (`TapPositions`).
 /// - With acknowledgements, at most `marksMax` marked messages wait for their answer.
 /// - A dump that starts at the present is complete at once: it has no documents.
 final class TapProducer {
@@ -68,12 +69,18 @@ final class TapProducer {
     fileprivate static let markBytes = 64 << 10
     private static let marksMax = 16
     private static let noopSeconds = 20
+    /// The kept positions are two to three ticks old: older than a change that a client may have dropped
+    /// because it had closed its feed.
+    private static let samplesMax = 3
 
     let streams: ClientStreams
     private let request: TapRequest
     private let messages: Messages
     private let clock: ClientProducerClock
     private let client: TapPositions.Client
+    private let connection: TapPositions.ConnectionNumber
+    /// The positions at the last ticks, the oldest first.
+    private var samples: [[VBucketID: Position]] = []
     private var positions: [VBucketID: Position] = [:]
     /// The seqnos at which the backfill of each vBucket ends; nil once its end was sent.
     private var backfill: [VBucketID: Seqno]?
@@ -81,7 +88,7 @@ final class TapProducer {
     private var ticks = 0
     /// A vBucket of a dump left this node before it was sent.
     private var isInterrupted = false
-    /// The nodes of the map that the client could know when it connected.
+    /// The nodes of the map that the client knew when it connected.
     private let nodes: Set<NodeNumber>
 
     init(
@@ -101,7 +108,8 @@ final class TapProducer {
         }
         backfill = request.startsAtPresent ? nil : [:]
         owesBeginning = !request.startsAtPresent
-        nodes = bucket.nodes
+        connection = bucket.tapPositions.nextConnection()
+        nodes = bucket.tapPositions.knownNodes(at: clock.now)
         for vBucket in bucket.engine.all {
             let copy: (VBucketID, Position)? = vBucket.withCore { core in
                 guard core.isThere, core.isLoaded else { return nil }
@@ -113,6 +121,7 @@ final class TapProducer {
             // After the copies' positions: a copy that became active before they were read is noted.
             let earlier = bucket.tapPositions.positions(of: client, at: clock.now)
             positions.merge(earlier) { $1 }
+            keepPositions()
         }
         clock.start()
         openStreams()
@@ -179,15 +188,16 @@ final class TapProducer {
     /// Keeps the position of a stream that ended: its vBucket may become active here again.
     private func noteEnd(_ stream: ClientStream) {
         positions[stream.vBucket]?.seqno = stream.feed.position
-        // The vBucket may have left for a node that the client does not have: the next turn compares.
-        // That turn opens no stream: a stream that ends at once is opened again at the next tick only.
-        streams.events.put(.ended)
         guard request.flags.contains(.dump), let end = backfill?[stream.vBucket] else { return }
         if stream.feed.position < end { isInterrupted = true }
     }
 
-    /// Keeps the positions for the client's next connection, before this one is closed.
+    /// Keeps earlier positions for the client's next connection.
+    ///
+    /// A connection may close at any time, and the client's next one may begin before this node has
+    /// noticed that. So positions are kept at each tick, not at the end.
     private func keepPositions() {
+        guard backfill == nil, !request.flags.contains(.dump) else { return }
         for (vBucket, stream) in streams.streams {
             positions[vBucket]?.seqno = stream.feed.position
         }
@@ -196,24 +206,31 @@ final class TapProducer {
             let vBucket = VBucketID(UInt16(index))
             if positions[vBucket] == nil { positions[vBucket] = .beginning }
         }
-        streams.bucket.tapPositions.keep(positions, of: client, at: clock.now)
+        samples.append(positions)
+        if samples.count > TapProducer.samplesMax { samples.removeFirst() }
+        streams.bucket.tapPositions.keep(
+            samples[0],
+            of: client,
+            connection: connection,
+            at: clock.now
+        )
     }
 
-    /// Compares the map with the one that the client could know.
+    /// Whether the map has a node that the client did not know when it connected.
     ///
     /// A client connects to the nodes that it knows, and never to one that joins later: it reads the
     /// map again only when a connection closes.
-    private func compareNodes() -> SenderEnd? {
-        guard !streams.bucket.nodes.isSubset(of: nodes) else { return nil }
-        if backfill == nil { keepPositions() }
-        return .interrupted
+    private var isMissingNode: Bool {
+        let known = streams.bucket.tapPositions.knownNodes(at: clock.now)
+        return !known.isSubset(of: nodes)
     }
 
     /// Handles a tick of the clock.
     private func tick(_ output: ByteWriter) -> SenderEnd? {
         streams.retry()
         openStreams()
-        if let end = compareNodes() { return end }
+        keepPositions()
+        guard !isMissingNode else { return .interrupted }
         ticks += 1
         if ticks % TapProducer.noopSeconds == 0 {
             TapEncoder.appendNoop(opaque: messages.nextOpaque(), to: output)
@@ -246,15 +263,13 @@ extension TapProducer: ChangeSender {
             owesBeginning = false
             TapEncoder.append(.beginBackfill, opaque: messages.nextOpaque(), to: output)
         }
-        var (isTickDue, isComparisonDue) = (false, false)
+        var isTickDue = false
         for event in streams.events.drain() {
             switch event {
             case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)
-            case .ended: isComparisonDue = true
             case .tick: isTickDue = true
             }
         }
-        if isComparisonDue, let end = compareNodes() { return end }
         if isTickDue, let end = tick(output) { return end }
         guard !isInterrupted else { return .interrupted }
         guard !streams.bucket.isRetired else { return .retired }
