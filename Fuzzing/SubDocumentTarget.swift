@@ -68,7 +68,12 @@ final class SubDocumentTarget {
                 mutate(request, isMissing ? nil : image)
             } else if !isMissing {
                 output.removeAll()
-                _ = LookupMachine.run(request, on: image, to: output)
+                _ = LookupMachine.run(
+                    request,
+                    on: image,
+                    readsSystemAttributes: true,
+                    to: output
+                )
             }
         }
     }
@@ -108,7 +113,8 @@ final class SubDocumentTarget {
         let input = MutationMachine.Input(
             request,
             at: SubDocumentTarget.place,
-            jsonBodies: jsonBodies
+            jsonBodies: jsonBodies,
+            writesSystemAttributes: true
         )
         switch MutationMachine.run(input, on: image, to: output, results: results) {
         case .refused: break

@@ -5,9 +5,10 @@ import struct
 import pytest
 
 from rig import dcp, privileges
+from rig import subdocument as sub
 from rig.dcp import Consumer
 from rig.node import PASSWORD, USER, Node, wait_until
-from rig.wire import USUAL_FEATURES, Closed, Connection, Op, Status, frame
+from rig.wire import USUAL_FEATURES, Closed, Connection, Feature, Op, Status, frame
 
 ROLES = (
     "admin ro_admin cluster_admin bucket_admin bucket_full_access views_admin views_reader "
@@ -23,6 +24,8 @@ METADATA = "admin bucket_full_access views_admin data_reader data_dcp_reader"
 CHANGES = "admin bucket_full_access views_admin data_dcp_reader"
 STATISTICS = "admin ro_admin cluster_admin bucket_admin bucket_full_access views_admin"
 FLUSH = "admin cluster_admin bucket_admin bucket_full_access"
+READ_SYSTEM = "admin bucket_full_access views_admin data_dcp_reader"
+WRITE_SYSTEM = "admin bucket_full_access"
 LOGIN = " ".join(ROLES)
 OPEN = LOGIN + " none"
 
@@ -147,6 +150,51 @@ def test_role_may_send_exactly_the_commands_of_the_table(node, role):
         if not expected:
             wrong.append(f"{opcode:#04x}: {status}")
     assert wrong == []
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_role_uses_system_attributes_by_their_own_privileges(node, role):
+    key, path = f"system-{role}", sub.Path.XATTR
+    features = [*USUAL_FEATURES, Feature.XATTR]
+    with node.connect("demo", features) as owner:
+        written = sub.mutate(
+            owner,
+            key,
+            sub.attribute("_sync", 1),
+            sub.attribute("user", 2),
+            sub.body(b"{}"),
+            doc_flags=sub.Doc.MKDOC,
+        )
+        assert written.status == Status.SUCCESS
+    with connect(node, user_of(role)) as kv:
+        kv.hello(features)
+        names = ("_sync", "user", "$XTOC")
+        found = sub.lookup(kv, key, *[(sub.GET, path, name) for name in names])
+        if role in READ_SYSTEM.split():
+            values = [(0, b"1"), (0, b"2"), (0, b'["_sync","user"]')]
+            assert (found.status, found.results) == (Status.SUCCESS, values)
+        elif role in READ.split():
+            values = [(Status.ACCESS, b""), (0, b"2"), (0, b'["user"]')]
+            assert (found.status, found.results) == (sub.MULTI_PATH_FAILURE, values)
+        else:
+            assert found.status == Status.ACCESS
+        specs = (sub.attribute("user", 3), sub.attribute("_sync", 3))
+        changed = sub.mutate(kv, key, *specs)
+        if role in WRITE_SYSTEM.split():
+            assert changed.status == Status.SUCCESS
+        elif role in WRITE.split():
+            denied = (sub.MULTI_PATH_FAILURE, (1, Status.ACCESS))
+            assert (changed.status, changed.failed) == denied
+            assert sub.mutate(kv, key, specs[0]).status == Status.SUCCESS
+        else:
+            assert changed.status == Status.ACCESS
+    path = f"/pools/default/buckets/demo/docs/{key}"
+    reply = node.anonymous.as_user(user_of(role), privileges.PASSWORD).get(path)
+    if role in READ.split():
+        expected = {"_sync", "user"} if role in READ_SYSTEM.split() else {"user"}
+        assert set(reply.json["xattrs"]) == expected
+    else:
+        assert reply.status == 403
 
 
 @pytest.mark.parametrize("role", ROLES)

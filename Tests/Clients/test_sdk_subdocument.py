@@ -259,7 +259,7 @@ ERRORS = [
     (SD.upsert("a..b", 1), PathInvalidException),
     (SD.upsert("`a", 1), PathInvalidException),
     (SD.upsert("list[", 1), PathInvalidException),
-    (SD.upsert("x" * 1025, 1), PathTooBigException),
+    (SD.upsert("x" * 1025, 1), InvalidArgumentException),
     (SD.upsert(".".join(["x"] * 33), 1, create_parents=True), PathTooBigException),
     (SD.upsert("x", nested(40)), ValueTooDeepException),
     (SD.increment("n", 1 << 63), DeltaInvalidException),

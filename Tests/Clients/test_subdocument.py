@@ -128,7 +128,6 @@ def test_request_is_refused_as_a_whole(kv, key):
     for specs, doc_flags, status in [
         ([upsert], Doc.MKDOC | Doc.ADD, Status.INVALID),
         ([upsert], Doc.REVIVE, Status.INVALID),
-        ([upsert], Doc.CREATE_AS_DELETED, Status.INVALID),
         ([upsert], Doc.REPLICA_READ, Status.INVALID),
         ([upsert, (sub.DELETE, 0, "a")], Doc.MKDOC, Status.INVALID),
         ([sub.body(b"{}")], Doc.ACCESS_DELETED, Status.INVALID),

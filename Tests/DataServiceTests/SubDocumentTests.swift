@@ -340,7 +340,7 @@ import Vocabulary
         #expect(try one(client, Self.mutate("k", flags: 0x02, large)).status == 2)
         let failed = try one(
             client,
-            Self.mutate("k2", flags: 0x01, large, count, count, Self.path(0xca, 0, "x", "1"))
+            Self.mutate("k2", flags: 0x02, large, count, count, Self.path(0xca, 0, "x", "1"))
         )
         #expect(failed.status == 0xcc && failed.value == [3, 0, 0xc0])
         #expect(try one(client, Ask.get("k2")).status == 1)

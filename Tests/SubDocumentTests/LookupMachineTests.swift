@@ -148,7 +148,7 @@ import Wire
             let behind = DocumentImage(meta: image.meta, value: image.value, place: place)
             let writer = ByteWriter()
             _ = withRequest([.attribute(.get, "$vbucket.HLC")]) {
-                LookupMachine.run($0, on: behind, to: writer)
+                LookupMachine.run($0, on: behind, readsSystemAttributes: true, to: writer)
             }
             // The status and the length of the only path precede its value.
             return String(decoding: writer.bytes.dropFirst(6), as: UTF8.self)
@@ -171,6 +171,20 @@ import Wire
         #expect(results == [Found(.subdocPathInvalid), #""text""#])
     }
 
+    @Test func systemAttributesAreDeniedByPathAndNotListed() {
+        let version = Version(attributes: ["_sync": "1", "user": "2"], body: "{}")
+        let specs: [Spec] = [
+            .attribute(.get, "_sync"), .attribute(.exists, "_none.x"), .attribute(.get, "user"),
+            .attribute(.get, "$XTOC"), .attribute(.get, "$document.deleted"), Spec(.getDocument),
+        ]
+        let read = lookUp(specs, on: version, readsSystemAttributes: false)
+        #expect(read.status == .subdocMultiPathFailure)
+        let denied = Found(.accessDenied)
+        #expect(read.results == [denied, denied, "2", #"["user"]"#, "false", "{}"])
+        let all = lookUp([.attribute(.get, "$XTOC")], on: version)
+        #expect(all.results == [#"["_sync","user"]"#])
+    }
+
     @Test func answerBeyondTheBoundIsTooBig() {
         withRequest([Spec(.getDocument), Spec(.getDocument)]) { request in
             live.withImage { image in
@@ -180,6 +194,7 @@ import Wire
                 let status = LookupMachine.run(
                     request,
                     on: image,
+                    readsSystemAttributes: true,
                     to: output,
                     valueBytesMax: bound - 1
                 )
@@ -188,6 +203,7 @@ import Wire
                 let whole = LookupMachine.run(
                     request,
                     on: image,
+                    readsSystemAttributes: true,
                     to: output,
                     valueBytesMax: bound
                 )

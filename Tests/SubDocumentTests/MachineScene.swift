@@ -154,12 +154,22 @@ enum Mutated: Equatable {
 }
 
 /// Executes a mutation on a version; nil if there is none.
-func mutate(_ specs: [Spec], _ flags: DocumentFlags = [], on version: Version? = nil) -> Mutated {
+func mutate(
+    _ specs: [Spec],
+    _ flags: DocumentFlags = [],
+    on version: Version? = nil,
+    writesSystemAttributes: Bool = true
+) -> Mutated {
     withRequest(specs, flags) { request in
         func run(_ image: DocumentImage?) -> Mutated {
             let (output, results) = (ByteWriter(), ByteWriter())
             defer { withExtendedLifetime((output, results)) {} }
-            let input = MutationMachine.Input(request, at: Version.place, jsonBodies: .max)
+            let input = MutationMachine.Input(
+                request,
+                at: Version.place,
+                jsonBodies: .max,
+                writesSystemAttributes: writesSystemAttributes
+            )
             let outcome = MutationMachine.run(input, on: image, to: output, results: results)
             switch outcome {
             case .refused(let status): return .refused(status)
@@ -207,13 +217,19 @@ struct Found: Equatable, ExpressibleByStringLiteral {
 func lookUp(
     _ specs: [Spec],
     _ flags: DocumentFlags = .accessesDeleted,
-    on version: Version
+    on version: Version,
+    readsSystemAttributes: Bool = true
 ) -> (status: Status, results: [Found]) {
     withRequest(specs, flags) { request in
         version.withImage { image in
             let output = ByteWriter()
             defer { withExtendedLifetime(output) {} }
-            let status = LookupMachine.run(request, on: image, to: output)
+            let status = LookupMachine.run(
+                request,
+                on: image,
+                readsSystemAttributes: readsSystemAttributes,
+                to: output
+            )
             var reader = ByteReader(output.view)
             var results: [Found] = []
             while let number = reader.bigEndian(UInt16.self),

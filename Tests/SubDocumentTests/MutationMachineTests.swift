@@ -275,6 +275,31 @@ import Wire
         #expect(mutate(specs, on: version) == .version(expected))
     }
 
+    // MARK: System attributes
+
+    @Test func systemAttributesAreDeniedByPath() {
+        let user = Spec.attribute(.dictionaryUpsert, "user", "1")
+        let denied: [Spec] = [
+            .attribute(.dictionaryUpsert, "_sync.rev", "1"), .attribute(.delete, "_sync"),
+            .attribute(.replaceBodyWithAttribute, "_sync"), .macro("_sync", "\"${Mutation.CAS}\""),
+        ]
+        for spec in denied {
+            let outcome = mutate([user, spec], on: live, writesSystemAttributes: false)
+            #expect(outcome == .failed(1, .accessDenied), "\(spec)")
+        }
+        guard
+            case .version(let version, _, _) = mutate(
+                [user],
+                on: live,
+                writesSystemAttributes: false
+            )
+        else {
+            Issue.record("the mutation failed")
+            return
+        }
+        #expect(version.attributes["_sync"] == live.attributes["_sync"])
+    }
+
     // MARK: Binary values
 
     @Test func binaryValueIsStoredAsAStringAndBecomesABody() {

@@ -66,6 +66,7 @@ extension Privileges {
             (.read, "Read"), (.insert, "Insert"), (.upsert, "Upsert"), (.delete, "Delete"),
             (.metaRead, "MetaRead"), (.metaWrite, "MetaWrite"), (.dcpProducer, "DcpProducer"),
             (.stats, "SimpleStats"), (.flush, "BucketManagement"),
+            (.systemXattrRead, "SystemXattrRead"), (.systemXattrWrite, "SystemXattrWrite"),
         ]
         return names.filter { contains($0.0) }.map(\.1)
     }

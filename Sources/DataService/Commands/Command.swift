@@ -117,7 +117,7 @@ struct Command {
         case .subdocDictionaryAdd, .subdocDictionaryUpsert, .subdocDelete, .subdocReplace,
             .subdocArrayPushLast, .subdocArrayPushFirst, .subdocArrayInsert,
             .subdocArrayAddUnique, .subdocCounter, .subdocReplaceBodyWithXattr:
-            shape([3, 4, 7, 8])
+            shape([3, 4, 7, 8, 11, 12])
         case .subdocMultiLookup: shape([0, 1])
         case .subdocMultiMutation: shape([0, 1, 4, 5, 8, 9])
         default: nil

@@ -23,13 +23,8 @@ struct SubDocumentChange {
     private let input: MutationMachine.Input
     private let preservesExpiry: Bool
 
-    init(
-        _ request: SubDocumentRequest,
-        at place: DocumentImage.Place,
-        jsonBodies: UInt16,
-        preservesExpiry: Bool
-    ) {
-        input = MutationMachine.Input(request, at: place, jsonBodies: jsonBodies)
+    init(_ input: MutationMachine.Input, preservesExpiry: Bool) {
+        self.input = input
         self.preservesExpiry = preservesExpiry
     }
 
@@ -87,8 +82,16 @@ struct OwnedRequest: Sendable {
     private let jsonBodies: UInt16
     private let cas: CAS
     private let preservesExpiry: Bool
+    /// What the client had when the request was accepted.
+    private let privileges: Privileges
 
-    init(_ frame: Frame, jsonBodies: UInt16 = 0, preservesExpiry: Bool = false) {
+    init(
+        _ frame: Frame,
+        _ privileges: Privileges,
+        jsonBodies: UInt16 = 0,
+        preservesExpiry: Bool = false
+    ) {
+        self.privileges = privileges
         self.frame = frame.whole.bytes
         key = frame.key.bytes
         self.jsonBodies = jsonBodies
@@ -103,12 +106,13 @@ struct OwnedRequest: Sendable {
         _ place: DocumentImage.Place
     ) -> (DocumentChange, SubDocumentAnswer) {
         withRequest { request in
-            let change = SubDocumentChange(
+            let input = MutationMachine.Input(
                 request,
                 at: place,
                 jsonBodies: jsonBodies,
-                preservesExpiry: preservesExpiry
+                writesSystemAttributes: privileges.contains(.systemXattrWrite)
             )
+            let change = SubDocumentChange(input, preservesExpiry: preservesExpiry)
             let results = ByteWriter(capacity: 64)
             let (made, status) = change.apply(to: view, writer, results)
             return (made, SubDocumentAnswer(status: status, value: results.bytes))
@@ -124,7 +128,12 @@ struct OwnedRequest: Sendable {
             copy.value.withUnsafeBytes { buffer in
                 let image = DocumentImage(meta: copy.meta, value: ByteView(buffer), place: place)
                 let value = ByteWriter()
-                let status = LookupMachine.run(request, on: image, to: value)
+                let status = LookupMachine.run(
+                    request,
+                    on: image,
+                    readsSystemAttributes: privileges.contains(.systemXattrRead),
+                    to: value
+                )
                 return SubDocumentAnswer(
                     status: status,
                     value: value.bytes,

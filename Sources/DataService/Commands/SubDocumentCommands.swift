@@ -71,7 +71,13 @@ extension Connection {
             }
             // Parts of a document together count as one copy.
             guard copies > 0 || hasRoom(for: item, copies: 1) else { return }
-            reading = .answered(LookupMachine.run(lookup, on: image, to: value), cas)
+            let status = LookupMachine.run(
+                lookup,
+                on: image,
+                readsSystemAttributes: access.privileges.contains(.systemXattrRead),
+                to: value
+            )
+            reading = .answered(status, cas)
         }
         let operations = operations(request, on: bucket, completion)
         let includesDeleted = lookup.documentFlags.contains(.accessesDeleted)
@@ -142,7 +148,7 @@ extension Connection {
         _ bucket: OpenBucket,
         _ place: DocumentImage.Place
     ) -> Execution {
-        let owned = OwnedRequest(request.frame)
+        let owned = OwnedRequest(request.frame, access.privileges)
         let options = DocumentService.AttemptOptions(
             vBucket: document.id,
             readsReplica: lookup.documentFlags.contains(.readsReplica),

@@ -18,12 +18,13 @@ extension Connection {
         guard !transformsMuch(request, mutation) else {
             return deferMutation(request, mutation, document, bucket, place)
         }
-        let change = SubDocumentChange(
+        let input = MutationMachine.Input(
             mutation,
             at: place,
             jsonBodies: jsonBodies(of: mutation),
-            preservesExpiry: request.framing.preservesExpiry
+            writesSystemAttributes: access.privileges.contains(.systemXattrWrite)
         )
+        let change = SubDocumentChange(input, preservesExpiry: request.framing.preservesExpiry)
         let results = ByteWriter(capacity: 64)
         // Answers borrow its memory.
         defer { withExtendedLifetime(results) {} }
@@ -107,6 +108,7 @@ extension Connection {
     ) -> Execution {
         let owned = OwnedRequest(
             request.frame,
+            access.privileges,
             jsonBodies: jsonBodies(of: mutation),
             preservesExpiry: request.framing.preservesExpiry
         )

@@ -117,6 +117,10 @@ extension Connection {
             return .failure(Refusal("The extended attributes are malformed.", .xattrInvalid))
         }
         guard blob.isWithinLimits else { return .failure(.tooBig) }
+        guard access.privileges.contains(.systemXattrWrite) || !blob.hasSystemKeys else {
+            let text = "A version with system attributes needs the privilege SystemXattrWrite."
+            return .failure(Refusal(text, .accessDenied))
+        }
         if isDeletion {
             let hasSystemAlone = blob.allSatisfy { XattrBlob.isSystemKey($0.key) }
             guard blob.body.isEmpty, hasSystemAlone else {

@@ -27,12 +27,15 @@ enum DocumentJSON {
         let body: [UInt8]
         /// Whether the body can be embedded in a JSON reply.
         let isJSON: Bool
-        /// The member `xattrs`; empty if the document has no attributes.
+        /// The member `xattrs`; empty if the document has no attributes that may be shown.
         ///
         /// A value that is not JSON is a string with its Base64 form.
         let attributes: [(String, JSONText)]
 
-        init(_ document: DocumentCopy) {
+        /// - Parameters:
+        ///   - document: The stored form.
+        ///   - showsSystemAttributes: Whether attributes that begin with `_` are included.
+        init(_ document: DocumentCopy, showsSystemAttributes: Bool) {
             guard document.meta.datatype.contains(.xattr) else {
                 (body, attributes) = (document.value, [])
                 isJSON = DocumentJSON.isJSON(body)
@@ -42,7 +45,8 @@ enum DocumentJSON {
             document.value.withUnsafeBytes { bytes in
                 let blob = XattrBlob(stored: ByteView(bytes))
                 body = blob.body.bytes
-                for (key, value) in blob {
+                for (key, value) in blob
+                where showsSystemAttributes || !XattrBlob.isSystemKey(key) {
                     let value = value.bytes
                     let text =
                         DocumentJSON.isJSON(value)
@@ -52,7 +56,7 @@ enum DocumentJSON {
             }
             self.body = body
             isJSON = DocumentJSON.isJSON(body)
-            attributes = [("xattrs", .object(members))]
+            attributes = members.isEmpty ? [] : [("xattrs", .object(members))]
         }
     }
 

@@ -19,6 +19,7 @@ struct DocumentPage: Sendable {
     let bucket: String
     /// Bytes of documents in the reply at most; further rows have keys only.
     let bytesMax: UInt64
+    let showsSystemAttributes: Bool
     let service: AdministrationService
 
     var reply: Reply {
@@ -47,7 +48,7 @@ struct DocumentPage: Sendable {
                 switch await service.perform(.read, on: key, inBucket: bucket) {
                 case .found(let copy):
                     bytes += UInt64(copy.value.count)
-                    output += Self.row(key, copy).bytes
+                    output += row(key, copy).bytes
                 case .refused(.notFound), .noBucket:
                     output += Self.row(key).bytes
                 case .refused:
@@ -86,8 +87,8 @@ struct DocumentPage: Sendable {
         )
     }
 
-    private static func row(_ key: [UInt8], _ document: DocumentCopy) -> JSONText {
-        let parts = DocumentJSON.Parts(document)
+    private func row(_ key: [UInt8], _ document: DocumentCopy) -> JSONText {
+        let parts = DocumentJSON.Parts(document, showsSystemAttributes: showsSystemAttributes)
         let content: (String, JSONText) =
             parts.isJSON
             ? ("json", .rendered(parts.body)) : ("base64", DocumentJSON.base64(parts.body))

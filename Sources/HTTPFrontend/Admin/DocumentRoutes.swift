@@ -90,6 +90,7 @@ extension Routes {
             keys: keys,
             bucket: bucket,
             bytesMax: bytesMax,
+            showsSystemAttributes: call.rights.allows(systemAttributes(of: bucket)),
             service: call.service
         )
         return page.reply
@@ -130,6 +131,11 @@ extension Routes {
 
     // MARK: One document
 
+    /// The permission to read system attributes, which a reader of documents need not have.
+    private static func systemAttributes(of bucket: String) -> Permission {
+        Permission(.bucket(bucket), ["data", "sxattr"], "read")
+    }
+
     @Sendable private static func readDocument(_ call: Call) async -> Reply {
         let key = call.captures[1]
         guard isKey(key) else { return badRequest(keyRule) }
@@ -142,7 +148,10 @@ extension Routes {
         }
         // The document is sent as a JSON string: that preserves white space and numbers that a
         // browser's parser would round.
-        let parts = DocumentJSON.Parts(copy)
+        let parts = DocumentJSON.Parts(
+            copy,
+            showsSystemAttributes: call.rights.allows(systemAttributes(of: call.capture(0)))
+        )
         let content: (String, JSONText) =
             parts.isJSON
             ? ("json", .string(String(decoding: parts.body, as: UTF8.self)))

@@ -8,6 +8,7 @@ package import Wire
 package struct LookupMachine {
     private let request: SubDocumentRequest
     private let image: DocumentImage
+    private let readsSystemAttributes: Bool
     private let output: ByteWriter
     private let limit: Int
 
@@ -16,12 +17,15 @@ package struct LookupMachine {
     /// - Parameters:
     ///   - request: A request that `RequestCheck` accepts.
     ///   - image: The version.
+    ///   - readsSystemAttributes: Whether the client may read attributes that begin with `_`. If not,
+    ///     their paths fail, and the list of attributes does not have them.
     ///   - output: Gets the answer's value, behind its content.
     ///   - valueBytesMax: The bound of the answer's value.
     /// - Returns: The answer's status. `tooBig` appends nothing.
     package static func run(
         _ request: SubDocumentRequest,
         on image: DocumentImage,
+        readsSystemAttributes: Bool,
         to output: ByteWriter,
         valueBytesMax: Int = Limits.frameBytesMax
     ) -> Status {
@@ -31,6 +35,7 @@ package struct LookupMachine {
         let machine = LookupMachine(
             request: request,
             image: image,
+            readsSystemAttributes: readsSystemAttributes,
             output: output,
             limit: output.count + valueBytesMax
         )
@@ -107,6 +112,9 @@ package struct LookupMachine {
                 ? body(.subdocPathNotFound, .empty) : body(.success, image.body)
         }
         let isAttribute = spec.flags.contains(.attribute)
+        guard readsSystemAttributes || !spec.namesSystemAttribute else {
+            return body(.accessDenied, .empty)
+        }
         let path: DocumentPath
         do throws(PathFailure) {
             path = try DocumentPath(spec.path, isAttribute: isAttribute)
@@ -120,7 +128,12 @@ package struct LookupMachine {
         let key = path.attributeKey
         if let virtual = VirtualAttribute(key) {
             let needsChecksum = VirtualAttribute.needsChecksum(spec.path)
-            return virtual.value(of: image, withChecksum: needsChecksum).withUnsafeBytes {
+            let document = virtual.value(
+                of: image,
+                withChecksum: needsChecksum,
+                listsSystemAttributes: readsSystemAttributes
+            )
+            return document.withUnsafeBytes {
                 withResult(spec, path.withoutFirst, in: ByteView($0), body)
             }
         }

@@ -34,15 +34,19 @@ package struct MutationMachine {
         /// The paths whose value is a whole body that is JSON, the first one in the lowest bit:
         /// checked by the caller, as it takes long for a large value.
         package let jsonBodies: UInt16
+        /// Whether the client may write attributes that begin with `_`. If not, their paths fail.
+        package let writesSystemAttributes: Bool
 
         package init(
             _ request: SubDocumentRequest,
             at place: DocumentImage.Place,
-            jsonBodies: UInt16
+            jsonBodies: UInt16,
+            writesSystemAttributes: Bool
         ) {
             self.request = request
             self.place = place
             self.jsonBodies = jsonBodies
+            self.writesSystemAttributes = writesSystemAttributes
         }
     }
 
@@ -124,6 +128,9 @@ package struct MutationMachine {
     // MARK: Paths
 
     private mutating func apply(_ spec: SubDocumentSpec, index: Int) -> Status {
+        guard input.writesSystemAttributes || !spec.namesSystemAttribute else {
+            return .accessDenied
+        }
         switch spec.operation {
         case .setDocument:
             let isJSON = input.jsonBodies & 1 << UInt16(index) != 0

@@ -129,6 +129,11 @@ enum AttributeKey {
     }
 }
 
+extension SubDocumentSpec {
+    /// Whether the path is one of a system attribute, which has privileges of its own.
+    var namesSystemAttribute: Bool { flags.contains(.attribute) && XattrBlob.isSystemKey(path) }
+}
+
 /// What an operation allows in its path and in its request (kv.md 4).
 struct OperationRule {
     let flags: PathFlags

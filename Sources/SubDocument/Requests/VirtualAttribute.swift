@@ -34,7 +34,11 @@ package enum VirtualAttribute: Sendable {
     }
 
     /// The attribute's value as JSON; without the checksum unless it is needed.
-    func value(of image: DocumentImage, withChecksum: Bool = true) -> [UInt8] {
+    func value(
+        of image: DocumentImage,
+        withChecksum: Bool = true,
+        listsSystemAttributes: Bool = true
+    ) -> [UInt8] {
         JSONWriter.text { json in
             switch self {
             case .document:
@@ -49,7 +53,10 @@ package enum VirtualAttribute: Sendable {
             case .contents:
                 json.array { json in
                     guard let attributes = image.attributes else { return }
-                    for (key, _) in attributes { json.value(utf8: key) }
+                    for (key, _) in attributes
+                    where listsSystemAttributes || !XattrBlob.isSystemKey(key) {
+                        json.value(utf8: key)
+                    }
                 }
             }
         }

@@ -22,8 +22,13 @@ package struct Privileges: OptionSet, Hashable, Sendable {
     package static let dcpProducer = Privileges(rawValue: 1 << 6)
     package static let stats = Privileges(rawValue: 1 << 7)
     package static let flush = Privileges(rawValue: 1 << 8)
+    /// Reading extended attributes whose name begins with `_`.
+    package static let systemXattrRead = Privileges(rawValue: 1 << 9)
+    /// Writing extended attributes whose name begins with `_`.
+    package static let systemXattrWrite = Privileges(rawValue: 1 << 10)
     package static let all: Privileges = [
         .read, .insert, .upsert, .delete, .metaRead, .metaWrite, .dcpProducer, .stats, .flush,
+        .systemXattrRead, .systemXattrWrite,
     ]
 
     /// The permission that grants each privilege: the path below the bucket and the operation.
@@ -37,5 +42,7 @@ package struct Privileges: OptionSet, Hashable, Sendable {
         (.dcpProducer, ["data", "dcp"], "read"),
         (.stats, ["stats"], "read"),
         (.flush, [], "flush"),
+        (.systemXattrRead, ["data", "sxattr"], "read"),
+        (.systemXattrWrite, ["data", "sxattr"], "write"),
     ]
 }
