@@ -76,7 +76,7 @@ final class SCRAMTarget {
 
     init() {
         stored = Array("a password beyond guessing".utf8).withUnsafeBytes { buffer in
-            StoredCredentials.derive(password: ByteView(buffer)) { _ in
+            StoredCredentials.derive(password: ByteView(buffer), iterations: 1) { _ in
                 [UInt8](repeating: 7, count: StoredCredentials.saltByteCount)
             }
         }
@@ -92,7 +92,7 @@ final class SCRAMTarget {
             mechanism,
             clientFirst: rest.slice(0, firstCount),
             serverNonce: Array("0123456789abcdef0123".utf8),
-            secret: [1, 2, 3]
+            rules: PasswordRules(decoySecret: [1, 2, 3])
         ) { $0 == "user" ? stored : nil }
         if case .answer(let server, let text) = challenge {
             require(text.allSatisfy { $0 != 0 } || rest.bytes.contains(0), "a challenge is text")

@@ -51,7 +51,9 @@ extension AdministrationService {
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
-        var birth = initialisation(user: user, password: password)
+        guard var birth = await initialisation(user: user, password: password) else {
+            return Self.stopping
+        }
         birth.memoryQuota = form.memoryQuota
         birth.name = form.name
         return await carry([.initialise(birth)], logging: "The cluster was initialized.")
@@ -80,7 +82,9 @@ extension AdministrationService {
             return .refused(form.errors)
         }
         if isFirst {
-            let birth = initialisation(user: user, password: password)
+            guard let birth = await initialisation(user: user, password: password) else {
+                return Self.stopping
+            }
             return await carry([.initialise(birth)], logging: "The cluster was initialized.")
         }
         return await replaceAdministrator(user, password)
@@ -170,7 +174,7 @@ extension AdministrationService {
         _ password: String
     ) async -> ClusterFormOutcome {
         guard let stored = await credentials(of: password) else {
-            return .failed("The node is stopping.")
+            return Self.stopping
         }
         return await carry(
             [.setAdministrator(Administrator(name: user, credentials: stored))],
@@ -178,22 +182,14 @@ extension AdministrationService {
         )
     }
 
-    private func initialisation(user: String, password: String) -> Initialisation {
-        Initialisation(
+    /// Nil if the node is stopping.
+    private func initialisation(user: String, password: String) async -> Initialisation? {
+        guard let stored = await credentials(of: password) else { return nil }
+        return Initialisation(
             uuid: environment.entropy.hex(16),
             groupID: member.identity.groupID,
-            administrator: administrator(user, password)
+            administrator: Administrator(name: user, credentials: stored)
         )
-    }
-
-    /// Derives the stored credentials; slow on purpose, some ten milliseconds.
-    private func administrator(_ user: String, _ password: String) -> Administrator {
-        let stored = Array(password.utf8).withUnsafeBytes { password in
-            StoredCredentials.derive(password: ByteView(password)) { _ in
-                environment.entropy.bytes(StoredCredentials.saltByteCount)
-            }
-        }
-        return Administrator(name: user, stored: stored)
     }
 
     private func carry(

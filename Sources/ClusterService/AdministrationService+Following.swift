@@ -117,7 +117,8 @@ extension AdministrationService: StateFollower {
             publishAll()
         case .nodeRemoved(let node):
             if node == thisNode { leave() }
-        case .nodeAdded, .settingsChanged, .deposed, .rebalanceChanged, .leftOut,
+        case .settingsChanged: followPasswordRules(of: now)
+        case .nodeAdded, .deposed, .rebalanceChanged, .leftOut,
             .designDocumentsChanged:
             break
         case .administratorChanged: updateAdministrator(before, now)
@@ -330,6 +331,8 @@ extension AdministrationService: StateFollower {
     func publishAll() {
         let state = state
         followMemcachedListener()
+        followPasswordRules(of: state)
+        followMembers(of: state)
         dataPlane.publish(
             global: RenderedConfiguration(
                 epoch: Int64(state.revEpoch),

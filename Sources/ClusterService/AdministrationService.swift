@@ -210,6 +210,7 @@ package final class AdministrationService: Sendable {
         // Only on a lone node: in a cluster, the log may have buckets that are not applied here
         // yet.
         if isAlone { dataPlane.retain(only: state.buckets.map(\.settings)) }
+        followPasswordRules(of: state)
         addUsers(of: state)
         if state.node(number: thisNode)?.membership == .active {
             for bucket in state.buckets { open(bucket, of: state, isNew: false) }

@@ -12,6 +12,7 @@ internal import Crypto
 /// - Right and wrong passwords have caches of their own, so wrong guesses never evict a right
 ///   password.
 /// - Checking an unknown user takes as long as a wrong password.
+/// - It holds the cluster's rules for passwords, which both services of a node follow.
 package final class PasswordVerifier: Sendable {
     /// Bytes that are hashed as a whole.
     ///
@@ -53,25 +54,40 @@ package final class PasswordVerifier: Sendable {
         var wrong = Remembered()
         /// Texts that were parsed lately, with their credentials; nil for an unknown format.
         var parsed: [ByteKey: StoredCredentials?] = [:]
+        var rules: PasswordRules
     }
 
     /// Users of one cluster that send requests at the same time, with some to spare.
     private static let parsedMax = 128
 
-    private let secret: [UInt8]
     /// The hash of tags, keyed with the secret: to apply the key takes longer than a tag.
     private let keyedHash: HMAC<SHA256>
     private let entriesMax: Int
-    private let state = Guarded(State())
+    private let state: Guarded<State>
+    /// Runs `verify` for all ports of the node.
+    package let checks: PasswordChecks
 
     /// A verifier with a random `secret` of its process; each cache keeps `entriesMax` results.
-    package init(secret: [UInt8], entriesMax: Int = 1_024) {
+    ///
+    /// `post` runs work on the lane of the checks; without one the caller's thread runs them.
+    package init(
+        secret: [UInt8],
+        entriesMax: Int = 1_024,
+        post: @escaping @Sendable (@escaping PasswordChecks.Work) -> Void = { $0() }
+    ) {
         precondition(secret.count >= 16, "a secret has 16 bytes or more")
         precondition(entriesMax >= 2, "each of two generations has an entry")
-        self.secret = secret
         keyedHash = HMAC(key: SymmetricKey(data: secret))
         self.entriesMax = entriesMax
+        checks = PasswordChecks(post: post)
+        state = Guarded(State(rules: PasswordRules(decoySecret: secret)))
     }
+
+    /// The rules of the node's cluster; before the first `use`, the defaults with a secret of this
+    /// process.
+    package var rules: PasswordRules { state.withLock { $0.rules } }
+
+    package func use(_ rules: PasswordRules) { state.withLock { $0.rules = rules } }
 
     /// The credentials of a stored text; nil if the text has an unknown format.
     ///
@@ -91,9 +107,8 @@ package final class PasswordVerifier: Sendable {
     ///
     /// `stored` is the user's credentials, nil if the user is unknown.
     package func verify(_ login: PasswordLogin, stored: StoredCredentials?) -> Bool {
-        let verifier = verifier(of: login, stored)
-        let tag = tag(login, verifier)
-        if let known = known(tag) { return known }
+        let (verifier, tag, known) = lookUp(login, stored)
+        if let known { return known }
         let derived = StoredCredentials.Verifier(
             .sha256,
             password: login.password,
@@ -116,16 +131,31 @@ package final class PasswordVerifier: Sendable {
     ///
     /// Takes microseconds, so that a caller on an event loop has to leave it only for a new password.
     package func knownResult(of login: PasswordLogin, stored: StoredCredentials?) -> Bool? {
-        known(tag(login, verifier(of: login, stored)))
+        lookUp(login, stored).result
     }
 
-    /// The keys that a password is compared with; those of an unknown user match none.
-    private func verifier(
-        of login: PasswordLogin,
+    /// The keys that a password is compared with, its tag, and the cached result.
+    ///
+    /// The keys of an unknown user match no password. They are derived for every login but a right
+    /// one, so that the time does not show which users exist.
+    private func lookUp(
+        _ login: PasswordLogin,
         _ stored: StoredCredentials?
-    ) -> StoredCredentials.Verifier {
+    ) -> (verifier: StoredCredentials.Verifier, tag: Tag, result: Bool?) {
         // SHA-256 is never slower than SHA-512, and unlike SHA-1 it is not broken.
-        stored?.sha256 ?? .decoy(.sha256, user: login.user, secret: secret)
+        if let verifier = stored?.sha256 {
+            let tag = tag(login, verifier)
+            let result = known(tag)
+            if result != true { _ = decoy(of: login) }
+            return (verifier, tag, result)
+        }
+        let verifier = decoy(of: login)
+        let tag = tag(login, verifier)
+        return (verifier, tag, known(tag))
+    }
+
+    private func decoy(of login: PasswordLogin) -> StoredCredentials.Verifier {
+        .decoy(.sha256, user: login.user, rules: rules)
     }
 
     private func known(_ tag: Tag) -> Bool? {

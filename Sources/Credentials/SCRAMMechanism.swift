@@ -9,9 +9,6 @@ package enum SCRAMMechanism: String, CaseIterable, Sendable {
     case sha256 = "SCRAM-SHA256"
     case sha1 = "SCRAM-SHA1"
 
-    /// The answer to SASL_LIST_MECHS on a connection without TLS.
-    package static let list = allCases.map(\.rawValue).joined(separator: " ")
-
     /// The mechanism of this name; nil if there is none.
     package init?(name: ByteView) {
         self.init(rawValue: name.text)

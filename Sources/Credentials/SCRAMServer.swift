@@ -7,7 +7,8 @@ package import Bytes
 /// no client requires it.
 ///
 /// - An unknown user gets a challenge like any other, the same each time, and is refused only at
-///   the end, so that a client cannot find out which users exist.
+///   the end, so that a client cannot find out which users exist. Its challenge takes the same
+///   time: the keys of an unknown user are derived for every user.
 /// - Attributes are split only at commas: a nonce may contain spaces (kv.md 1.5).
 package struct SCRAMServer: Sendable {
     package enum Challenge: Sendable {
@@ -42,14 +43,14 @@ package struct SCRAMServer: Sendable {
     ///   - mechanism: The client's choice.
     ///   - clientFirst: The client's message.
     ///   - serverNonce: Fresh random text without commas, 18 characters or more.
-    ///   - secret: The server's secret, the same for all exchanges; decoys are derived from it.
+    ///   - rules: The cluster's rules; the keys of unknown users are derived from their secret.
     ///   - lookup: Returns the credentials of a user, nil if unknown.
     /// - Returns: The challenge.
     package static func start(
         _ mechanism: SCRAMMechanism,
         clientFirst: ByteView,
         serverNonce: [UInt8],
-        secret: [UInt8],
+        rules: PasswordRules,
         lookup: (String) -> StoredCredentials?
     ) -> Challenge {
         precondition(
@@ -57,10 +58,9 @@ package struct SCRAMServer: Sendable {
             "a nonce has 18 characters or more and no comma"
         )
         guard let message = SCRAMClientFirst(clientFirst) else { return .malformed }
-        let stored = lookup(message.user)
-        let verifier =
-            stored?.verifier(for: mechanism)
-            ?? .decoy(mechanism, user: message.user, secret: secret)
+        let known = lookup(message.user)?.verifier(for: mechanism)
+        let decoy = StoredCredentials.Verifier.decoy(mechanism, user: message.user, rules: rules)
+        let verifier = known ?? decoy
         let nonce = message.nonce + serverNonce
         let salt = verifier.salt.withUnsafeBytes { Base64.encode(ByteView($0)) }
         let serverFirst =
@@ -70,7 +70,7 @@ package struct SCRAMServer: Sendable {
         let exchange = SCRAMServer(
             mechanism: mechanism,
             user: message.user,
-            isKnown: stored != nil,
+            isKnown: known != nil,
             verifier: verifier,
             binding: message.header.withUnsafeBytes { Base64.encode(ByteView($0)) },
             nonce: nonce,

@@ -1,11 +1,11 @@
 internal import Bytes
 
 extension StoredCredentials {
-    /// One line of text for a file: `scram-1`, then for each mechanism its name, rounds, salt and
-    /// keys.
+    /// One line of text for a file: `scram-1`, then for each mechanism with keys its name, rounds,
+    /// salt and keys.
     package var text: String {
-        let parts = SCRAMMechanism.allCases.map { mechanism in
-            let verifier = verifier(for: mechanism)
+        let parts = SCRAMMechanism.allCases.compactMap { mechanism -> String? in
+            guard let verifier = verifier(for: mechanism) else { return nil }
             let fields = [verifier.salt, verifier.storedKey, verifier.serverKey].map { bytes in
                 bytes.withUnsafeBytes { bytes in
                     String(decoding: Base64.encode(ByteView(bytes)), as: UTF8.self)
@@ -20,11 +20,12 @@ extension StoredCredentials {
     /// Parses such a line; nil if it is damaged or of another format.
     package init?(text: String) {
         let parts = text.split(separator: ";", omittingEmptySubsequences: false)
-        guard parts.count == 4, parts[0] == StoredCredentials.format,
+        guard (3...4).contains(parts.count), parts[0] == StoredCredentials.format,
             let sha512 = Verifier(.sha512, text: parts[1]),
-            let sha256 = Verifier(.sha256, text: parts[2]),
-            let sha1 = Verifier(.sha1, text: parts[3])
+            let sha256 = Verifier(.sha256, text: parts[2])
         else { return nil }
+        let sha1 = parts.count == 4 ? Verifier(.sha1, text: parts[3]) : nil
+        guard parts.count == 3 || sha1 != nil else { return nil }
         self.init(sha512: sha512, sha256: sha256, sha1: sha1)
     }
 

@@ -15,30 +15,26 @@ package struct StoredCredentials: Equatable, Sendable {
         package let serverKey: [UInt8]
     }
 
-    /// Rounds of PBKDF2: the work of a client per connection, and of an attacker per guess.
-    ///
-    /// 10 000 rounds take a client 3 to 10 ms. That is acceptable for a script that connects on
-    /// each run, and little compared to the 2.5 s after which clients time out. Doubling the rounds
-    /// would add only one bit, and an attacker with the file would guess against SHA-1 anyway.
-    package static let iterationsDefault = 10_000
-
     /// Size of a salt in bytes.
     package static let saltByteCount = 16
 
     package let sha512: Verifier
     package let sha256: Verifier
-    package let sha1: Verifier
+    /// Nil if SCRAM-SHA1 was not offered when the password was set.
+    package let sha1: Verifier?
 
-    /// Derives credentials for a new password; takes about ten milliseconds.
+    /// Derives credentials for a new password; takes some hundred milliseconds by default.
     ///
     /// - Parameters:
     ///   - password: The bytes that clients will send: not normalised, since clients do not either.
     ///   - iterations: Rounds of PBKDF2.
+    ///   - withSHA1: Whether to derive keys for SCRAM-SHA1.
     ///   - salt: Called once per mechanism for `saltByteCount` fresh random bytes.
     /// - Returns: What to store.
     package static func derive(
         password: ByteView,
-        iterations: Int = iterationsDefault,
+        iterations: Int,
+        withSHA1: Bool = false,
         salt: (SCRAMMechanism) -> [UInt8]
     ) -> StoredCredentials {
         func verifier(_ mechanism: SCRAMMechanism) -> Verifier {
@@ -47,11 +43,12 @@ package struct StoredCredentials: Equatable, Sendable {
         return StoredCredentials(
             sha512: verifier(.sha512),
             sha256: verifier(.sha256),
-            sha1: verifier(.sha1)
+            sha1: withSHA1 ? verifier(.sha1) : nil
         )
     }
 
-    package func verifier(for mechanism: SCRAMMechanism) -> Verifier {
+    /// Nil if the password has no keys for the mechanism.
+    package func verifier(for mechanism: SCRAMMechanism) -> Verifier? {
         switch mechanism {
         case .sha512: sha512
         case .sha256: sha256
@@ -76,14 +73,17 @@ extension StoredCredentials.Verifier {
     static func decoy(
         _ mechanism: SCRAMMechanism,
         user: String,
-        secret: [UInt8]
+        rules: PasswordRules
     ) -> StoredCredentials.Verifier {
         func derive(_ purpose: String) -> [UInt8] {
-            mechanism.hmac(secret, Array("\(purpose) \(mechanism.rawValue) \(user)".utf8))
+            mechanism.hmac(
+                rules.decoySecret,
+                Array("\(purpose) \(mechanism.rawValue) \(user)".utf8)
+            )
         }
         return StoredCredentials.Verifier(
             salt: Array(derive("salt").prefix(StoredCredentials.saltByteCount)),
-            iterations: StoredCredentials.iterationsDefault,
+            iterations: rules.iterations,
             storedKey: derive("stored"),
             serverKey: derive("server")
         )

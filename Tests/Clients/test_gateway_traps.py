@@ -88,7 +88,7 @@ def test_trap_13_root_answers_200_or_leads_there(node):
 def test_trap_14_mechanisms_are_listed(node):
     with node.connect() as kv:
         listed = kv.call(Op.SASL_LIST).value.split()
-        assert {b"SCRAM-SHA512", b"SCRAM-SHA256", b"SCRAM-SHA1", b"PLAIN"} <= set(listed)
+        assert {b"SCRAM-SHA512", b"SCRAM-SHA256", b"PLAIN"} <= set(listed)
 
 
 def test_trap_11_key_of_a_view_query_may_end_with_a_line_feed(node, gate):

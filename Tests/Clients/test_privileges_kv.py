@@ -311,7 +311,7 @@ def test_revocation_closes_tap(user, node):
 # Logins (sync-gateway-mount.md, section 1, traps 9, 10 and 14)
 
 
-@pytest.mark.parametrize("mechanism", ["SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"])
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA512", "SCRAM-SHA256"])
 def test_local_user_logs_in_by_every_mechanism(node, mechanism):
     with Connection(node.kv_port) as connection:
         name = user_of("data_reader")
@@ -328,7 +328,7 @@ def guarded(node):
     return "guarded"
 
 
-MECHANISMS = ["PLAIN", "SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"]
+MECHANISMS = ["PLAIN", "SCRAM-SHA512", "SCRAM-SHA256"]
 
 
 def log_in(connection, user, password, mechanism):

@@ -16,7 +16,7 @@ NOT_BUILT = {
     Feature.TLS,
     Feature.SNAPPY_EVERYWHERE,
 }
-MECHANISMS = ["SCRAM-SHA512", "SCRAM-SHA256", "SCRAM-SHA1"]
+MECHANISMS = ["SCRAM-SHA512", "SCRAM-SHA256"]
 
 
 @pytest.fixture
@@ -142,6 +142,44 @@ def test_unknown_user_is_refused_at_the_same_step_as_a_known_one(raw, node):
     # The salt of an unknown user is always the same, like that of a real one.
     assert parts["s"] == again["s"]
     assert parts["i"] == again["i"]
+
+
+def salt_of_unknown_user(node):
+    with Connection(node.kv_port) as connection:
+        reply = connection.call(Op.SASL_AUTH, b"SCRAM-SHA512", value=b"n,,n=unknown,r=abcdefgh")
+        return dict(part.split("=", 1) for part in reply.value.decode().split(","))["s"]
+
+
+def test_salt_of_an_unknown_user_survives_a_restart(make_node):
+    node = make_node().start().provision()
+    first = salt_of_unknown_user(node)
+    node.stop()
+    assert salt_of_unknown_user(node.start()) == first
+
+
+def test_sha1_is_offered_if_it_is_set_and_then_for_new_passwords(make_node):
+    node = make_node().start().provision()
+
+    def listed():
+        with Connection(node.kv_port) as connection:
+            return connection.call(Op.SASL_LIST).value.split()
+
+    def log_in(*login):
+        with Connection(node.kv_port) as connection:
+            return connection.log_in(*login, "SCRAM-SHA1").status
+
+    assert b"SCRAM-SHA1" not in listed()
+    assert log_in(USER, PASSWORD) == Status.AUTH_ERROR
+    assert node.admin.post("/settings/security", {"scramSha1Enabled": "true"}).status == 200
+    assert b"SCRAM-SHA1" in listed()
+    # The password has no keys for it until it is set again.
+    assert log_in(USER, PASSWORD) == Status.AUTH_ERROR
+    assert node.admin.post("/controller/changePassword", {"password": PASSWORD}).status == 200
+    node.create_bucket("guarded", saslPassword="its own")
+    node.create_bucket("open", passwordless=1)
+    for login in ((USER, PASSWORD), ("guarded", "its own"), ("open", "")):
+        assert log_in(*login) == Status.SUCCESS
+        assert log_in(login[0], "wrong") == Status.AUTH_ERROR
 
 
 def test_a_nonce_with_spaces_is_taken_as_it_is(raw):

@@ -29,6 +29,7 @@ final class ClusterScene: Sendable {
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
+        try await self[1].useLeastRounds()
         guard case .done = await self[1].initialise(form) else { throw SceneError("initialise") }
         for member in members.dropFirst() {
             let outcome = await self[1].addNode(

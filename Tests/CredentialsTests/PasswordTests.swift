@@ -5,7 +5,7 @@ import Testing
 @Suite struct PasswordTests {
     static func derive(_ password: String, salt: UInt8 = 1) -> StoredCredentials {
         bytes(password).withView { password in
-            StoredCredentials.derive(password: password) { _ in
+            StoredCredentials.derive(password: password, iterations: 4_096, withSHA1: true) { _ in
                 [UInt8](repeating: salt, count: StoredCredentials.saltByteCount)
             }
         }
@@ -116,12 +116,12 @@ import Testing
 
     @Test func credentialsSurviveStorageAsText() throws {
         let line = stored.text
-        #expect(line.hasPrefix("scram-1;SCRAM-SHA512,10000,"))
+        #expect(line.hasPrefix("scram-1;SCRAM-SHA512,4096,"))
         #expect(!line.contains("\n") && !line.contains("secret"))
         #expect(StoredCredentials(text: line) == stored)
         let damaged = [
             "", "scram-1", String(line.dropLast()), line + ";", "scram-2" + line.dropFirst(7),
-            line.replacing("10000", with: "0"), line.replacing("10000", with: "x"),
+            line.replacing("4096", with: "0"), line.replacing("4096", with: "x"),
             line.replacing("SHA256", with: "SHA512"), line.replacing(",", with: ";"),
         ]
         for text in damaged { #expect(StoredCredentials(text: text) == nil, "\(text)") }

@@ -48,12 +48,13 @@ import Testing
     ]
 
     let pencil = bytes("pencil").withView { password in
-        StoredCredentials.derive(password: password, iterations: 4_096) { mechanism in
+        StoredCredentials.derive(password: password, iterations: 4_096, withSHA1: true) {
+            mechanism in
             let salt = exchanges.first { $0.mechanism == mechanism }?.salt ?? ""
             return bytes(salt).withView { Base64.decode($0) } ?? []
         }
     }
-    let secret = bytes("a secret of this test")
+    let rules = PasswordRules(decoySecret: bytes("a secret of this test"), iterations: 5_000)
     let serverNonce = bytes("a server's own nonce")
 
     private func start(
@@ -66,7 +67,7 @@ import Testing
                 mechanism,
                 clientFirst: message,
                 serverNonce: serverNonce ?? self.serverNonce,
-                secret: secret,
+                rules: rules,
                 lookup: { $0 == "user" || $0 == "a,b=c" ? pencil : nil }
             )
         }
@@ -171,7 +172,7 @@ import Testing
         #expect(first.text == again.text)
         #expect(first.text != other.text)
         let salted = bytes("").withView { password in
-            StoredCredentials.derive(password: password) { _ in
+            StoredCredentials.derive(password: password, iterations: rules.iterations) { _ in
                 [UInt8](repeating: 1, count: StoredCredentials.saltByteCount)
             }
         }
@@ -180,7 +181,7 @@ import Testing
                 .sha256,
                 clientFirst: message,
                 serverNonce: serverNonce,
-                secret: secret,
+                rules: rules,
                 lookup: { _ in salted }
             )
         }
@@ -190,7 +191,7 @@ import Testing
         }
         // Length and rounds are equal: only the salt differs.
         #expect(known.count == first.text.utf8.count)
-        #expect(first.text.hasSuffix(",i=\(StoredCredentials.iterationsDefault)"))
+        #expect(first.text.hasSuffix(",i=5000"))
     }
 
     @Test func malformedFirstMessageIsReported() {
@@ -211,7 +212,7 @@ import Testing
                 .sha1,
                 clientFirst: message,
                 serverNonce: serverNonce,
-                secret: secret,
+                rules: rules,
                 lookup: { _ in pencil }
             )
         }
@@ -298,7 +299,7 @@ import Testing
                     .sha256,
                     clientFirst: view,
                     serverNonce: serverNonce,
-                    secret: secret,
+                    rules: rules,
                     lookup: { _ in nil }
                 )
                 _ = PasswordLogin(plain: view)

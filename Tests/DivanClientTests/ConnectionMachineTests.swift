@@ -100,7 +100,7 @@ import Wire
                 .sha512,
                 clientFirst: ByteView($0),
                 serverNonce: Array("abcdefghijklmnopqrst".utf8),
-                secret: [1, 2, 3],
+                rules: PasswordRules(decoySecret: [1, 2, 3]),
                 lookup: { $0 == "ann" ? stored : nil }
             )
         }

@@ -50,6 +50,9 @@ struct Site: Sendable {
         let site = try await Site(serving: serving, viewsPort: viewsPort, views: views)
         do {
             if provisioned, serving {
+                let cheap = "scramShaIterations=4096"
+                let set = try await site.ask("POST /settings/security", .none, form: cheap)
+                #expect(set.status == 200)
                 let reply = try await site.ask(
                     "POST /clusterInit",
                     .none,

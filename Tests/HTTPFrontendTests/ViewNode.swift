@@ -127,6 +127,9 @@ struct ViewNode: Sendable {
 
     /// Makes the node a cluster with the bucket `b`.
     func provision() async throws {
+        let cheap = "scramShaIterations=4096"
+        let set = try await ask(admin.port, "POST /settings/security", form: cheap)
+        #expect(set.status == 200, "\(set.text)")
         let provisioned = try await ask(
             admin.port,
             "POST /clusterInit",

@@ -154,6 +154,8 @@ struct CommandDice {
             settings.autoFailover.isForDiskIssues = oneIn(2)
             settings.movesPerNode = UInt16(1 + below(64))
             settings.retry.isEnabled = oneIn(2)
+            settings.passwords.iterations = UInt32(4_096 + below(1_000))
+            settings.passwords.offersSHA1 = oneIn(2)
             settings.retry.afterSeconds = UInt16(5 + below(300))
             settings.retry.attemptsMax = UInt16(1 + below(3))
             return .setSettings(settings, was: oneIn(2) ? state.settings : nil)

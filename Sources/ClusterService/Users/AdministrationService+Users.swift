@@ -104,11 +104,11 @@ extension AdministrationService {
 
     // MARK: Parts
 
-    private static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
+    static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
 
     /// The stored keys of a new password; nil if the node is stopping.
     func credentials(of password: String) async -> [UInt8]? {
-        await derivation.credentials(of: password)
+        await derivation.credentials(of: password, passwordRules)
     }
 
     private func newPassword(_ text: String) async -> UserChange.Password? {

@@ -4,7 +4,7 @@ internal import Seams
 
 /// Derives the stored keys of new passwords on a thread of its own.
 ///
-/// That takes some thirty milliseconds on purpose. On an event loop it would stall the loop's
+/// That takes some hundred milliseconds on purpose. On an event loop it would stall the loop's
 /// connections, and on the control lane the cluster's log.
 ///
 /// - The lane is made for the first password: most nodes never need it.
@@ -21,13 +21,17 @@ final class PasswordDerivation: Sendable {
         self.environment = environment
     }
 
-    /// The text of `StoredCredentials` for a password; nil if the node is stopping.
-    func credentials(of password: String) async -> [UInt8]? {
+    /// The text of `StoredCredentials` for a password by these rules; nil if the node is stopping.
+    func credentials(of password: String, _ rules: PasswordRules) async -> [UInt8]? {
         let entropy = environment.entropy
         return await withUnsafeContinuation { caller in
             let work: @Sendable () -> Void = {
                 let stored = Array(password.utf8).withUnsafeBytes { password in
-                    StoredCredentials.derive(password: ByteView(password)) { _ in
+                    StoredCredentials.derive(
+                        password: ByteView(password),
+                        iterations: rules.iterations,
+                        withSHA1: rules.offersSHA1
+                    ) { _ in
                         entropy.bytes(StoredCredentials.saltByteCount)
                     }
                 }

@@ -89,9 +89,14 @@ extension DocumentService {
     /// before `deriveEmptyPassword`.
     var emptyPassword: StoredCredentials? { emptyPasswordBox.withLock { $0 } }
 
-    /// Derives the keys of the empty password; takes some ten milliseconds.
+    /// Derives the keys of the empty password for every mechanism; takes some ten milliseconds.
     func deriveEmptyPassword() {
-        let derived = StoredCredentials.derive(password: .empty) { _ in
+        let derived = StoredCredentials.derive(
+            password: .empty,
+            // An empty password is no secret.
+            iterations: PasswordRules.iterationsMin,
+            withSHA1: true
+        ) { _ in
             environment.entropy.bytes(StoredCredentials.saltByteCount)
         }
         // Two connections may derive them at the same time: the first ones stay, because the second

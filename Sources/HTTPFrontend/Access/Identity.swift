@@ -5,7 +5,7 @@ internal import Vocabulary
 ///
 /// An identity has no rights of its own: they are read from the cluster state of each request, so that
 /// a revocation has effect on the next one.
-enum Identity: Hashable, Sendable {
+package enum Identity: Hashable, Sendable {
     /// The node has no administrator yet, so every request is allowed.
     case unprovisioned
     case administrator(String)

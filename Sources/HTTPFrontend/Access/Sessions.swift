@@ -1,27 +1,39 @@
 internal import Bytes
-internal import Orchestration
+package import Orchestration
 
-/// The console's login sessions by random token; an unused session expires.
+/// The console's login sessions by random token.
 ///
-/// - A session ends with its realm: when the password changes or the user is deleted.
-/// - Bounded: a new session replaces the least recently used one.
-final class Sessions: Sendable {
+/// - A session ends with its realm: when the password changes or the user is deleted. An unused
+///   session expires, and every session ends some time after its login.
+/// - Bounded: a new session replaces the least recently used one, of the same identity if that has
+///   the most that are permitted.
+package final class Sessions: Sendable {
     private struct Session {
         let identity: Identity
         let realm: Realm
+        let begunMilliseconds: UInt64
         var usedMilliseconds: UInt64
 
-        func isExpired(at now: UInt64) -> Bool { now >= usedMilliseconds + idleMillisecondsMax }
+        func isExpired(at now: UInt64) -> Bool {
+            now >= usedMilliseconds + idleMillisecondsMax
+                || now >= begunMilliseconds + lifeMillisecondsMax
+        }
     }
 
     /// As long as users leave a page open and still expect it to work.
     private static let idleMillisecondsMax: UInt64 = 30 * 60 * 1_000
+    /// A working day: a stolen token is of use no longer, also if it is used all the time.
+    private static let lifeMillisecondsMax: UInt64 = 12 * 60 * 60 * 1_000
+    /// More browsers than one user has open.
+    private static let identitySessionsMax = 20
     /// More than users of one cluster at the same time.
     private static let sessionsMax = 1_000
 
     private let sessions = Guarded<[String: Session]>([:])
 
-    func begin(
+    package init() {}
+
+    package func begin(
         _ token: String,
         of identity: Identity,
         in state: ClusterState,
@@ -29,23 +41,28 @@ final class Sessions: Sendable {
     ) {
         sessions.withLock { sessions in
             sessions = sessions.filter { !$0.value.isExpired(at: now) }
-            if sessions.count >= Self.sessionsMax,
-                let oldest = sessions.min(by: {
-                    $0.value.usedMilliseconds < $1.value.usedMilliseconds
-                })
-            {
-                sessions[oldest.key] = nil
+            let own = sessions.filter { $0.value.identity == identity }
+            if own.count >= Self.identitySessionsMax {
+                sessions[Self.leastRecentlyUsed(own)] = nil
+            } else if sessions.count >= Self.sessionsMax {
+                sessions[Self.leastRecentlyUsed(sessions)] = nil
             }
             sessions[token] = Session(
                 identity: identity,
                 realm: Realm(of: identity, in: state),
+                begunMilliseconds: now,
                 usedMilliseconds: now
             )
         }
     }
 
+    /// The token of the session that was not used for the longest time; empty without sessions.
+    private static func leastRecentlyUsed(_ sessions: [String: Session]) -> String {
+        sessions.min { $0.value.usedMilliseconds < $1.value.usedMilliseconds }?.key ?? ""
+    }
+
     /// The identity of a valid session, whose expiry this use extends; nil if there is none.
-    func identity(
+    package func identity(
         of token: String,
         in state: ClusterState,
         nowMilliseconds now: UInt64
@@ -62,7 +79,7 @@ final class Sessions: Sendable {
         }
     }
 
-    func end(_ token: String) {
+    package func end(_ token: String) {
         sessions.withLock { $0[token] = nil }
     }
 }

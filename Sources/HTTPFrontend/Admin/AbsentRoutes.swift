@@ -79,7 +79,6 @@ extension Routes {
         ("/settings/ldap", "This server does not support LDAP users: add local users"),
         ("/settings/audit", "This server keeps no audit log: read /logs for events"),
         ("/settings/clientCertAuth", "This server authenticates clients by name and password only"),
-        ("/settings/security", "This server's security settings cannot be changed"),
         ("/settings/querySettings", "This server has no query service"),
     ]
 

@@ -14,7 +14,7 @@ struct AdminTable: RouteTable {
             + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
             + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing
             + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
-            + Routes.retries
+            + Routes.retries + Routes.security
             + Routes.autoFailover + Routes.groups
             + Routes.absent + Routes.console
         routes = known + [Routes.metrics(views?.reading)] + (views.map(Routes.views) ?? [])

@@ -163,6 +163,15 @@ final class SimulatedCluster {
             ("username", SimulatedCluster.user), ("password", SimulatedCluster.password),
             ("port", "SAME"), ("services", "kv"), ("memoryQuota", "512"),
         ])
+        let set = ask(first) { service in
+            var settings = service.state.settings
+            settings.autoFailover.timeoutSeconds = failoverSeconds
+            settings.autoFailover.countMax = failovers
+            // Nothing here depends on how long a guess takes.
+            settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
+            return await service.change(settings: settings, was: service.state.settings)
+        }
+        guard case .done? = set else { return "the settings could not be changed" }
         let begun = ask(first) { await $0.initialise(form) }
         guard case .done? = begun else {
             return "the cluster was not initialised: \(begun.map { "\($0)" } ?? "no answer")"
@@ -180,13 +189,6 @@ final class SimulatedCluster {
                 return "\(name) was not added: \(outcome.map { "\($0)" } ?? "no answer")"
             }
         }
-        let set = ask(first) { service in
-            var settings = service.state.settings
-            settings.autoFailover.timeoutSeconds = failoverSeconds
-            settings.autoFailover.countMax = failovers
-            return await service.change(settings: settings, was: service.state.settings)
-        }
-        guard case .done? = set else { return "automatic failover could not be set" }
         return rebalance(seconds: 120)
     }
 

@@ -23,7 +23,8 @@ extension TestWorld {
 
     static func keys(of password: String, salt: UInt8 = 7) -> StoredCredentials {
         Array(password.utf8).withUnsafeBytes { password in
-            StoredCredentials.derive(password: ByteView(password), iterations: 16) { _ in
+            StoredCredentials.derive(password: ByteView(password), iterations: 16, withSHA1: true) {
+                _ in
                 [UInt8](repeating: salt, count: StoredCredentials.saltByteCount)
             }
         }
@@ -51,6 +52,11 @@ extension TestWorld {
 extension Ask {
     static func plain(_ user: String, _ password: String) -> [UInt8] {
         frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
+    }
+
+    /// The first half of a login by SCRAM.
+    static func scram(_ user: String) -> [UInt8] {
+        frame(0x21, key: Array("SCRAM-SHA512".utf8), value: Array("n,,n=\(user),r=nonce".utf8))
     }
 
     static func select(_ bucket: String) -> [UInt8] { frame(0x89, key: Array(bucket.utf8)) }

@@ -8,6 +8,25 @@ import Vocabulary
 @Suite struct LoginTests {
     let world = TestWorld()
 
+    init() {
+        // Every mechanism, also the one that a new cluster does not offer.
+        var rules = world.service.passwords.rules
+        rules.offersSHA1 = true
+        world.service.passwords.use(rules)
+    }
+
+    @Test func mechanismThatIsNotOfferedIsNeitherListedNorAccepted() throws {
+        world.admitAdministrator()
+        func listed() -> [UInt8]? { Client(world).ask(frame(0x20)).first?.value }
+        #expect(listed() == Array("SCRAM-SHA512 SCRAM-SHA256 SCRAM-SHA1 PLAIN".utf8))
+        var rules = world.service.passwords.rules
+        rules.offersSHA1 = false
+        world.service.passwords.use(rules)
+        #expect(listed() == Array("SCRAM-SHA512 SCRAM-SHA256 PLAIN".utf8))
+        #expect(Client(world).logIn(.sha1, "Administrator", "secret") == 0x20)
+        #expect(Client(world).logIn(.sha256, "Administrator", "secret") == 0)
+    }
+
     private func statuses(_ requests: [UInt8]..., by client: Client) -> [UInt16] {
         requests.flatMap { client.ask($0) }.map(\.status)
     }

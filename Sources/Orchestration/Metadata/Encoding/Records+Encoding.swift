@@ -24,14 +24,17 @@ extension ClusterSettings {
         writer.append(flag: autoFailover.isForDiskIssues)
         writer.append(number: autoFailover.diskIssueSeconds)
         writer.append(number: movesPerNode)
+        passwords.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
         self.init(schemaTwo: &reader)
         guard let isEnabled = reader.flag(), let timeout = reader.number(UInt16.self),
             let countMax = reader.number(UInt16.self), let isForDiskIssues = reader.flag(),
-            let diskIssue = reader.number(UInt16.self), let moves = reader.number(UInt16.self)
+            let diskIssue = reader.number(UInt16.self), let moves = reader.number(UInt16.self),
+            let passwords = PasswordSettings(&reader)
         else { return nil }
+        self.passwords = passwords
         autoFailover.isEnabled = isEnabled
         autoFailover.timeoutSeconds = timeout
         autoFailover.countMax = countMax
@@ -48,6 +51,22 @@ extension ClusterSettings {
         fragmentationPercent = percent
         purgeIntervalHours = hours
         maxBucketCount = buckets
+    }
+}
+
+extension PasswordSettings {
+    func append(to writer: ByteWriter) {
+        writer.append(number: iterations)
+        writer.append(flag: offersSHA1)
+    }
+
+    init?(_ reader: inout ByteReader) {
+        guard let iterations = reader.number(UInt32.self),
+            Self.iterationsRange.contains(UInt64(iterations)), let offersSHA1 = reader.flag()
+        else { return nil }
+        self.init()
+        self.iterations = iterations
+        self.offersSHA1 = offersSHA1
     }
 }
 

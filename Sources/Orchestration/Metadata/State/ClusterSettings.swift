@@ -26,6 +26,7 @@ package struct ClusterSettings: Hashable, Sendable {
     /// Copies that a rebalance builds concurrently into one node, and out of one node.
     package var movesPerNode: UInt16 = 4
     package var retry = RetrySettings()
+    package var passwords = PasswordSettings()
 
     package init() {}
 }

@@ -1,0 +1,19 @@
+package import Credentials
+internal import Orchestration
+
+/// Keeps the rules for passwords like the agreed settings.
+extension AdministrationService {
+    /// The rules that this node follows.
+    package var passwordRules: PasswordRules { passwords.rules }
+
+    /// Applies the rules of the cluster that this node is in: its settings and its secret.
+    func followPasswordRules(of state: ClusterState) {
+        passwords.use(
+            PasswordRules(
+                decoySecret: PasswordRules.decoySecret(ofCluster: member.identity.secret),
+                iterations: Int(state.settings.passwords.iterations),
+                offersSHA1: state.settings.passwords.offersSHA1
+            )
+        )
+    }
+}

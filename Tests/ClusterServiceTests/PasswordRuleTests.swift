@@ -1,0 +1,73 @@
+import Bytes
+import ClusterService
+import Credentials
+import Orchestration
+import Testing
+import Vocabulary
+
+/// The rules for passwords follow the agreed settings and the cluster's secret.
+@Suite struct PasswordRuleTests {
+    let world = World()
+
+    private func started() async throws -> AdministrationService {
+        let service = try world.service(RecordingPlane())
+        service.openBuckets()
+        try await service.start(host: "127.0.0.1", ports: NodePorts(admin: 8_091, data: 11_210))
+        return service
+    }
+
+    private func form(_ pairs: (String, String)...) -> FormParameters {
+        FormParameters(pairs.map { ($0.0, $0.1) })
+    }
+
+    private func keys(of user: String, _ service: AdministrationService) throws -> String {
+        String(decoding: try #require(service.state.user(user)).credentials, as: UTF8.self)
+    }
+
+    @Test func changedSettingHasEffectOnTheNextPassword() async throws {
+        let service = try await started()
+        #expect(service.passwordRules.iterations == 60_000)
+        #expect(!service.passwordRules.offersSHA1)
+        _ = await service.initialise(
+            form(("port", "SAME"), ("username", "A"), ("password", "password"))
+        )
+        _ = await service.putUser("u", form(("roles", "ro_admin"), ("password", "secret-1")))
+        let first = try keys(of: "u", service)
+        #expect(first.contains("SCRAM-SHA512,60000,") && first.contains("SCRAM-SHA256,60000,"))
+        #expect(!first.contains("SCRAM-SHA1,"))
+        var settings = service.state.settings
+        settings.passwords.iterations = 5_000
+        settings.passwords.offersSHA1 = true
+        _ = await service.change(settings: settings, was: service.state.settings)
+        #expect(service.passwordRules.iterations == 5_000)
+        #expect(try keys(of: "u", service) == first)
+        _ = await service.putUser("u", form(("roles", "ro_admin"), ("password", "secret-2")))
+        let second = try keys(of: "u", service)
+        #expect(second.contains("SCRAM-SHA512,5000,") && second.contains("SCRAM-SHA1,5000,"))
+        let rules = service.passwordRules
+        service.stop()
+        let again = try await started()
+        #expect(again.passwordRules == rules)
+        again.stop()
+    }
+
+    @Test func nodesOfAClusterHaveTheSameRules() async throws {
+        let scene = try ClusterScene(2)
+        defer { scene.stop() }
+        try await scene.build()
+        let rules = scene[1].passwordRules
+        #expect(rules.iterations == Int(PasswordSettings.iterationsRange.lowerBound))
+        #expect(await eventually { scene[2].passwordRules == rules })
+    }
+}
+
+extension AdministrationService {
+    /// Passwords of tests are no secrets.
+    func useLeastRounds() async throws {
+        var settings = state.settings
+        settings.passwords.iterations = UInt32(PasswordSettings.iterationsRange.lowerBound)
+        guard case .done = await change(settings: settings, was: state.settings) else {
+            throw SceneError("settings")
+        }
+    }
+}
