@@ -129,6 +129,7 @@ extension DocumentService {
     func memoryStats(of bucket: OpenBucket) -> [(String, String)] {
         let account = bucket.engine.account
         let clients = environment.network.memory.usage
+        let strangers = strangers.usage
         return [
             ("mem_used", String(account.bytes)),
             ("ep_max_size", String(account.quota)),
@@ -142,6 +143,10 @@ extension DocumentService {
             ("client_reply_bytes_max", String(clients.replyBytesMax)),
             ("client_parked_bytes", String(clients.parkedBytes)),
             ("client_parked_bytes_max", String(clients.parkedBytesMax)),
+            ("client_without_login", String(strangers.strangerCount)),
+            ("client_without_login_closed", String(strangers.endedCount)),
+            ("client_guests", String(strangers.guestCount)),
+            ("client_logins_refused", String(strangers.refusedCount)),
         ]
     }
 }

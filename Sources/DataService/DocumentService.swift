@@ -43,7 +43,6 @@ package final class DocumentService: Sendable {
     let discarded = Guarded<[String: UInt64]>([:])
     /// Names of buckets that have moved away from this node.
     let givenUp = Guarded<Set<String>>([])
-    let scramSecret: [UInt8]
     package let passwords: PasswordVerifier
     /// A random number that identifies this run of the process.
     package let boot: UInt64
@@ -83,8 +82,8 @@ package final class DocumentService: Sendable {
                 registry.buckets.values.reduce(0) { $0 &+ $1.counters.operations }
             }
         }
-        scramSecret = environment.entropy.bytes(32)
-        passwords = PasswordVerifier(secret: environment.entropy.bytes(32))
+        let lane = lanes.passwords
+        passwords = PasswordVerifier(secret: environment.entropy.bytes(32)) { lane.post($0) }
         boot = environment.entropy.next()
     }
 

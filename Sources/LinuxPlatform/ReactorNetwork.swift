@@ -7,6 +7,7 @@ internal import Synchronization
 package final class ReactorNetwork: Network {
     package let quiescence: Quiescence
     package let memory: ConnectionMemory
+    package let strangers = Strangers()
     private let reactors: [Reactor]
     private let trace: any Trace
     private let resolver = Resolver()

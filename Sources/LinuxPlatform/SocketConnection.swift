@@ -72,7 +72,12 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         peer = socket.peer
         local = socket.local
         listener = socket.listener
-        allowance = ReceiveAllowance(loop.limits.receiveSizes, memory: socket.memory)
+        allowance = ReceiveAllowance(
+            loop.limits.receiveSizes,
+            memory: socket.memory,
+            // Until its handler reports something else.
+            isStranger: socket.memory != nil
+        )
         self.loop = loop
     }
 
@@ -259,6 +264,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         )
         let rest = view.dropFirst(progress.consumed)
         guard send(output) else { return }
+        allowance.setStranger(progress.isStranger)
         allowance.settle(
             count: rest.count,
             consumed: progress.consumed,

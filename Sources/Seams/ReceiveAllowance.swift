@@ -57,7 +57,8 @@ package struct ReceiveAllowance {
     /// Bytes of a large frame that are read at a time: other connections wait meanwhile.
     package static let largeReadBytes = 1 << 20
 
-    private let sizes: ReceiveSizes
+    private let fullSizes: ReceiveSizes
+    private var sizes: ReceiveSizes
     /// What the connection shares with others; nil where it is exempt.
     package let memory: ConnectionMemory?
     /// Nil until the connection needs more than its own bytes.
@@ -74,10 +75,34 @@ package struct ReceiveAllowance {
     /// For a platform that sets a timer for each connection: whether it has.
     package var isTimerSet = false
 
-    package init(_ sizes: ReceiveSizes, memory: ConnectionMemory?) {
+    /// The allowance of a new connection.
+    ///
+    /// - Parameters:
+    ///   - sizes: The bounds of a client that has logged in, or of a node.
+    ///   - memory: What the connection shares with others; nil if it is exempt.
+    ///   - isStranger: Whether the client has not logged in yet.
+    package init(_ sizes: ReceiveSizes, memory: ConnectionMemory?, isStranger: Bool = false) {
+        fullSizes = sizes
         self.sizes = sizes
         self.memory = memory
         pace = SenderPace(timeoutNanoseconds: sizes.stalledNanoseconds)
+        setStranger(isStranger)
+    }
+
+    /// Whether the connection has the bounds of a client without a login.
+    package private(set) var isStranger = false
+
+    /// Sets the bounds of a client that has no login, or the usual ones.
+    package mutating func setStranger(_ isStranger: Bool) {
+        guard isStranger != self.isStranger else { return }
+        self.isStranger = isStranger
+        sizes = fullSizes
+        guard isStranger else { return }
+        // A whole frame of the largest size, and the header of the next one.
+        let bytes = Strangers.inputBytesMax + Strangers.headerBytes
+        sizes.readBytes = min(bytes, sizes.readBytes)
+        sizes.ownBytes = min(bytes, sizes.ownBytes)
+        sizes.heldBytesMax = min(bytes, sizes.heldBytesMax)
     }
 
     /// Bytes that the connection may hold now.

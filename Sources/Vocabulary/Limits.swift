@@ -31,8 +31,8 @@ package enum Limits {
     package static let attributedRequestBytesMax = storedValueBytesMax + 16 * (1_024 + 8)
     /// Bytes of a whole frame: a longer frame counts as a protocol error and closes the connection.
     package static let frameBytesMax = 30 << 20
-    /// Bytes of a frame before authentication: a HELLO or a SASL step fits many times over.
-    package static let frameBytesMaxBeforeLogin = 64 << 10
+    /// Bytes of a frame before authentication: a HELLO or a SASL step fits several times over.
+    package static let frameBytesMaxBeforeLogin = 4 << 10
     /// Bytes that a client's connection may hold whatever other connections hold.
     ///
     /// Applies to input, to unread replies and to parked requests separately. A frame before

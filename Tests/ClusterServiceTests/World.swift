@@ -202,6 +202,7 @@ struct NoNetwork: Network {
         receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
         keptBytesMax: 64 << 20
     )
+    let strangers = Strangers()
     /// Addresses by host name; IP addresses resolve to themselves.
     let names = Guarded<[String: [String]]>([:])
 

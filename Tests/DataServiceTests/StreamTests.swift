@@ -50,13 +50,13 @@ import Vocabulary
         #expect(client.replies().map { [UInt32($0.status), $0.opaque] } == [[4, 9]])
     }
 
-    @Test func frameBeforeLoginIsLimitedTo64KiB() {
+    @Test func frameBeforeLoginIsLimitedTo4KiB() {
         let small = Client(world)
         let key = Array("{}".utf8)
-        small.send(frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 65_536 - 26)))
+        small.send(frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 4_096 - 26)))
         #expect(small.replies().map(\.status) == [0])
         let large = Client(world)
-        let whole = frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 65_536 - 24))
+        let whole = frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 4_096 - 24))
         large.send(Array(whole.prefix(24)))
         #expect(large.isClosed)
         #expect(large.replies().map(\.status) == [4])

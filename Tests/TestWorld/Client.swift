@@ -29,9 +29,15 @@ package final class Client {
     ///   - world: Where it connects.
     ///   - isMemcachedListener: To the plain memcached listener.
     ///   - reactor: Who serves it: the thread that calls here, if there are threads.
-    package init(_ world: TestWorld, isMemcachedListener: Bool = false, reactor: Int = 0) {
+    ///   - host: Its address.
+    package init(
+        _ world: TestWorld,
+        isMemcachedListener: Bool = false,
+        reactor: Int = 0,
+        host: String = "127.0.0.1"
+    ) {
         self.world = world
-        port = MemoryPort(reactor: reactor)
+        port = MemoryPort(reactor: reactor, host: host)
         connection = Connection(
             port: port,
             service: world.service,
@@ -111,6 +117,9 @@ package final class Client {
         }
     }
 
+    /// Whether the node has asked for the connection's end.
+    package var isEnded: Bool { port.isEnded }
+
     /// The replies that came, all of them whole.
     package func replies() -> [Reply] {
         let (replies, rest) = Reply.split(received)
@@ -137,18 +146,22 @@ package final class Client {
 
 /// The port of a connection without a socket.
 private final class MemoryPort: ConnectionPort {
-    let peer = SocketAddress(host: "127.0.0.1", port: 40_000)
+    let peer: SocketAddress
     let local = SocketAddress(host: "127.0.0.1", port: 11_210)
     let reactor: Int
     private let woken = Guarded(false)
+    private let ended = Guarded(false)
 
-    init(reactor: Int) {
+    init(reactor: Int, host: String) {
         self.reactor = reactor
+        peer = SocketAddress(host: host, port: 40_000)
     }
 
     func wake() { woken.withLock { $0 = true } }
 
-    func close() {}
+    func close() { ended.withLock { $0 = true } }
+
+    var isEnded: Bool { ended.withLock { $0 } }
 
     var isWoken: Bool { woken.withLock { $0 } }
 

@@ -181,6 +181,7 @@ package struct NoNetwork: Network {
         receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
         keptBytesMax: 64 << 20
     )
+    package let strangers = Strangers()
     /// Of the one reactor, where one runs.
     private let lane: (any Lane)?
 

@@ -51,7 +51,7 @@ extension Connection {
         case .hello: hello(request)
         case .getErrorMap: errorMap(request)
         case .saslListMechanisms: listMechanisms(request)
-        case .saslStep: continueAuthentication(request)
+        case .saslStep: return continueAuthentication(request)
         case .selectBucket: selectBucket(request)
         case .getClusterConfig: clusterConfig(request)
         case .collectionsGetManifest: answerJSON(CollectionsManifest.json, request)

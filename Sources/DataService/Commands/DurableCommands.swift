@@ -26,7 +26,7 @@ extension Connection {
         switch completion {
         case .durable(let end): answerDurable(request, end)
         case .subDocument(let end): answerSubDocument(request, end)
-        case .ready, .failed, .roomMade, .done, .loggedIn, nil: return false
+        case .ready, .admitted, .failed, .roomMade, .done, .loggedIn, nil: return false
         }
         return true
     }

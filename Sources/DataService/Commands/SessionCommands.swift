@@ -169,7 +169,7 @@ extension Connection {
         case .failed(let status, let reason):
             answer(status, to: request.replyTo, because: reason)
             return .done
-        case .done, .ready, .roomMade, .loggedIn, .durable, .subDocument:
+        case .done, .ready, .admitted, .roomMade, .loggedIn, .durable, .subDocument:
             findBucketAgain()
             if !request.command.isQuiet { answer(.success, to: request.replyTo) }
             return .done

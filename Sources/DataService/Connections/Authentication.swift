@@ -6,14 +6,18 @@ internal import Wire
 
 /// The first half of a SCRAM exchange, until the client's proof.
 struct StartedSCRAM {
-    let server: SCRAMServer
+    /// Nil until the challenge was made.
+    var server: SCRAMServer?
+    /// The name that the client sent.
+    var user = ""
     /// The login that the proof leads to; nil if the user is unknown.
-    let login: Login?
+    var login: Login?
 }
 
 extension Connection {
     func listMechanisms(_ request: CommandContext) {
-        let list = Array((SCRAMMechanism.list + " PLAIN").utf8)
+        let offered = service.passwords.rules.mechanisms.map(\.rawValue) + ["PLAIN"]
+        let list = Array(offered.joined(separator: " ").utf8)
         list.withUnsafeBytes { buffer in
             ResponseEncoder.append(
                 .success,
@@ -29,29 +33,35 @@ extension Connection {
     func authenticate(_ request: CommandContext, _ completion: Completion?) -> Execution {
         scram = nil
         if request.frame.key.text == "PLAIN" { return authenticatePlainly(request, completion) }
-        guard let mechanism = SCRAMMechanism(name: request.frame.key) else {
+        if completion == nil, let pause = pauseLogin(request) { return pause }
+        let rules = service.passwords.rules
+        guard let mechanism = SCRAMMechanism(name: request.frame.key),
+            rules.mechanisms.contains(mechanism)
+        else {
             answer(.authError, to: request.replyTo, because: "Unknown mechanism.")
             return .done
         }
-        var candidate: LoginCandidate?
+        var started = StartedSCRAM()
         var lacksKeys = false
         let challenge = SCRAMServer.start(
             mechanism,
             clientFirst: request.frame.value,
             serverNonce: Array(service.environment.entropy.hex(16).utf8),
-            secret: service.scramSecret
+            rules: rules
         ) { name in
             let emptyPassword = service.emptyPassword
-            candidate = service.candidate(named: name, emptyPassword: emptyPassword)
+            let candidate = service.candidate(named: name, emptyPassword: emptyPassword)
+            started.user = name
+            started.login = candidate?.login
             lacksKeys =
                 candidate == nil && emptyPassword == nil
                 && service.passwordlessBucket(named: name) != nil
             return candidate?.stored
         }
         // Keys are never derived on a reactor.
-        if lacksKeys, completion == nil {
+        if lacksKeys, !(completion?.isReady ?? false) {
             return wait(request) { [service] done in
-                service.lanes.nonIO.lane.post {
+                service.lanes.passwords.post {
                     service.deriveEmptyPassword()
                     done(.ready)
                 }
@@ -61,32 +71,35 @@ extension Connection {
         case .malformed:
             answer(.invalid, to: request.replyTo, because: "Invalid SCRAM message.")
         case .answer(let server, let text):
-            scram = StartedSCRAM(server: server, login: candidate?.login)
+            started.server = server
+            scram = started
             answer(.authContinue, text, request)
         }
         return .done
     }
 
     /// SASL_STEP: the second half of SCRAM.
-    func continueAuthentication(_ request: CommandContext) {
-        guard let started = scram else {
-            return answer(
+    func continueAuthentication(_ request: CommandContext) -> Execution {
+        guard let started = scram, let server = started.server else {
+            answer(
                 .invalid,
                 to: request.replyTo,
                 because: "SASL_STEP needs a preceding SASL_AUTH."
             )
+            return .done
         }
         scram = nil
-        guard
-            case .authenticated(_, let text) = started.server.finish(
-                clientFinal: request.frame.value
-            ), let login = started.login, logIn(as: login)
-        else { return refuseLogin(request) }
+        guard case .authenticated(_, let text) = server.finish(clientFinal: request.frame.value),
+            let login = started.login, logIn(as: login)
+        else { return refuseLogin(request, of: started.user) }
         answer(.success, text, request)
+        return .done
     }
 
-    /// Checks a PLAIN login on another lane, since checking a password takes milliseconds on
+    /// Checks a PLAIN login on another lane, since checking a password takes tens of milliseconds on
     /// purpose.
+    ///
+    /// A login that is known to be right waits for nothing.
     private func authenticatePlainly(
         _ request: CommandContext,
         _ completion: Completion?
@@ -104,24 +117,24 @@ extension Connection {
             guard logIn(as: login) else { break }
             answer(.success, to: request.replyTo)
             return .done
-        case .done, .failed, .ready, .roomMade, .durable, .subDocument: break
+        case .done, .failed, .roomMade, .durable, .subDocument: break
+        case .ready, .admitted: return checkPassword(attempt, request)
         case nil:
-            if isGuest(attempt), logIn(as: .guest(bucket: attempt.user)) {
+            if let known = knownLogin(attempt), logIn(as: known) {
                 answer(.success, to: request.replyTo)
                 return .done
             }
-            return wait(request) { [service] done in
-                service.lanes.nonIO.lane.post {
-                    let found = service.candidate(named: attempt.user, emptyPassword: nil)
-                    // An unknown user takes as long as a wrong password.
-                    let isRight = service.passwords.verify(attempt, stored: found?.stored)
-                    guard isRight, let found else { return done(.failed(.authError, "")) }
-                    done(.loggedIn(found.login))
-                }
-            }
+            return pauseLogin(request) ?? checkPassword(attempt, request)
         }
-        refuseLogin(request)
-        return .done
+        return refuseLogin(request, of: attempt.user)
+    }
+
+    /// The login of a guest, or of a password that was checked lately; nil otherwise.
+    private func knownLogin(_ attempt: PasswordLogin) -> Login? {
+        if isGuest(attempt) { return .guest(bucket: attempt.user) }
+        let found = service.candidate(named: attempt.user, emptyPassword: nil)
+        let result = service.passwords.knownResult(of: attempt, stored: found?.stored)
+        return result == true ? found?.login : nil
     }
 
     /// Whether a login without a password is one of a bucket that needs none: a user of the bucket's
@@ -148,9 +161,10 @@ extension Connection {
         return true
     }
 
-    private func refuseLogin(_ request: CommandContext) {
-        service.environment.trace.info("login", "refused from \(port.peer)")
+    /// Answers a refused login; after some of them the connection closes behind the answer.
+    private func refuseLogin(_ request: CommandContext, of user: String) -> Execution {
         answer(.authError, to: request.replyTo, because: "User or password is wrong.")
+        return stranger.noteRefusal(user, of: self) ? .close : .done
     }
 
     private func answer(_ status: Status, _ text: [UInt8], _ request: CommandContext) {

@@ -13,7 +13,7 @@ extension Connection {
         case .lengths(let header):
             answer(.invalid, to: header.replyTo, because: "Key and extras exceed the body.")
         case .tooLong(let header):
-            let limit = login == .anonymous ? "64 KiB before login" : "30 MiB"
+            let limit = login == .anonymous ? "4 KiB before login" : "30 MiB"
             answer(.invalid, to: header.replyTo, because: "A frame has at most \(limit).")
         }
     }

@@ -52,6 +52,7 @@ package final class Connection: ConnectionHandler {
             lostBucketName = nil
             isElsewhere = false
             access.revision = 0
+            stranger.noteLogin(login, of: self)
         }
     }
     var bucket: OpenBucket? {
@@ -60,6 +61,8 @@ package final class Connection: ConnectionHandler {
     var access = ConnectionAccess()
     let accessRevision: SharedWord
     var scram: StartedSCRAM?
+    /// What the node notes of the connection until its client has logged in.
+    var stranger = Stranger()
     /// What is sent without a request.
     var pushes = Pushes()
     var isJSONAgreed = false
@@ -114,12 +117,14 @@ package final class Connection: ConnectionHandler {
             decoder = FrameDecoder()
         }
         service.connectionCount.add(1)
+        if !isMemcachedListener { stranger.enter(self) }
     }
 
     package func closed() {
         endSubscription()
         endSender()
         service.connectionCount.add(-1)
+        stranger.leave(service)
         bucket = nil
         parked = []
         parkedBytes = 0

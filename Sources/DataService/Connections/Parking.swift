@@ -12,6 +12,8 @@ enum Completion: Sendable {
     case roomMade
     /// The work itself is complete; for commands that must not run twice.
     case done
+    /// SASL: the pause before a login from an address with refused ones is over.
+    case admitted
     /// SASL: the password of this login is right.
     case loggedIn(Login)
     /// The prepared write is decided: answer with this outcome.
@@ -20,6 +22,10 @@ enum Completion: Sendable {
     ///
     /// Indirect, so that completions stay small.
     indirect case subDocument(SubDocumentEnd)
+
+    var isReady: Bool {
+        if case .ready = self { true } else { false }
+    }
 
     var isRoomMade: Bool {
         if case .roomMade = self { true } else { false }

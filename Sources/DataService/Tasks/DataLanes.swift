@@ -7,7 +7,7 @@ internal import Seams
 ///
 /// Writers commit, readers fetch and warm up, `auxIO` reads for streams, `nonIO` evicts, expires
 /// and cleans up, `durability` completes durable writes. Each has a context that is used on it
-/// only.
+/// only. `passwords` checks logins: a check takes a processor for tens of milliseconds.
 package final class DataLanes: Sendable {
     /// A lane and its context.
     struct Worker: Sendable {
@@ -20,6 +20,7 @@ package final class DataLanes: Sendable {
     let auxIO: Worker
     let nonIO: Worker
     let durability: Worker
+    let passwords: any Lane
 
     init(environment: Environment, pool: ChunkPool, row: Int) {
         func worker(_ name: String, isPatient: Bool = true) -> Worker {
@@ -35,6 +36,7 @@ package final class DataLanes: Sendable {
         nonIO = worker("non-io")
         // Requests wait for it.
         durability = worker("durability", isPatient: false)
+        passwords = environment.lanes.makeLane("passwords")
     }
 
     func writer(ofLane number: Int) -> Worker { writers[number % writers.count] }
@@ -43,5 +45,6 @@ package final class DataLanes: Sendable {
 
     package func stop() {
         for worker in writers + readers + [auxIO, nonIO, durability] { worker.lane.stop() }
+        passwords.stop()
     }
 }

@@ -4,7 +4,7 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Periodic work: tables to free, idle connections to close, expired documents and tombstones to
+/// Periodic work: tables to free, idle connections and those without a login to close, expired documents and tombstones to
 /// remove, heat to save, failed file deletions to retry.
 ///
 /// One timer for all buckets, on the nonIO lane, so that a hundred idle buckets cause no more
@@ -56,6 +56,8 @@ final class Housekeeper: Sendable {
         }
         guard let round else { return }
         service.reclaimer.collect()
+        let now = service.environment.time.monotonicNanoseconds()
+        service.environment.network.strangers.endOverdue(at: now)
         for bucket in service.buckets {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             bucket.pager.dropSlowCursors()

@@ -11,6 +11,10 @@ enum Access: Sendable {
     /// The identities with a permission; `bucket[.]` in it is the bucket in the request's path.
     case needs(Permission)
 
+    var isOpen: Bool {
+        if case .open = self { true } else { false }
+    }
+
     /// The access of a permission's text, for example `cluster.bucket[.].settings!read`; traps if it is
     /// malformed.
     static func permission(_ text: String) -> Access {

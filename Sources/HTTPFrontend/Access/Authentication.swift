@@ -10,7 +10,6 @@ internal import Vocabulary
 struct Authentication: Sendable {
     let service: AdministrationService
     let sessions: Sessions
-    let passwords: PasswordChecks
 
     /// The identity of the request's credentials.
     ///
@@ -19,7 +18,8 @@ struct Authentication: Sendable {
     func identity(of request: RESTRequest, _ state: ClusterState) async -> Identity? {
         switch check(request, state) {
         case .identity(let identity): identity
-        case .unchecked(let user, let password): await identity(ofUser: user, password)
+        case .unchecked(let user, let password):
+            await identity(ofUser: user, password, on: request.connection?.login)
         }
     }
 
@@ -27,7 +27,7 @@ struct Authentication: Sendable {
     enum Check: Sendable {
         /// As of `identity(of:_:)`.
         case identity(Identity?)
-        /// The password has to be checked, which takes milliseconds.
+        /// The password is wrong, or has to be checked, which takes milliseconds.
         case unchecked(user: String, password: String)
     }
 
@@ -35,11 +35,17 @@ struct Authentication: Sendable {
     func check(_ request: RESTRequest, _ state: ClusterState) -> Check {
         guard let (user, password) = request.basicCredentials,
             state.isProvisioned, request.fields[.nsServerUI] != "yes"
-        else { return .identity(identityWithoutPassword(of: request, state)) }
-        guard let known = service.knownLogin(user, password) else {
+        else {
+            let identity = identityWithoutPassword(of: request, state)
+            if let identity { request.connection?.login?.note(identity) }
+            return .identity(identity)
+        }
+        guard let known = service.knownLogin(user, password), let outcome = known else {
             return .unchecked(user: user, password: password)
         }
-        return .identity(known.map(Identity.init))
+        let identity = Identity(outcome)
+        request.connection?.login?.note(identity)
+        return .identity(identity)
     }
 
     /// The identity of a request without a valid name and password.
@@ -62,11 +68,25 @@ struct Authentication: Sendable {
 
     /// The identity that a name and a password log in; nil if they are wrong.
     ///
-    /// A password whose check is cached is not checked again, and the request keeps its thread.
-    func identity(ofUser user: String, _ password: String) async -> Identity? {
-        if let known = service.knownLogin(user, password) { return known.map(Identity.init) }
-        let outcome = await passwords.run { [service] in service.login(user, password) }
-        return outcome.map(Identity.init)
+    /// A right password whose check is cached waits for nothing. A wrong one waits like one that was
+    /// never checked.
+    func identity(
+        ofUser user: String,
+        _ password: String,
+        on connection: ConnectionLogin?
+    ) async -> Identity? {
+        var outcome = service.knownLogin(user, password) ?? nil
+        if outcome == nil {
+            await connection?.pause()
+            outcome = await service.checkLogin(user, password, from: connection?.host ?? "")
+        }
+        guard let outcome else {
+            connection?.noteRefusal(of: user)
+            return nil
+        }
+        let identity = Identity(outcome)
+        connection?.note(identity)
+        return identity
     }
 
     /// Why the route does not serve the identity; nil if it does.

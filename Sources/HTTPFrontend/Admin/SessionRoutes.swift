@@ -21,7 +21,11 @@ extension Routes {
     @Sendable private static func logIn(_ call: Call) async -> Reply {
         let form = call.request.form
         guard let user = form["user"], let password = form["password"],
-            let identity = await call.authentication.identity(ofUser: user, password)
+            let identity = await call.authentication.identity(
+                ofUser: user,
+                password,
+                on: call.request.connection?.login
+            )
         else {
             return .json(["errors": ["_": "Wrong user name or password."]], status: 400)
         }

@@ -1,5 +1,6 @@
 internal import ClusterService
 internal import Orchestration
+internal import Seams
 internal import Vocabulary
 
 /// One entry of the routing table: method, path, access and handler.
@@ -69,7 +70,8 @@ struct Route: Sendable {
                 switch identity {
                 case .unprovisioned, .administrator: Self.documentBytesMax
                 case .user: self == .document ? Self.documentBytesMax : 1 << 20
-                case .bucket, .anonymous: 16 << 10
+                case .bucket: 16 << 10
+                case .anonymous: Strangers.inputBytesMax
                 }
             case .designDocument: Self.designDocumentBytesMax
             case .viewQuery: Self.viewQueryBytesMax

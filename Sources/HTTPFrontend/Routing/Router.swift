@@ -202,6 +202,8 @@ struct Router: Sendable {
             return .refused(reply)
         }
         let sender = identity ?? .anonymous
+        // A route that is open to every client is no use of a bucket.
+        if sender == .anonymous, !route.access.isOpen { request.connection?.login?.noteGuest() }
         let admitted = Admitted(
             route: route,
             identity: sender,

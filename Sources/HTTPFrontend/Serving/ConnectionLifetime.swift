@@ -1,5 +1,6 @@
 internal import NIOCore
 internal import NIOHTTP1
+internal import Seams
 
 /// Closes a connection after its last response, or when a request takes too long to arrive.
 ///
@@ -14,6 +15,8 @@ internal import NIOHTTP1
 ///   in every `nextHeadTimeout`, or `stallTimeout`. The deadline for what follows the response begins
 ///   when its end is written.
 /// - If a request is refused before all of its body arrived, the rest is not read.
+/// - A client without a login is read in small pieces, and its body only after its request was admitted
+///   (`ConnectionLogin`).
 /// - `ConnectionPersistence` decides which response is the last. If the route requested the close,
 ///   the response may be an endless stream. The connection then closes as soon as the client shuts
 ///   down its side, because nothing else would end the stream before its next change.
@@ -58,6 +61,11 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private var isReading = false
     private var isLast = false
     private var isClosedByRoute = false
+    /// Whether the body of a client without a login is not read until its request is admitted.
+    private var isHeld = false
+    /// Whether the channel was asked to read meanwhile.
+    private var isReadOwed = false
+    private var receivesLittle = true
 
     init(_ settings: PortChannel.Settings, _ watch: ConnectionWatch) {
         stallTimeout = settings.stallTimeout.map { TimeAmount($0) }
@@ -66,6 +74,32 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
 
     func handlerAdded(context: ChannelHandlerContext) {
         setDeadline(Self.firstHeadTimeout, context)
+        guard let login = watch.login else { return }
+        setReceiveBytes(Strangers.inputBytesMax, context)
+        let loop = context.eventLoop
+        let bound = NIOLoopBound((handler: self, context: context), eventLoop: loop)
+        login.observeAdmission { loop.execute { bound.value.handler.release(bound.value.context) } }
+    }
+
+    /// Bounds what one read of the socket receives: of a client without a login, little.
+    private func setReceiveBytes(_ bytes: Int?, _ context: ChannelHandlerContext) {
+        let allocator: any RecvByteBufferAllocator =
+            bytes.map { FixedSizeRecvByteBufferAllocator(capacity: $0) }
+            ?? AdaptiveRecvByteBufferAllocator()
+        try? context.channel.syncOptions?.setOption(.recvAllocator, value: allocator)
+    }
+
+    /// Reads on after a request was admitted or answered.
+    private func release(_ context: ChannelHandlerContext) {
+        isHeld = false
+        endBound(context)
+        guard isReadOwed, context.channel.isActive else { return }
+        isReadOwed = false
+        context.read()
+    }
+
+    func read(context: ChannelHandlerContext) {
+        if isHeld, isReading { isReadOwed = true } else { context.read() }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -93,6 +127,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         case .head(var head):
             persistence.receive(&head)
             isReading = true
+            noteHead(context)
             setDeadline(Self.bodyTimeout, context)
             return context.fireChannelRead(wrapInboundOut(.head(head)))
         case .body:
@@ -113,6 +148,10 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapOutboundIn(data) {
         case .head(var head):
             if head.status.code < 200 { break }
+            release(context)
+            if watch.login?.isRefused ?? false {
+                head.headers.replaceOrAdd(name: "Connection", value: "close")
+            }
             isClosedByRoute = !head.isKeepAlive
             isLast = persistence.beginResponse(&head)
             return context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -128,6 +167,19 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
             if isIdle { setIdleDeadline(context) }
         }
         context.write(data, promise: promise)
+    }
+
+    /// Holds the body of a client without a login; its head has arrived.
+    private func noteHead(_ context: ChannelHandlerContext) {
+        endBound(context)
+        isHeld = receivesLittle
+    }
+
+    /// Ends the bound of the input once the client has logged in.
+    private func endBound(_ context: ChannelHandlerContext) {
+        guard receivesLittle, !(watch.login?.isStranger ?? false) else { return }
+        receivesLittle = false
+        if watch.login != nil { setReceiveBytes(nil, context) }
     }
 
     /// Writes the end of a response after which the connection is idle, or closes.

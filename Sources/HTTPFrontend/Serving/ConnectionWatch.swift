@@ -19,6 +19,12 @@ final class ConnectionWatch: Sendable {
     }
 
     private let state = Guarded(State())
+    /// What the connection's client has proved.
+    let login: ConnectionLogin?
+
+    init(login: ConnectionLogin? = nil) {
+        self.login = login
+    }
 
     /// Whether a request ends with the connection.
     var isWatched: Bool { state.withLock { $0.interestCount > 0 } }

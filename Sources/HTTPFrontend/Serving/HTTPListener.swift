@@ -65,7 +65,12 @@ final class HTTPListener: Sendable {
                     responder: responder,
                     configuration: channelConfiguration
                 )
-                return PortChannel(channel: channel, settings: settings.channel, prompt: prompt)
+                return PortChannel(
+                    channel: channel,
+                    settings: settings.channel,
+                    service: router.service,
+                    prompt: prompt
+                )
             },
             configuration: ApplicationConfiguration(
                 address: .hostname(settings.host, port: Int(settings.port)),

@@ -1,3 +1,4 @@
+internal import ClusterService
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
@@ -36,6 +37,7 @@ struct PortChannel: ServerChildChannel {
 
     let channel: HTTP1Channel
     let settings: Settings
+    let service: AdministrationService
     /// Nil if the framework gets all requests.
     let prompt: PromptResponder.Port?
 
@@ -47,7 +49,12 @@ struct PortChannel: ServerChildChannel {
         self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
-            let watch = ConnectionWatch()
+            let login = ConnectionLogin(
+                service,
+                host: PortResponder.address(channel.remoteAddress)
+            ) { channel.close(promise: nil) }
+            let watch = ConnectionWatch(login: login)
+            channel.closeFuture.whenComplete { _ in login.close() }
             if let prompt {
                 let responder = PromptResponder(prompt, watch)
                 try pipeline.addHandler(responder, position: .after(decoder))

@@ -42,6 +42,7 @@ struct PortResponder: HTTPResponder {
         case .refused(let reply): return response(reply, to: asked, context.channel)
         case .admitted(let found): admitted = found
         }
+        asked.connection?.login?.noteAdmission()
         let bytesMax = admitted.bodyBytesMax
         if let declared = request.headers[.contentLength].flatMap({ Int($0) }), declared > bytesMax
         {

@@ -74,7 +74,8 @@ final class SimulatedConnection: ConnectionPort,
         lane = process.reactors[reactor]
         allowance = ReceiveAllowance(
             SimulatedConnection.receiveSizes,
-            memory: listener?.memory
+            memory: listener?.memory,
+            isStranger: listener?.memory != nil
         )
         outgoing = SimulatedStream(simulator: simulator)
     }
@@ -314,6 +315,7 @@ final class SimulatedConnection: ConnectionPort,
     }
 
     private func apply(_ progress: ReceiveProgress, _ consumed: Int) {
+        allowance.setStranger(progress.isStranger)
         allowance.settle(count: input.count, consumed: consumed, needed: progress.needed)
         if allowance.isTimed { watchPace() }
         switch progress.next {

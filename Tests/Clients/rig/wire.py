@@ -113,8 +113,10 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, port, seconds=15, host="127.0.0.1"):
-        self.socket = socket.create_connection((host, port), timeout=seconds)
+    def __init__(self, port, seconds=15, host="127.0.0.1", source=None):
+        """`source` is the address of the client, if it matters."""
+        own = source and (source, 0)
+        self.socket = socket.create_connection((host, port), seconds, source_address=own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = bytearray()
         self.vbuckets = 1024

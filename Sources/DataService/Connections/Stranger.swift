@@ -1,0 +1,90 @@
+internal import Bytes
+internal import Credentials
+internal import Seams
+internal import Wire
+
+/// What the node notes of one connection until its client has logged in (`Strangers`).
+struct Stranger {
+    /// 0 if the connection is not counted.
+    private var number: Strangers.Number = 0
+    /// Whether the client has no login.
+    private(set) var isStranger = false
+    private var refusedCount = 0
+
+    /// The connection was accepted.
+    mutating func enter(_ connection: Connection) {
+        isStranger = true
+        let port = connection.port
+        number = connection.service.strangers.enter(
+            from: port.peer.host,
+            at: connection.service.environment.time.monotonicNanoseconds()
+        ) { [weak port] in port?.close() }
+    }
+
+    func leave(_ service: DocumentService) {
+        if number != 0 { service.strangers.leave(number) }
+    }
+
+    /// The client has another login.
+    mutating func noteLogin(_ login: Login, of connection: Connection) {
+        let (service, host) = (connection.service, connection.port.peer.host)
+        let now = service.environment.time.monotonicNanoseconds()
+        switch login {
+        case .anonymous, .plain: return
+        case .guest: service.strangers.noteGuest(number, from: host, at: now)
+        case .user(let name, _), .bucketUser(let name, _):
+            service.strangers.noteLogin(number, of: name, from: host, at: now)
+        }
+        isStranger = false
+    }
+
+    /// A login was refused.
+    ///
+    /// - Returns: Whether the connection has to close.
+    mutating func noteRefusal(_ user: String, of connection: Connection) -> Bool {
+        let service = connection.service
+        let line = service.strangers.noteRefusal(
+            user,
+            from: connection.port.peer.host,
+            at: service.environment.time.monotonicNanoseconds()
+        )
+        if let line { service.environment.trace.warning("login", line) }
+        refusedCount += 1
+        return refusedCount >= Strangers.refusalsMax
+    }
+}
+
+extension DocumentService {
+    /// The clients that have not logged in.
+    var strangers: Strangers { environment.network.strangers }
+}
+
+extension Connection {
+    /// Suspends a login from an address with refused ones for a moment; nil if there is no pause.
+    func pauseLogin(_ request: CommandContext) -> Execution? {
+        let now = service.environment.time.monotonicNanoseconds()
+        let delay = service.strangers.delayNanoseconds(from: port.peer.host, at: now)
+        guard delay > 0 else { return nil }
+        return wait(request) { [service] done in
+            service.lanes.passwords.post(after: delay) { done(.admitted) }
+        }
+    }
+
+    /// Checks a password on the lane of the checks, in its turn.
+    func checkPassword(_ attempt: PasswordLogin, _ request: CommandContext) -> Execution {
+        let now = service.environment.time.monotonicNanoseconds()
+        let host = port.peer.host
+        let isKnown = service.strangers.isKnown(attempt.user, from: host, at: now)
+        return wait(request) { [service] done in
+            let work: PasswordChecks.Work = {
+                let found = service.candidate(named: attempt.user, emptyPassword: nil)
+                // An unknown user takes as long as a wrong password.
+                let isRight = service.passwords.verify(attempt, stored: found?.stored)
+                guard isRight, let found else { return done(.failed(.authError, "")) }
+                done(.loggedIn(found.login))
+            }
+            // Without room the request stays in the input, and the connection is not read.
+            service.passwords.checks.enter(attempt, isKnown: isKnown, work: work) { done(.ready) }
+        }
+    }
+}
