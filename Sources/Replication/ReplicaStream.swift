@@ -108,7 +108,7 @@ package struct ReplicaStream: Hashable, Sendable {
         let isEmpty = standing.high == .zero
         let request = DCPStreamRequest(
             start: standing.high,
-            end: Seqno((1 << 48) - 1),
+            end: .last,
             uuid: isEmpty ? VBucketUUID(0) : uuid,
             snapshotStart: snapshot?.start ?? standing.high,
             snapshotEnd: snapshot?.end ?? standing.high

@@ -20,6 +20,9 @@ package enum StreamAnswer: Hashable, Sendable {
 /// A consumer inside a snapshot may lack changes before its position that later changes of the
 /// snapshot replaced. So it is accepted only if the producer's part of that history contains
 /// the whole snapshot; else it rolls back to the snapshot's start at most.
+///
+/// - A request may name seqnos that no vBucket can have: the history decides about them too. Clients
+///   do not recover from `outOfRange`.
 package struct StreamOpening: Hashable, Sendable {
     package var log: FailoverLog
     package var high: Seqno
@@ -35,7 +38,8 @@ package struct StreamOpening: Hashable, Sendable {
         let flags = request.flags
         // What is on disk reaches no further than the latest change.
         let isToLatest = !flags.isDisjoint(with: [.toLatest, .diskOnly])
-        let end = isToLatest ? high : request.end
+        // Clients request an endless stream with all 64 bits set.
+        let end = min(isToLatest ? high : request.end, .last)
         if flags.contains(.fromLatest) {
             return .accepted(start: high, promised: high, end: max(end, high))
         }
@@ -48,7 +52,7 @@ package struct StreamOpening: Hashable, Sendable {
             return .accepted(start: .zero, promised: .zero, end: end)
         }
         // A client that asks for the latest changes may have some that were lost, behind the end.
-        let isOrdered = start <= end || isToLatest
+        let isOrdered = start <= request.end || isToLatest
         guard isOrdered, request.snapshotStart <= start, start <= request.snapshotEnd else {
             return .outOfRange
         }

@@ -32,6 +32,8 @@ package struct Seqno: Hashable, Comparable, Sendable {
 
     /// Before the first change.
     @inlinable package static var zero: Seqno { Seqno(0) }
+    /// The last seqno that a vBucket can assign: 48 bits. Requests of clients may name later ones.
+    @inlinable package static var last: Seqno { Seqno(1 << 48 - 1) }
 
     @inlinable
     package static func < (one: Seqno, other: Seqno) -> Bool { one.value < other.value }

@@ -163,8 +163,7 @@ extension Connection {
     ) -> DCPStreamRequest? {
         let frame = request.frame
         guard case .streamRequest(let asked, let filter) = DCPDecoder.message(in: frame) else {
-            // A seqno of more than 48 bits never existed, so the client starts again.
-            answer(.outOfRange, to: request.replyTo)
+            answer(.invalid, to: request.replyTo, because: "A stream request has no key.")
             return nil
         }
         if let text = Connection.refusal(of: asked.flags) ?? StreamFilter.refusal(of: filter) {

@@ -39,7 +39,7 @@ extension DocumentService {
         var asked = DCPStreamRequest(
             flags: .ignorePurged,
             start: position.seqno,
-            end: Seqno((1 << 48) - 1),
+            end: .last,
             uuid: VBucketUUID(0),
             snapshotStart: position.snapshotStart,
             snapshotEnd: position.snapshotEnd

@@ -175,7 +175,7 @@ final class TapProducer {
         let asked = DCPStreamRequest(
             flags: isDump ? .toLatest : [],
             start: at.seqno,
-            end: Seqno((1 << 48) - 1),
+            end: .last,
             uuid: at.seqno == .zero ? VBucketUUID(0) : at.uuid,
             snapshotStart: at.seqno,
             snapshotEnd: at.seqno

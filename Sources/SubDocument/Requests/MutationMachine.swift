@@ -34,7 +34,7 @@ package struct MutationMachine {
         /// The paths whose value is a whole body that is JSON, the first one in the lowest bit:
         /// checked by the caller, as it takes long for a large value.
         package let jsonBodies: UInt16
-        /// Whether the client may write attributes that begin with `_`. If not, their paths fail.
+        /// Whether the client may write system attributes; if not, their paths fail.
         package let writesSystemAttributes: Bool
 
         package init(

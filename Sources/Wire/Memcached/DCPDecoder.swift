@@ -85,26 +85,22 @@ package enum DCPDecoder {
     }
 
     private static func streamRequest(_ frame: Frame) -> DCPMessage? {
-        guard frame.extras.count == 48, frame.key.isEmpty,
-            let request = streamRequest(frame.extras)
-        else { return nil }
-        return .streamRequest(request, filter: frame.value)
+        guard frame.extras.count == 48, frame.key.isEmpty else { return nil }
+        return .streamRequest(streamRequest(frame.extras), filter: frame.value)
     }
 
-    /// The stream request in 48 bytes; nil if a seqno has more than 48 bits.
-    static func streamRequest(_ extras: ByteView) -> DCPStreamRequest? {
-        guard let start = seqno(extras, 8), let snapshotStart = seqno(extras, 32),
-            let snapshotEnd = seqno(extras, 40)
-        else { return nil }
-        // A client requests an endless stream with all 64 bits set.
-        let end = min(extras.bigEndian(at: 16, as: UInt64.self), (1 << 48) - 1)
+    /// The stream request in 48 bytes; its seqnos are any 64 bits.
+    static func streamRequest(_ extras: ByteView) -> DCPStreamRequest {
+        func seqno(_ offset: Int) -> Seqno {
+            Seqno(extras.bigEndian(at: offset, as: UInt64.self))
+        }
         return DCPStreamRequest(
             flags: .init(rawValue: extras.bigEndian(at: 0, as: UInt32.self)),
-            start: start,
-            end: Seqno(end),
+            start: seqno(8),
+            end: seqno(16),
             uuid: VBucketUUID(extras.bigEndian(at: 24, as: UInt64.self)),
-            snapshotStart: snapshotStart,
-            snapshotEnd: snapshotEnd
+            snapshotStart: seqno(32),
+            snapshotEnd: seqno(40)
         )
     }
 

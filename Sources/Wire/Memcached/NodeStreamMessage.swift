@@ -64,9 +64,8 @@ package enum NodeStreamMessage {
             guard !frame.value.isEmpty, frame.value.count <= 64 else { return nil }
             self = .openChannel(bucket: frame.value)
         case .nodeStreamRequest:
-            guard extras.count >= 56, frame.key.isEmpty, frame.value.isEmpty,
-                let request = DCPDecoder.streamRequest(extras.slice(8, 48))
-            else { return nil }
+            guard extras.count >= 56, frame.key.isEmpty, frame.value.isEmpty else { return nil }
+            let request = DCPDecoder.streamRequest(extras.slice(8, 48))
             self = .streamRequest(request, fence: extras.bigEndian(at: 0, as: UInt64.self))
         case .nodeCloseStream:
             guard frame.key.isEmpty, frame.value.isEmpty else { return nil }
