@@ -68,6 +68,29 @@ import Vocabulary
             #"{"views":{"v":{"map":"m"},"v":{"map":"n"}}}"#,
             #"The view "v" is defined more than once."#
         ),
+        Refusal(
+            #"{"view":{"v":{"map":"m"}}}"#,
+            #"The design document has the member "view", which means nothing. Its members are "#
+                + "views, options, language, index_xattr_on_deleted_docs, spatial, _id, _rev."
+        ),
+        Refusal(
+            #"{"views":{"v":{"map":"m","reduec":"_count"}}}"#,
+            #"The view "v" has the member "reduec", which means nothing. Its members are map, reduce."#
+        ),
+        Refusal(
+            #"{"options":{"updateMinChange":1}}"#,
+            #"The member "options" has the member "updateMinChange", which means nothing. "#
+                + "Its members are updateMinChanges, replicaUpdateMinChanges, "
+                + "index_xattr_on_deleted_docs, local_seq, include_design, raw."
+        ),
+        Refusal(
+            #"{"language":"erlang"}"#,
+            #"The member "language" is not "javascript", the only one there is."#
+        ),
+        Refusal(
+            #"{"spatial":{"p":"function (doc) {}"}}"#,
+            #"The member "spatial" is not empty: there are no spatial views."#
+        ),
         Refusal(#"{"options":true}"#, #"The member "options" is not a JSON object."#),
         Refusal(
             #"{"index_xattr_on_deleted_docs":"true"}"#,
@@ -95,8 +118,8 @@ import Vocabulary
 
     @Test func viewsAndOptionsAreRead() throws {
         let text = """
-            {"language": "javascript", "spatial": {"p": "function (doc) {}"},
-             "views": {"by é": {"map": "m\\n1"}, "a": {"map": "m2", "reduce": "_count", "x": 1},
+            {"language": "javascript", "spatial": {}, "_id": "_design/x",
+             "views": {"by é": {"map": "m\\n1"}, "a": {"map": "m2", "reduce": "_count"},
                        "custom": {"map": "m3", "reduce": "function (k, v, r) { return 1; }"}},
              "options": {"index_xattr_on_deleted_docs": true, "updateMinChanges": 0,
                          "replicaUpdateMinChanges": 7, "local_seq": true}}

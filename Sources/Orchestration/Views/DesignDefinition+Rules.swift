@@ -22,6 +22,8 @@ extension DesignDefinition {
     /// - Throws: `DesignFlaw` for the first rule that the text breaks.
     package init(of text: [UInt8]) throws(DesignFlaw) {
         let root = try Self.root(of: text)
+        try Self.check(root, has: Self.documentMembers, "The design document")
+        try Self.checkUnbuilt(root)
         self.init()
         if let views = root["views"] { self.views = try Self.views(in: views) }
         if let options = root["options"] { self.options = try Self.options(in: options) }
@@ -56,6 +58,43 @@ extension DesignDefinition {
         return root
     }
 
+    // MARK: Members
+
+    private static let documentMembers = [
+        "views", "options", "language", "index_xattr_on_deleted_docs", "spatial", "_id", "_rev",
+    ]
+    /// Gateways and clients write the last three, which have no effect in Couchbase Server either.
+    private static let optionMembers = [
+        "updateMinChanges", "replicaUpdateMinChanges", "index_xattr_on_deleted_docs", "local_seq",
+        "include_design", "raw",
+    ]
+
+    /// Refuses other members than these: a misspelt one would be believed.
+    private static func check(
+        _ object: JSONValue,
+        has known: [String],
+        _ owner: String
+    ) throws(DesignFlaw) {
+        for member in object.members ?? [] where !known.contains(member.name) {
+            throw DesignFlaw(
+                "\(owner) has the member \"\(member.name)\", which means nothing. Its members are "
+                    + "\(known.joined(separator: ", "))."
+            )
+        }
+    }
+
+    /// Refuses what is not built: functions in other languages, and spatial views.
+    private static func checkUnbuilt(_ root: JSONValue) throws(DesignFlaw) {
+        if let language = root["language"], !["javascript", ""].contains(language.string) {
+            throw DesignFlaw(
+                "The member \"language\" is not \"javascript\", the only one there is."
+            )
+        }
+        if let spatial = root["spatial"], spatial.members?.isEmpty != true {
+            throw DesignFlaw("The member \"spatial\" is not empty: there are no spatial views.")
+        }
+    }
+
     // MARK: Views
 
     private static func views(in value: JSONValue) throws(DesignFlaw) -> [View] {
@@ -88,6 +127,7 @@ extension DesignDefinition {
         guard value.members != nil else {
             throw DesignFlaw("The view \"\(name)\" is not a JSON object.")
         }
+        try check(value, has: ["map", "reduce"], "The view \"\(name)\"")
         guard let map = value["map"] else {
             throw DesignFlaw("The view \"\(name)\" has no map function (member \"map\").")
         }
@@ -118,6 +158,7 @@ extension DesignDefinition {
         guard value.members != nil else {
             throw DesignFlaw("The member \"options\" is not a JSON object.")
         }
+        try check(value, has: optionMembers, "The member \"options\"")
         var options = Options()
         options.indexesTombstonesAsOption = try indexesTombstones(value)
         options.updateMinChanges = try changes(value, "updateMinChanges")
