@@ -24,13 +24,13 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Port for the other nodes of the cluster; 0 as above.")
     var peerPort: UInt16 = 0
 
-    @Option(help: "Port for Couchbase clients over TLS; accepted, but not used yet.")
+    @Option(help: "Port for Couchbase clients over TLS; only 0, none, until TLS is built.")
     var kvTlsPort: UInt16 = 0
 
-    @Option(help: "Port of the admin interface over TLS; accepted, but not used yet.")
+    @Option(help: "Port of the admin interface over TLS; only 0, as above.")
     var adminTlsPort: UInt16 = 0
 
-    @Option(help: "Port for views over TLS; accepted, but not used yet.")
+    @Option(help: "Port for views over TLS; only 0, as above.")
     var viewsTlsPort: UInt16 = 0
 
     @Option(help: "Port for plain memcached clients, without passwords, on loopback only.")
@@ -69,6 +69,19 @@ struct ServerOptions: ParsableArguments {
     var testFeatureLevel: UInt16?
 
     func validate() throws {
+        let tlsPorts = [
+            ("--kv-tls-port", kvTlsPort), ("--admin-tls-port", adminTlsPort),
+            ("--views-tls-port", viewsTlsPort),
+        ]
+        for (flag, port) in tlsPorts where port != 0 {
+            throw ValidationError(
+                "\(flag) \(port): TLS for clients is not built, so nothing would listen there. Leave the "
+                    + "option out, or put a proxy before the node."
+            )
+        }
+        if memcachedBucket != nil, memcachedPort == nil {
+            throw ValidationError("--memcached-bucket needs --memcached-port PORT")
+        }
         if memcachedPort != nil, memcachedBucket == nil {
             throw ValidationError("--memcached-port needs --memcached-bucket NAME")
         }
@@ -146,6 +159,11 @@ struct InspectionOptions: ParsableArguments {
         )
     )
     var checkIndex: String?
+
+    func validate() throws {
+        guard [dump, dumpIndex, checkIndex].compactMap(\.self).count > 1 else { return }
+        throw ValidationError("Use one of --dump, --dump-index and --check-index")
+    }
 
     /// Reads the file that an option names; false if there is no such option.
     func inspect() throws -> Bool {

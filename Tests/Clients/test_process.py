@@ -512,6 +512,34 @@ def test_a_wrong_flag_is_named(make_node, flags):
     assert flags[0] in refused.value.log or flags[-1] in refused.value.log
 
 
+def test_readme_lists_the_options_of_the_program():
+    import subprocess
+
+    from rig.node import ROOT, SERVER
+
+    result = subprocess.run(
+        [SERVER, "--help"], capture_output=True, text=True, timeout=10, check=True
+    )
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", result.stdout))
+    rows = [line.split("|")[1] for line in (ROOT / "README.md").read_text().splitlines()
+            if line.startswith("| `--")]
+    assert options == set(re.findall("--[a-z-]+", " ".join(rows)))
+
+
+@pytest.mark.parametrize("flag", ["--kv-tls-port", "--admin-tls-port", "--views-tls-port"])
+def test_port_that_nothing_would_listen_on_is_refused_by_name(make_node, flag):
+    with pytest.raises(NotReady) as refused:
+        make_node(flag, "18091").start()
+    assert refused.value.code not in (0, None) and f"{flag} 18091" in refused.value.log
+    make_node(flag, "0").start()
+
+
+def test_option_without_effect_is_refused_by_name(make_node):
+    with pytest.raises(NotReady) as refused:
+        make_node("--memcached-bucket", "plain").start()
+    assert "--memcached-bucket needs --memcached-port" in refused.value.log
+
+
 @pytest.mark.parametrize("megabytes", ["99999999999", "18446744073709551615", "100", "0"])
 def test_memory_quota_that_the_machine_cannot_give_is_refused(make_node, megabytes):
     with pytest.raises(NotReady) as refused:
