@@ -37,16 +37,18 @@ struct AdminClient {
     ) throws -> Reply {
         let reply = try request(method, path, form: form, json: json)
         guard (200...299).contains(reply.status) else {
-            if reply.status == 401 {
-                throw Refusal(
-                    "The cluster refused user \(credentials.user) with this password.",
-                    cure: "Set DIVAN_USER and DIVAN_PASSWORD as when it was started, "
-                        + "or use another --dir."
-                )
-            }
+            if reply.status == 401 { throw wrongPassword }
             throw Refusal("\(method) \(path) was answered \(reply.status): \(reply.text)")
         }
         return reply
+    }
+
+    /// The refusal of a request that was answered 401.
+    var wrongPassword: Refusal {
+        Refusal(
+            "The cluster refused user \(credentials.user) with this password.",
+            cure: "Set DIVAN_USER and DIVAN_PASSWORD as when it was started, or use another --dir."
+        )
     }
 
     func request(

@@ -112,6 +112,7 @@ struct Topology {
     private func post(_ path: String, _ form: [(String, String)]) throws {
         let reply = try admin.request("POST", path, form: form)
         guard !(200...299).contains(reply.status) else { return }
+        if reply.status == 401 { throw admin.wrongPassword }
         let list = try? reply.json([String].self).joined(separator: " ")
         throw Refusal(list ?? "POST \(path) was answered \(reply.status): \(reply.text)")
     }
