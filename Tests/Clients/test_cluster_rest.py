@@ -363,6 +363,19 @@ def test_address_that_is_not_a_node_is_reported_as_such(nodes):
     assert reply.status == 400 and "the response is not HTTP" in reply.text, reply
 
 
+def test_unreachable_node_is_reported_without_names_of_system_calls(nodes):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    form = {"hostname": f"127.0.0.1:{port}", "user": "", "password": ""}
+    reply = nodes[0].admin.post("/controller/addNode", form)
+    assert reply.status == 400
+    assert reply.json == [
+        f"Prepare join failed. The node 127.0.0.1:{port} could not be reached: the connection was "
+        "refused: no process listens there. Check that it runs, and that its admin port is open to "
+        "this node."
+    ]
+
+
 def test_failed_rebalances_may_be_tried_again(nodes):
     path = "/settings/retryRebalance"
     asked = {"enabled": "true", "afterTimePeriod": 30, "maxAttempts": 2}

@@ -147,7 +147,7 @@ import Wire
             let encoded = Double(ServerDuration(microseconds: UInt64(microseconds)).encoded)
             #expect(abs(encoded - exact) <= 0.500_001, "\(microseconds) us")
         }
-        #expect(ServerDuration(microseconds: 0).encoded == 0)
+        #expect(ServerDuration(microseconds: 0).encoded == 1)
         #expect(ServerDuration(microseconds: 120_125_042).encoded == 65_535)
         #expect(ServerDuration(microseconds: .max).encoded == 65_535)
     }

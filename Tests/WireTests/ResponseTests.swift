@@ -56,7 +56,7 @@ import Wire
             )
         }
         let header = hex("18 01 03 00 10 00 0000 00000013 00000009 0000000000000001")
-        #expect(bytes == header + hex("02 0000 000000000000aabb 0000000000001234"))
+        #expect(bytes == header + hex("02 0001 000000000000aabb 0000000000001234"))
     }
 
     @Test func encodedResponseDecodesToTheSameResponse() throws {

@@ -46,7 +46,10 @@ struct AdminTable: RouteTable {
         case .fromAnotherSite:
             return .text(request.anotherSiteReason + ".\r\n", status: 403)
         case .unauthorized:
-            return Reply.empty(401).withChallenge(for: request)
+            let text =
+                "This request needs the name and the password of a user (HTTP Basic); these are "
+                + "missing or wrong.\r\n"
+            return Reply.text(text, status: 401).withChallenge(for: request)
         case .forbidden(let permission):
             return .forbidden(permission)
         case .illFormedTarget:
@@ -85,7 +88,7 @@ struct AdminTable: RouteTable {
     func refusalOfBody(of request: RESTRequest, to route: Route) -> Reply? {
         if let wrong = request.flaw(ofBody: route.body) { return .refused([wrong]) }
         if let parameters = route.parameters {
-            let form = route.body.isForm ? request.form : FormParameters([])
+            let form = route.body == .form ? request.form : FormParameters([])
             let errors = parameters.flaws(of: request.query) + parameters.flaws(of: form)
             guard errors.isEmpty else { return .refused(errors) }
         }

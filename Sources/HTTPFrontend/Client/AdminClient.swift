@@ -99,11 +99,23 @@ package struct AdminClient: NodeProbe {
             if let first = error.connectionErrors.first { return reason(first.error) }
             return error.dnsAError != nil || error.dnsAAAAError != nil
                 ? "the name \(error.host) cannot be resolved" : "the connection failed"
-        case let error as IOError: return error.description
+        case let error as IOError: return Self.sentence(ofErrno: error.errnoCode)
         case ChannelError.connectTimeout: return "the connection timed out after five seconds"
         case is HTTPParserError: return "the response is not HTTP"
         case is ChannelError: return "the connection was lost"
-        default: return "the connection was lost (\(error))"
+        default: return "the connection was lost"
+        }
+    }
+
+    /// Without the name of the system call that failed, which means nothing to an operator.
+    private static func sentence(ofErrno code: CInt) -> String {
+        switch code {
+        case ECONNREFUSED: "the connection was refused: no process listens there"
+        case EHOSTUNREACH, ENETUNREACH: "there is no route to the address"
+        case ETIMEDOUT: "the connection timed out"
+        case ECONNRESET, EPIPE: "the connection was reset"
+        case EACCES, EPERM: "this machine does not permit the connection"
+        default: "the connection failed (error \(code))"
         }
     }
 }

@@ -88,11 +88,13 @@ struct PortResponder: HTTPResponder {
         to asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {
-        Response(
+        let whole = Response(
             status: HTTPResponse.Status(code: reply.status),
             headers: Self.fields(router.headers(of: reply)),
-            body: asked.method == .head ? ResponseBody() : body(of: reply, channel)
+            body: body(of: reply, channel)
         )
+        // The head of a HEAD request has the length of the body that GET has.
+        return asked.method == .head ? whole.createHeadResponse() : whole
     }
 
     private func body(of reply: Reply, _ channel: any Channel) -> ResponseBody {

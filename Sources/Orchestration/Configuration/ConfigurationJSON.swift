@@ -34,7 +34,7 @@ package enum ConfigurationJSON {
                 ("rev", .number(state.rev)),
                 ("revEpoch", .number(state.revEpoch)),
                 ("nodesExt", nodesExt(state, servers: state.activeNodes, on: thisNode)),
-            ] + cluster(state)
+            ] + cluster
         return JSONText.object(members).bytes
     }
 
@@ -69,7 +69,7 @@ package enum ConfigurationJSON {
                 ("nodes", .array(legacy)),
                 ("nodesExt", nodesExt(state, servers: servers, on: thisNode)),
                 ("vBucketServerMap", serverMap(bucket, servers, host: host)),
-            ] + cluster(state)
+            ] + cluster
         return JSONText.object(members).bytes
     }
 
@@ -165,16 +165,11 @@ package enum ConfigurationJSON {
 
     // MARK: Parts
 
-    private static func cluster(_ state: ClusterState) -> [(String, JSONText)] {
-        [
-            ("clusterCapabilitiesVer", [1, 0]),
-            ("clusterCapabilities", [:]),
-            ("clusterUUID", .string(state.uuid ?? "")),
-            ("clusterName", .string(state.name)),
-            ("prod", "server"),
-            ("prodName", "Couchbase Server"),
-        ]
-    }
+    /// Without the names of the cluster and the product, by which clients label what they measure: the
+    /// release that is announced does not have them yet.
+    private static let cluster: [(String, JSONText)] = [
+        ("clusterCapabilitiesVer", [1, 0]), ("clusterCapabilities", [:]),
+    ]
 
     private static func services(_ ports: NodePorts, withData: Bool) -> JSONText {
         let services: [(String, UInt16)] = [

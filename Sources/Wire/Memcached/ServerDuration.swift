@@ -2,6 +2,7 @@
 ///
 /// The resolution is fine for microseconds and coarse at the maximum of two minutes. A power costs
 /// some 50 ns and is needed once per response, so durations below 4.1 ms are looked up in a table.
+/// The least one is 1: clients take 0 for a server that measured nothing.
 package struct ServerDuration: Equatable, Sendable {
     package let encoded: UInt16
 
@@ -18,8 +19,7 @@ package struct ServerDuration: Equatable, Sendable {
     private static let microsecondsMax: UInt64 = 120_125_042
 
     private static func encode(_ microseconds: UInt64) -> UInt16 {
-        guard microseconds > 0 else { return 0 }
-        let twice = Double(2 * min(microseconds, microsecondsMax))
+        let twice = Double(2 * max(1, min(microseconds, microsecondsMax)))
         let power = exponential(logarithm(twice) / 1.74)
         return UInt16(min(power.rounded(), 65_535))
     }
