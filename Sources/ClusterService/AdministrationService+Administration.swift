@@ -39,9 +39,7 @@ extension AdministrationService {
         form.judgeServices()
         form.judgeQuotas(memoryTotal: settings.memoryTotal)
         form.judgeName()
-        if let encryption = parameters["nodeEncryption"], encryption != "off" {
-            form.refuse("nodeEncryption", "Encryption between nodes is not available")
-        }
+        form.judgeUnbuilt()
         return form
     }
 
@@ -72,10 +70,12 @@ extension AdministrationService {
     ///   - parameters: The form.
     ///   - isFirst: Whether the request was admitted without a password because there was no
     ///     administrator. The log refuses it if there is one by then.
+    ///   - login: The login that sent the request, for the event.
     /// - Returns: The result.
     package func setAdministrator(
         _ parameters: FormParameters,
-        isFirst: Bool
+        isFirst: Bool,
+        by login: String? = nil
     ) async -> ClusterFormOutcome {
         let form = judgeAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
@@ -87,7 +87,7 @@ extension AdministrationService {
             }
             return await carry([.initialise(birth)], logging: "The cluster was initialized.")
         }
-        return await replaceAdministrator(user, password)
+        return await replaceAdministrator(user, password, by: login)
     }
 
     /// Sets those of memory quota and name that are given.
@@ -105,11 +105,7 @@ extension AdministrationService {
         var form = ClusterForm(parameters, state: state)
         form.judgeQuotas(memoryTotal: settings.memoryTotal)
         form.judgeName()
-        let known = [
-            "memoryQuota", "clusterName", "indexMemoryQuota", "ftsMemoryQuota", "cbasMemoryQuota",
-            "eventingMemoryQuota",
-        ]
-        if !known.contains(where: { parameters[$0] != nil }) {
+        if !ClusterForm.settingsFields.contains(where: { parameters[$0] != nil }) {
             form.refuse("_", "At least one quota or the cluster's name is needed")
         }
         return form
@@ -166,19 +162,20 @@ extension AdministrationService {
         if let flaw = ClusterForm.flaw(ofPassword: password) {
             return .refused([FieldError("password", flaw)])
         }
-        return await replaceAdministrator(name, password)
+        return await replaceAdministrator(name, password, by: "\"\(name)\"")
     }
 
     private func replaceAdministrator(
         _ user: String,
-        _ password: String
+        _ password: String,
+        by login: String?
     ) async -> ClusterFormOutcome {
         guard let stored = await credentials(of: password) else {
             return Self.stopping
         }
         return await carry(
             [.setAdministrator(Administrator(name: user, credentials: stored))],
-            logging: "The administrator was changed."
+            logging: "The administrator was changed\(Self.text(by: login))."
         )
     }
 

@@ -1,7 +1,7 @@
 internal import Bytes
 package import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// The result of a request about a bucket.
 package enum BucketOutcome: Sendable {
@@ -10,6 +10,8 @@ package enum BucketOutcome: Sendable {
     /// The cluster has as many buckets as allowed, with that number.
     case tooMany(Int)
     case unknown
+    /// The login lacks this permission.
+    case forbidden(Permission)
     case flushDisabled
     /// Another operation is under way; with a sentence for the user.
     case busy(String)
@@ -45,14 +47,35 @@ extension AdministrationService {
         }
     }
 
+    /// The permission that a login lacks for a form; nil if it lacks none.
+    package func missingPermission(
+        _ form: FormParameters,
+        changing name: String?,
+        by requester: BucketForm.Requester
+    ) -> Permission? {
+        let existing = name.flatMap { state.bucket(named: $0) }?.settings
+        let bucket = name ?? form[BucketField.name.rawValue] ?? ""
+        return BucketForm.accessFields(of: form, changing: existing)
+            .compactMap { $0.permission(bucket: bucket) }
+            .first { !requester.allows($0) }
+    }
+
     /// Creates a bucket; returns once it is agreed on and open on this node.
-    package func createBucket(_ form: FormParameters) async -> BucketOutcome {
+    package func createBucket(
+        _ form: FormParameters,
+        by requester: BucketForm.Requester = .node
+    ) async -> BucketOutcome {
         guard let password = await password(in: form) else {
             return .failed("The node is stopping.")
         }
         // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
-            if let outcome = await tryCreatingBucket(form, password) { return outcome }
+            if let missing = missingPermission(form, changing: nil, by: requester) {
+                return .forbidden(missing)
+            }
+            guard let outcome = await tryCreatingBucket(form, password) else { continue }
+            logAccess(form, changing: nil, by: requester, outcome)
+            return outcome
         }
         return .busy("Nodes or buckets are being changed by other requests. Retry.")
     }
@@ -94,18 +117,50 @@ extension AdministrationService {
     }
 
     /// Changes a bucket's settings; done at once if nothing differs.
-    package func changeBucket(_ name: String, _ form: FormParameters) async -> BucketOutcome {
+    package func changeBucket(
+        _ name: String,
+        _ form: FormParameters,
+        by requester: BucketForm.Requester = .node
+    ) async -> BucketOutcome {
         guard let password = await password(in: form) else {
             return .failed("The node is stopping.")
         }
         // A round ends without an outcome if another request changed the bucket meanwhile.
         for _ in 0..<Self.changesMax {
-            if let outcome = await tryChangingBucket(name, form, password) { return outcome }
+            let existing = state.bucket(named: name)
+            if let missing = missingPermission(form, changing: name, by: requester) {
+                return .forbidden(missing)
+            }
+            guard let outcome = await tryChangingBucket(name, form, password) else { continue }
+            logAccess(form, changing: existing, by: requester, outcome)
+            return outcome
         }
         return .busy("The bucket is being changed by other requests. Reload and retry.")
     }
 
     private static var changesMax: Int { 10 }
+
+    /// Adds an event of a successful change of who may use a bucket, with the login.
+    private func logAccess(
+        _ form: FormParameters,
+        changing existing: BucketRecord?,
+        by requester: BucketForm.Requester,
+        _ outcome: BucketOutcome
+    ) {
+        guard case .done = outcome else { return }
+        let fields = BucketForm.accessFields(of: form, changing: existing?.settings).map { field in
+            field == .saslPassword
+                ? field.rawValue : "\(field.rawValue)=\(form[field.rawValue] ?? "")"
+        }
+        guard !fields.isEmpty else { return }
+        let name = existing?.settings.name ?? form[BucketField.name.rawValue] ?? ""
+        logEvent(
+            .info,
+            .bucket,
+            "The access to bucket \"\(name)\" was changed by \(requester.name): "
+                + "\(fields.joined(separator: ", "))."
+        )
+    }
 
     /// The stored keys of a form's password; empty without one, nil if the node is stopping.
     private func password(in form: FormParameters) async -> [UInt8]? {

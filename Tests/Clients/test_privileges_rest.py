@@ -51,7 +51,7 @@ def outcome(node, login, route, bucket):
         if route.port == "view port":
             assert reply.json == {"error": "unauthorized", "reason": "password required"}
         else:
-            assert reply.body == b""
+            assert b"name and the password" in reply.body
         assert reply.headers["WWW-Authenticate"].startswith("Basic realm=")
         return "401"
     if reply.status == 403 and route.port == "view port":
@@ -155,6 +155,59 @@ def test_check_permissions_agrees_with_the_table(node, login):
 def test_malformed_permissions_are_refused(node, body):
     reply = as_login(node, "data_reader").request("POST", "/pools/default/checkPermissions", body)
     assert reply.status == 400 and isinstance(reply.json, str)
+
+
+# Fields of a bucket's form
+
+FIELD_VALUES = {"passwordless": "1", "saslPassword": "of-the-bucket"}
+
+
+@pytest.mark.parametrize("field", TABLE.fields)
+def test_field_of_a_bucket_needs_its_permission_beside_that_of_the_route(node, field):
+    need = TABLE.fields[field]
+    form = {field: FIELD_VALUES.get(field, "no such value")}
+    for login in ("admin", "cluster_admin", "bucket_admin"):
+        client = as_login(node, login)
+        allowed = need is None or login in TABLE.own[need]
+        new = {"ramQuotaMB": 100, "numVBuckets": 64, **form, "name": "new"}
+        replies = [client.post(f"{BUCKETS}/demo?just_validate=1", form)]
+        if not allowed:
+            replies.append(client.post(f"{BUCKETS}/demo", form))
+        if login != "bucket_admin":
+            replies.append(client.post(f"{BUCKETS}?just_validate=1", new))
+        if login != "bucket_admin" and not allowed:
+            replies.append(client.post(BUCKETS, new))
+        for reply in replies:
+            assert (reply.status == 403) is not allowed, (login, reply)
+            if not allowed:
+                (permission,) = reply.json["permissions"]
+                assert permission in (need.replace("[.]", f"[{name}]") for name in ("demo", "new"))
+    assert node.admin.get(f"{BUCKETS}/new").status == 404
+
+
+def test_bucket_administrator_changes_what_grants_no_access(node):
+    client = as_login(node, "bucket_admin")
+    assert client.post(f"{BUCKETS}/demo", {"saslPassword": "", "passwordless": 0}).status == 200
+    assert client.post(f"{BUCKETS}/demo", {"flushEnabled": 0}).status == 200
+
+
+def test_change_of_access_is_an_event_with_the_login(make_node):
+    node = make_node().start().provision().create_bucket("demo")
+    privileges.put_user(node, "chief", "admin")
+    chief = Rest(node.admin_port, ("chief", privileges.PASSWORD))
+    assert chief.post(f"{BUCKETS}/demo", {"saslPassword": "of-the-bucket"}).status == 200
+    form = {"name": "open", "ramQuotaMB": 100, "numVBuckets": 64, "passwordless": 1}
+    assert chief.post(BUCKETS, form).status == 202
+    assert chief.put("/settings/rbac/users/local/helper", {
+        "roles": "ro_admin", "password": privileges.PASSWORD,
+    }).status == 200
+    assert chief.delete("/settings/rbac/users/local/helper").status == 200
+    texts = [each["text"] for each in node.admin.get("/logs").json["list"]]
+    assert 'The access to bucket "demo" was changed by "chief": saslPassword.' in texts
+    assert 'The access to bucket "open" was changed by "chief": passwordless=1.' in texts
+    assert 'The user "helper" was created by "chief", with the role ro_admin.' in texts
+    assert 'The user "helper" was deleted by "chief".' in texts
+    assert not any("of-the-bucket" in text or privileges.PASSWORD in text for text in texts)
 
 
 # Changes of a user

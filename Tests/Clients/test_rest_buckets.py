@@ -55,7 +55,16 @@ def test_a_new_bucket_is_accepted_and_located(node):
         ({"numVBuckets": 100}, "numVBuckets"),
         ({"numVBuckets": 2048}, "numVBuckets"),
         ({"maxTTL": 2147483648}, "maxTTL"),
-        ({"compressionMode": "zip"}, "compressionMode"),
+        ({"compressionMode": "active"}, "compressionMode"),
+        ({"historyRetentionSeconds": 60}, "historyRetentionSeconds"),
+        ({"historyRetentionBytes": 1 << 31}, "historyRetentionBytes"),
+        ({"historyRetentionCollectionDefault": "false"}, "historyRetentionCollectionDefault"),
+        ({"rank": 1}, "rank"),
+        ({"pitrEnabled": "true"}, "pitrEnabled"),
+        ({"crossClusterVersioningEnabled": "true"}, "crossClusterVersioningEnabled"),
+        ({"encryptionAtRestKeyId": 0}, "encryptionAtRestKeyId"),
+        ({"purgeInterval": "0.5"}, "purgeInterval"),
+        ({"authType": "none"}, "authType"),
         ({"storageBackend": "rocks"}, "storageBackend"),
         ({"conflictResolutionType": "lww"}, "conflictResolutionType"),
         ({"autoCompactionDefined": "true"}, "autoCompactionDefined"),
@@ -93,10 +102,10 @@ def test_unknown_parameters_are_ignored(node):
 
 
 def test_unrequested_parameters_of_tools_are_accepted(node):
-    reply = create(node, "by-a-tool", storageBackend="magma", compressionMode="active")
+    reply = create(node, "by-a-tool", storageBackend="magma", compressionMode="passive", rank=0)
     assert reply.status == 202
     found = node.admin.get(f"{BUCKETS}/by-a-tool").json
-    assert found["compressionMode"] == "active" and found["storageBackend"] == "couchstore"
+    assert found["compressionMode"] == "passive" and found["storageBackend"] == "couchstore"
 
 
 def test_more_replicas_than_nodes_are_a_warning_when_validated(node):
@@ -114,6 +123,35 @@ def test_just_validate_changes_nothing_and_sums_up(node):
     assert ram["thisAlloc"] == 100 << 20 and ram["total"] == 2048 << 20
     assert node.admin.get(f"{BUCKETS}/never-made").status == 404
     assert node.admin.post(f"{BUCKETS}?just_validate=1", {"name": ""}).status == 400
+
+
+def test_just_validate_of_an_existing_bucket_is_202(node):
+    node.create_bucket("validated")
+    path = f"{BUCKETS}/validated?just_validate=1"
+    assert node.admin.post(path, {"ramQuotaMB": 110}).status == 202
+    assert node.admin.post(path, {"ramQuotaMB": 1}).status == 400
+    assert node.admin.get(f"{BUCKETS}/validated").json["quota"]["rawRAM"] == 100 << 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("lww", "Conflict resolution type 'lww' is supported only in enterprise edition"),
+        (
+            "custom",
+            "Conflict resolution type 'custom' is supported only with developer preview enabled",
+        ),
+        ("dice", "Conflict resolution type must be 'seqno' or 'lww' or 'custom'"),
+    ],
+)
+def test_other_conflict_resolution_has_the_text_that_clients_look_for(node, kind, text):
+    reply = create(node, "resolved", conflictResolutionType=kind)
+    assert reply.json["errors"] == {"conflictResolutionType": text}
+
+
+def test_delete_of_an_unknown_bucket_has_the_text_that_clients_look_for(node):
+    reply = node.admin.delete(f"{BUCKETS}/never-made")
+    assert (reply.status, reply.text) == (404, "Requested resource not found.\r\n")
 
 
 def test_quotas_are_not_dealt_out_twice(make_node):

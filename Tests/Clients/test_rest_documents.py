@@ -1,5 +1,6 @@
 """The document browser's routes (rest.md, 5)."""
 
+import base64
 import json
 import time
 import urllib.parse
@@ -121,6 +122,16 @@ def test_a_document_may_have_flags_and_an_expiry(node, docs):
     assert node.admin.post(f"{docs}/expiring", form).status == 200
     meta = node.admin.get(f"{docs}/expiring").json["meta"]
     assert (meta["flags"], meta["expiration"]) == (5, expiry)
+
+
+@pytest.mark.parametrize("value", ["", "{", "plain", "\0"])
+def test_document_may_be_empty_and_need_not_be_json(node, docs, value):
+    assert node.admin.post(f"{docs}/any", {"value": value}).status == 200
+    with node.connect("browsed") as connection:
+        found = connection.get(b"any")
+        assert found.value == value.encode() and found.extras == b"\x02\0\0\0"
+    reply = node.admin.get(f"{docs}/any").json
+    assert base64.b64decode(reply["base64"]) == value.encode()
 
 
 def test_another_content_type_is_refused(node, docs):

@@ -33,8 +33,11 @@ import Vocabulary
         try await Site.with { site in
             try await site.createBucket("b")
             for (form, reason) in [
-                ("value=%7B", "The value is not valid JSON"),
-                ("other=1", "The field value is missing"),
+                (
+                    "value=1&other=1",
+                    "other: Unsupported key: this request has value, flags, expiry, preserveTTL"
+                ),
+                ("flags=1", "The field value is missing"),
                 ("value=1&expiry=x", "flags and expiry are numbers of 32 bits"),
             ] {
                 let reply = try await site.ask("POST \(docs)/x", form: form)

@@ -46,7 +46,7 @@ import Testing
                 let form = try await site.ask(
                     Self.line(entry, query: ""),
                     headers: [type],
-                    json: entry.method == "GET" ? "" : "misspelt=1"
+                    json: entry.method == "GET" ? "" : "misspelt=1&value=1"
                 )
                 #expect(
                     entry.method == "GET" || (form.status == 400 && form.text.contains("misspelt")),

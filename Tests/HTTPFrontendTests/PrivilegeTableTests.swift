@@ -1,5 +1,6 @@
 import Foundation
 import HTTPFrontend
+import Orchestration
 import Testing
 import Vocabulary
 
@@ -65,6 +66,14 @@ import Vocabulary
                 }
             }
         }
+    }
+
+    @Test func everyFieldOfABucketIsListedWithItsPermission() {
+        let fields = BucketField.allCases.map { field in
+            let need = field.permission(bucket: "b")?.text.replacing("[b]", with: "[.]")
+            return "\(field.rawValue) \(need ?? "-")"
+        }
+        #expect(Set(fields) == Set(table.lines(of: "fields of a bucket")))
     }
 
     @Test func everyPermissionOfARouteHasARow() {

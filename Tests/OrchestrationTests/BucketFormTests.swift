@@ -69,7 +69,7 @@ import Vocabulary
             ("name", "a_b.c-d%"), ("ramQuota", "200"), ("bucketType", "ephemeral"),
             ("replicaNumber", "2"), ("evictionPolicy", "nruEviction"), ("flushEnabled", "1"),
             ("numVBuckets", "64"), ("passwordless", "1"), ("maxTTL", "60"),
-            ("compressionMode", "off"), ("conflictResolutionType", "seqno"),
+            ("compressionMode", "passive"), ("conflictResolutionType", "seqno"),
             ("durabilityMinLevel", "none"), ("authType", "sasl"), ("saslPassword", ""),
             ("proxyPort", "0"), ("threadsNumber", "3"), ("whatever", "x"),
         ])
@@ -80,7 +80,7 @@ import Vocabulary
         #expect(settings.vBuckets == 64)
         #expect(settings.passwordless)
         #expect(settings.maxTTL == 60)
-        #expect(options.compressionMode == .off)
+        #expect(options.compressionMode == .passive)
     }
 
     /// Settings that present clients send by default.
@@ -149,7 +149,7 @@ import Vocabulary
         ("maxTTL", "2147483648", "maxTTL", "The maximum time to live is 0 to 2147483647 seconds"),
         (
             "compressionMode", "zip", "compressionMode",
-            "The compression mode is off, passive or active"
+            "Values are stored as clients read them, never compressed. The only value is passive."
         ),
         (
             "storageBackend", "rocks", "storageBackend",
@@ -157,7 +157,7 @@ import Vocabulary
         ),
         (
             "conflictResolutionType", "lww", "conflictResolutionType",
-            "The conflict resolution is seqno; there is no other"
+            "Conflict resolution type 'lww' is supported only in enterprise edition"
         ),
         (
             "autoCompactionDefined", "true", "autoCompactionDefined",

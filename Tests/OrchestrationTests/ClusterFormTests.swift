@@ -56,7 +56,7 @@ import Testing
         ),
         (
             "cbasMemoryQuota", "1000", "cbasMemoryQuota",
-            "cbasMemoryQuota is a whole number of MB, at least 1024"
+            "There is no analytics service. The only value is 1024."
         ),
     ])
     func quotaMustFitTheMachineAndTheBuckets(

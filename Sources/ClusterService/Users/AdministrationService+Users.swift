@@ -38,7 +38,17 @@ extension AdministrationService {
     }
 
     /// Creates a user, or replaces its full name and roles, and its password if the form has one.
-    package func putUser(_ id: String, _ parameters: FormParameters) async -> ClusterFormOutcome {
+    ///
+    /// - Parameters:
+    ///   - id: The user's id.
+    ///   - parameters: The form.
+    ///   - login: The login that sent the request, for the event.
+    /// - Returns: The result.
+    package func putUser(
+        _ id: String,
+        _ parameters: FormParameters,
+        by login: String? = nil
+    ) async -> ClusterFormOutcome {
         let flaws = flaws(ofUser: id, parameters)
         guard flaws.isEmpty else { return .refused(flaws) }
         let state = state
@@ -54,21 +64,25 @@ extension AdministrationService {
         // A user or a bucket of a role can be deleted while the request waits for the log.
         return await carryUser(
             .putUser(change),
-            logging: "The user \"\(id)\" was \(verb), with \(Self.list(form.roles))."
+            logging: "The user \"\(id)\" was \(verb)\(Self.text(by: login)), with "
+                + "\(Self.list(form.roles))."
         )
     }
 
     /// Deletes a user.
     ///
+    /// - Parameters:
+    ///   - id: The user's id.
+    ///   - login: The login that sent the request, for the event.
     /// - Returns: Nil if there is no such user.
-    package func deleteUser(_ id: String) async -> ClusterFormOutcome? {
+    package func deleteUser(_ id: String, by login: String? = nil) async -> ClusterFormOutcome? {
         guard state.user(id) != nil else { return nil }
         do {
             switch try await propose(.deleteUser(id: id)) {
             case .refused(.userUnknown): return nil
             case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
             case .done, .failed:
-                logEvent(.info, .settings, "The user \"\(id)\" was deleted.")
+                logEvent(.info, .settings, "The user \"\(id)\" was deleted\(Self.text(by: login)).")
                 return .done
             }
         } catch {
@@ -82,12 +96,12 @@ extension AdministrationService {
     ///   - user: The user as it was when its present password was checked. If the password was changed
     ///     since, the request is overtaken.
     ///   - parameters: The form.
-    ///   - isOwn: Whether the user itself sent the request; for the log.
+    ///   - login: The login that sent the request, for the event; nil for the user itself.
     /// - Returns: The result.
     package func changePassword(
         of user: LocalUser,
         _ parameters: FormParameters,
-        isOwn: Bool = true
+        by login: String? = nil
     ) async -> ClusterFormOutcome {
         let text = parameters["password"] ?? ""
         if let flaw = ClusterForm.flaw(ofPassword: text) {
@@ -96,13 +110,15 @@ extension AdministrationService {
         guard let password = await newPassword(text) else { return Self.stopping }
         return await carryUser(
             .changePassword(PasswordChange(id: user.id, password: password, was: user.credentials)),
-            logging: isOwn
+            logging: login == nil
                 ? "The user \"\(user.id)\" changed its password."
-                : "The password of the user \"\(user.id)\" was changed."
+                : "The password of the user \"\(user.id)\" was changed\(Self.text(by: login))."
         )
     }
 
     // MARK: Parts
+
+    static func text(by login: String?) -> String { login.map { " by \($0)" } ?? "" }
 
     static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
 

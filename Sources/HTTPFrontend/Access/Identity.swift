@@ -16,6 +16,16 @@ package enum Identity: Hashable, Sendable {
     case bucket(String)
     case anonymous
 
+    /// The sender for events, for example `"alice"`.
+    var text: String {
+        switch self {
+        case .unprovisioned: "a request before the cluster was initialized"
+        case .administrator(let name), .user(let name): "\"\(name)\""
+        case .bucket(let name): "the login of bucket \"\(name)\""
+        case .anonymous: "a request without a login"
+        }
+    }
+
     /// May do everything.
     var isAdministrator: Bool {
         switch self {

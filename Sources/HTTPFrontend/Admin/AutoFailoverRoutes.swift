@@ -96,7 +96,16 @@ extension Routes {
             settings.autoFailover.isEnabled = isEnabled
             if isEnabled { form.require("timeout") }
         }
-        _ = form.number("failoverOnDataDiskNonResponsiveness[timePeriod]", 5...3_600)
+        for disk in ["failoverOnDataDiskNonResponsiveness", "failoverOnDataDiskIssues"] {
+            let field = "\(disk)[timePeriod]"
+            guard let period = form.number(field, 5...3_600), period != stalledSeconds else {
+                continue
+            }
+            form.refuse(
+                field,
+                "A failing disk causes no failover. The only value is \(stalledSeconds)."
+            )
+        }
         let range = AutoFailoverSettings.timeoutSecondsRange
         if let timeout = form.number("timeout", range) {
             settings.autoFailover.timeoutSeconds = timeout
@@ -111,9 +120,6 @@ extension Routes {
                         + "and fail the node over yourself."
                 )
             }
-        }
-        if let period = form.number("failoverOnDataDiskIssues[timePeriod]", 5...3_600) {
-            settings.autoFailover.diskIssueSeconds = period
         }
         guard form.errors.isEmpty else { return .refused(form.errors) }
         if call.request.isValidationOnly { return .valid }

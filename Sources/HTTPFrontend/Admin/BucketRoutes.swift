@@ -42,9 +42,6 @@ extension Routes {
             needsCluster: true
         ) { call in
             let outcome = await call.service.deleteBucket(call.capture(0))
-            if case .unknown = outcome {
-                return .text("The bucket to be deleted was not found.\r\n", status: 404)
-            }
             // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
                 return .json(["_": .string(text + "\r\n")], status: 500)
@@ -100,7 +97,7 @@ extension Routes {
 
     @Sendable private static func createBucket(_ call: Call) async -> Reply {
         if call.request.isValidationOnly { return validation(call, of: nil) }
-        let outcome = await call.service.createBucket(call.request.form)
+        let outcome = await call.service.createBucket(call.request.form, by: requester(call))
         guard case .done = outcome else { return reply(outcome) }
         var reply = Reply.empty(202)
         let name = call.request.form["name"] ?? ""
@@ -112,17 +109,33 @@ extension Routes {
         if call.request.isValidationOnly {
             return validation(call, of: call.capture(0))
         }
-        return reply(await call.service.changeBucket(call.capture(0), call.request.form))
+        return reply(
+            await call.service.changeBucket(
+                call.capture(0),
+                call.request.form,
+                by: requester(call)
+            )
+        )
+    }
+
+    private static func requester(_ call: Call) -> BucketForm.Requester {
+        BucketForm.Requester(name: call.identity.text, allows: call.rights.allows)
     }
 
     private static func validation(_ call: Call, of name: String?) -> Reply {
+        let form = call.request.form
+        let requester = requester(call)
+        if let missing = call.service.missingPermission(form, changing: name, by: requester) {
+            return .forbidden(missing.text)
+        }
         guard
             let (errors, summaries) = call.service.judgeBucket(call.request.form, changing: name)
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
         let all = errors + warnings(call, errors)
         if !all.isEmpty { return .refused(all, and: more) }
-        return .json(.object([("errors", [:])] + more))
+        // As in Couchbase Server, which distinguishes the two.
+        return .json(.object([("errors", [:])] + more), status: name == nil ? 200 : 202)
     }
 
     /// Warnings of a validation; the change itself would be accepted.
@@ -146,6 +159,7 @@ extension Routes {
         case .tooMany(let most):
             .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
         case .unknown: .notFound
+        case .forbidden(let permission): .forbidden(permission.text)
         case .flushDisabled:
             // Clients match these words.
             .json(["_": "Flush is disabled for the bucket"], status: 400)

@@ -168,6 +168,10 @@ extension Routes {
             return badRequest(call.request.unsupported(remedy))
         }
         let fields = call.request.formFields
+        if let wrong = call.route.parameters?.flaws(of: fields.text).first {
+            return badRequest("\(wrong.field): \(wrong.text)")
+        }
+        // As in Couchbase Server, the value may be empty, and need not be JSON.
         guard let value = fields["value"] else { return badRequest("The field value is missing") }
         if let wrong = fields.illFormedField(besides: ["value"]) { return badRequest(wrong.text) }
         let form = fields.text
@@ -176,9 +180,6 @@ extension Routes {
         guard let flags = flags.flatMap(UInt32.init(exactly:)),
             let expiry = expiry.flatMap(UInt32.init(exactly:))
         else { return badRequest("flags and expiry are numbers of 32 bits") }
-        if flags == jsonFlags, !DocumentJSON.isJSON(value) {
-            return badRequest("The value is not valid JSON")
-        }
         let action = DocumentAction.write(
             value: value,
             flags: flags,

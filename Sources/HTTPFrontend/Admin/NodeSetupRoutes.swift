@@ -7,15 +7,9 @@ extension Routes {
 
     static let nodeSetup: [Route] = [
         Route(.post, "/nodeInit", setup) { call in
-            let unknown = call.request.form.pairs.map(\.name).filter {
-                !NodeSetup.fields.contains($0)
-            }
-            guard unknown.isEmpty else {
-                return .refused(unknown.map { FieldError($0, "Unsupported key") })
-            }
             let errors = await NodeSetup(call).apply()
             return errors.isEmpty ? .done : .refused(errors)
-        },
+        }.accepting(NodeSetup.fields),
         Route(.post, "/nodes/self/controller/settings", setup, setupPaths)
             .accepting(pathFields, lists: Set(pathFields)),
         Route(.post, "/node/controller/rename", setup, rename).accepting(["hostname"]),
@@ -61,7 +55,7 @@ extension Routes {
 /// refused with the option that sets it.
 struct NodeSetup {
     private static let paths = ["dataPath", "indexPath", "eventingPath", "analyticsPath"]
-    static let fields = Set(paths + ["hostname", "afamily", "afamilyOnly", "javaHome"])
+    static let fields = paths + ["hostname", "afamily", "afamilyOnly", "javaHome"]
 
     private let call: Call
     private let form: FormParameters

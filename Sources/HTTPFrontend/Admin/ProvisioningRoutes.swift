@@ -17,7 +17,7 @@ extension Routes {
             let failures = await setup.apply()
             guard failures.isEmpty else { return .refused(failures) }
             return reply(await call.service.initialise(form), call, newBase: true)
-        },
+        }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
         Route(
             .post,
             "/settings/web",
@@ -30,12 +30,13 @@ extension Routes {
             return reply(
                 await call.service.setAdministrator(
                     call.request.form,
-                    isFirst: call.identity == .unprovisioned
+                    isFirst: call.identity == .unprovisioned,
+                    by: call.identity.text
                 ),
                 call,
                 newBase: true
             )
-        },
+        }.accepting(ClusterForm.administratorFields),
         Route(.get, "/settings/web", .permission("cluster.settings!read")) { call in
             .json([
                 "port": .number(call.service.adminPort),
@@ -52,7 +53,7 @@ extension Routes {
                 return verdict(call.service.judgeChange(call.request.form))
             }
             return reply(await call.service.change(call.request.form), call, newBase: false)
-        },
+        }.accepting(ClusterForm.settingsFields),
         Route(
             .post,
             "/node/controller/setupServices",

@@ -42,7 +42,7 @@ extension Routes {
             case "true", "false": call.request.isValidationOnly ? .valid : .done
             default: .refused([FieldError("sendStats", "sendStats must be true or false")])
             }
-        },
+        }.accepting(["sendStats"]),
     ]
 
     /// Couchbase settings that are fixed here: the same value is accepted, another one refused.

@@ -123,7 +123,7 @@ extension Routes {
             let flaws = call.service.flaws(ofUser: id, call.request.form)
             return flaws.isEmpty ? .valid : .refused(flaws)
         }
-        return userReply(await call.service.putUser(id, call.request.form))
+        return userReply(await call.service.putUser(id, call.request.form, by: call.identity.text))
     }
 
     /// Changes a user's password, as the administrator; all else needs PUT.
@@ -142,7 +142,9 @@ extension Routes {
         guard form.errors.isEmpty else { return .refused(form.errors) }
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
-        return userReply(await call.service.changePassword(of: user, parameters, isOwn: false))
+        return userReply(
+            await call.service.changePassword(of: user, parameters, by: call.identity.text)
+        )
     }
 
     /// Accepts the values of the policy, and refuses others.
@@ -163,7 +165,7 @@ extension Routes {
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {
         guard call.capture(0) == UserJSON.domain,
-            let outcome = await call.service.deleteUser(call.capture(1))
+            let outcome = await call.service.deleteUser(call.capture(1), by: call.identity.text)
         else { return .json("User was not found.", status: 404) }
         return userReply(outcome)
     }

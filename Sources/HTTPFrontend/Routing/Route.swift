@@ -44,14 +44,6 @@ struct Route: Sendable {
         /// The parameters of a view query, as JSON.
         case viewQuery
 
-        /// Whether the body is the fields of a form.
-        var isForm: Bool {
-            switch self {
-            case .form, .document: true
-            case .json, .raw, .designDocument, .viewQuery: false
-            }
-        }
-
         /// The largest design document that a bucket accepts.
         private static let designDocumentBytesMax = 1 << 20
         /// Some ten thousand keys of common sizes.
@@ -141,7 +133,8 @@ struct Route: Sendable {
     /// request with a misspelt one asks for.
     ///
     /// - Parameters:
-    ///   - names: The fields; the form of a `raw` body is checked by the route's handler.
+    ///   - names: The fields; the form of a `raw` body and of a document is checked by the
+    ///     route's handler.
     ///   - lists: Those of them that may be repeated.
     /// - Returns: The route.
     func accepting(_ names: [String] = [], lists: Set<String> = []) -> Route {

@@ -3,7 +3,7 @@ internal import Vocabulary
 /// Validates the fields with a fixed set of values.
 extension BucketForm {
     mutating func judgeReplicas() {
-        if let text = parameters["replicaNumber"] {
+        if let text = self[.replicaNumber] {
             if let replicas = FormParameters.number(text), replicas <= 3 {
                 settings.replicas = Int(replicas)
             } else {
@@ -12,7 +12,7 @@ extension BucketForm {
         }
         // Clients always send this. There are no replica indexes, so it has no effect, and REST shows
         // false.
-        guard let text = parameters["replicaIndex"] else { return }
+        guard let text = self[.replicaIndex] else { return }
         if settings.type == .ephemeral {
             refuse("replicaIndex", "An ephemeral bucket has no replica index")
         } else if Self.flag(text) == nil {
@@ -24,7 +24,7 @@ extension BucketForm {
         let isPersistent = settings.type == .persistent
         let allowed: [EvictionPolicy] =
             isPersistent ? [.valueOnly, .fullEviction] : [.noEviction, .nruEviction]
-        guard let text = parameters["evictionPolicy"] else {
+        guard let text = self[.evictionPolicy] else {
             if isNew { settings.evictionPolicy = allowed[0] }
             return
         }
@@ -43,14 +43,14 @@ extension BucketForm {
     }
 
     mutating func judgeFlags() {
-        if let text = parameters["flushEnabled"] {
+        if let text = self[.flushEnabled] {
             if let flag = Self.flag(text) {
                 settings.flushEnabled = flag
             } else {
                 refuse("flushEnabled", "flushEnabled is 0 or 1")
             }
         }
-        if let text = parameters["passwordless"] {
+        if let text = self[.passwordless] {
             if let flag = Self.flag(text) {
                 settings.passwordless = flag
             } else {
@@ -61,7 +61,7 @@ extension BucketForm {
 
     /// The password for logins with the bucket's name; an empty one removes it.
     mutating func judgePassword() {
-        if let text = parameters["saslPassword"] {
+        if let text = self[.saslPassword] {
             if text.isEmpty {
                 settings.password = []
             } else if ground.state.featureLevel < .localUsers {
@@ -79,7 +79,7 @@ extension BucketForm {
     }
 
     mutating func judgeVBuckets() {
-        guard let text = parameters["numVBuckets"] else { return }
+        guard let text = self[.numVBuckets] else { return }
         guard let number = FormParameters.number(text),
             let count = Limits.vBucketCounts.first(where: { UInt64($0) == number })
         else {
@@ -97,7 +97,7 @@ extension BucketForm {
     /// Refuses a minimum durability that the bucket can never reach: every write would fail.
     mutating func judgeDurability() {
         let levels = settings.type == .persistent ? DurabilityLevel.all : [.majority]
-        if let text = parameters["durabilityMinLevel"] {
+        if let text = self[.durabilityMinLevel] {
             let level = levels.first { $0.name == text }
             guard level != nil || text == DurabilityLevel.noneName else {
                 let names = [DurabilityLevel.noneName] + levels.map(\.name)
@@ -114,7 +114,7 @@ extension BucketForm {
                 "durability_min_level",
                 "A minimum durability is not possible with 3 replicas"
             )
-        } else if parameters["durabilityMinLevel"] != nil, settings.replicas > 0,
+        } else if self[.durabilityMinLevel] != nil, settings.replicas > 0,
             ground.state.activeNodes.count < 2
         {
             refuse(
@@ -125,41 +125,59 @@ extension BucketForm {
     }
 
     mutating func judgeOptions() {
-        if let text = parameters["maxTTL"] {
+        if let text = self[.maxTTL] {
             if let seconds = FormParameters.number(text), seconds <= UInt64(Int32.max) {
                 settings.maxTTL = UInt32(seconds)
             } else {
                 refuse("maxTTL", "The maximum time to live is 0 to \(Int32.max) seconds")
             }
         }
-        if let text = parameters["compressionMode"] {
-            if let mode = BucketOptions.CompressionMode(rawValue: text) {
-                options.compressionMode = mode
-            } else {
-                refuse(
-                    "compressionMode",
-                    "The compression mode is off, passive or active"
-                )
-            }
-        }
         // The following settings would have no effect, so the form refuses them.
         // Tools send magma by default. The only storage here is neither; REST shows the name that
         // all clients know.
-        if let text = parameters["storageBackend"], !["couchstore", "magma"].contains(text) {
+        if let text = self[.storageBackend], !["couchstore", "magma"].contains(text) {
             refuse("storageBackend", "The storage backend is couchstore or magma")
         }
-        if let text = parameters["conflictResolutionType"], text != "seqno" {
-            refuse("conflictResolutionType", "The conflict resolution is seqno; there is no other")
+        if let text = self[.conflictResolutionType], text != "seqno" {
+            refuse("conflictResolutionType", Self.flaw(ofConflictResolution: text))
         }
-        if let text = parameters["autoCompactionDefined"], Self.flag(text) != false {
+        if let text = self[.autoCompactionDefined], Self.flag(text) != false {
             refuse(
                 "autoCompactionDefined",
                 "A bucket has no compaction settings of its own; the cluster's settings apply"
             )
         }
+        judgePurgeInterval()
+        errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.ofBuckets)
     }
 
-    private static func flag(_ text: String) -> Bool? {
+    /// Clients recognise these errors by their texts, which are those of editions without the types.
+    private static func flaw(ofConflictResolution type: String) -> String {
+        switch type {
+        case "lww": "Conflict resolution type 'lww' is supported only in enterprise edition"
+        case "custom":
+            "Conflict resolution type 'custom' is supported only with developer preview enabled"
+        default: "Conflict resolution type must be 'seqno' or 'lww' or 'custom'"
+        }
+    }
+
+    /// Accepts the time that tombstones are kept for in any case.
+    private mutating func judgePurgeInterval() {
+        guard let text = self[.purgeInterval] else { return }
+        let isEphemeral = settings.type == .ephemeral
+        let hours =
+            isEphemeral
+            ? UInt64(Limits.ephemeralPurgeSeconds) / 3_600
+            : UInt64(ground.state.settings.purgeIntervalHours)
+        guard Double(text) != Double(hours) / 24 else { return }
+        let whose = isEphemeral ? "ephemeral buckets" : "the cluster"
+        refuse(
+            "purgeInterval",
+            "A bucket has no purge interval of its own: that of \(whose) is \(hours / 24) days"
+        )
+    }
+
+    static func flag(_ text: String) -> Bool? {
         switch text {
         case "0", "false": false
         case "1", "true": true

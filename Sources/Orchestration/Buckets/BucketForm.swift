@@ -3,7 +3,8 @@ package import Vocabulary
 /// Validates the form of a new or changed bucket: yields its settings, or errors field by field.
 ///
 /// Every field is checked even if an earlier one is wrong, so that a form shows all its errors at
-/// once. Unknown parameters are ignored: old and new tools send many.
+/// once. Unknown parameters are ignored: old and new tools send many. Those whose feature is not built
+/// are refused unless they have the default (`UnbuiltSetting`).
 package struct BucketForm {
     /// The context that the form is checked against.
     package struct Ground: Sendable {
@@ -63,9 +64,16 @@ package struct BucketForm {
         self.ground = ground
         settings =
             ground.existing?.settings
-            ?? BucketSettings(name: parameters["name"] ?? "", uuid: ground.uuid, quota: 0)
+            ?? BucketSettings(
+                name: parameters[BucketField.name.rawValue] ?? "",
+                uuid: ground.uuid,
+                quota: 0
+            )
         options = ground.existing?.options ?? BucketOptions()
     }
+
+    /// The value of a field; nil if the form does not have it.
+    subscript(_ field: BucketField) -> String? { parameters[field.rawValue] }
 
     var isNew: Bool { ground.existing == nil }
 
@@ -77,7 +85,7 @@ package struct BucketForm {
 
     private mutating func judgeName() {
         guard isNew else { return }
-        guard let name = parameters["name"] else {
+        guard let name = self[.name] else {
             return refuse("name", "A bucket needs a name")
         }
         if let flaw = Self.flaw(ofName: name) {
@@ -113,7 +121,7 @@ package struct BucketForm {
     }
 
     private mutating func judgeType() {
-        guard let text = parameters["bucketType"] else { return }
+        guard let text = self[.bucketType] else { return }
         let type: BucketType
         switch text {
         case "couchbase", "membase": type = .persistent
@@ -134,7 +142,7 @@ package struct BucketForm {
 
     private mutating func judgeQuota() {
         // The error names `ramQuota`, whichever of the two parameters was sent.
-        guard let text = parameters["ramQuota"] ?? parameters["ramQuotaMB"] else {
+        guard let text = self[.ramQuota] ?? self[.ramQuotaMB] else {
             if isNew { refuse("ramQuota", "The memory quota in MB is needed") }
             return
         }

@@ -22,6 +22,21 @@ package struct ClusterForm {
         self.state = state
     }
 
+    /// The fields of the cluster's name and memory.
+    package static let settingsFields =
+        ["memoryQuota", "clusterName"] + UnbuiltSetting.quotas.map(\.field)
+    /// The fields of the administrator.
+    package static let administratorFields = ["port", "username", "password"]
+    /// All fields of a new cluster, without those of its node.
+    package static let initialisationFields =
+        administratorFields + ["services", "sendStats"] + settingsFields
+        + UnbuiltSetting.ofClusters.map(\.field)
+
+    /// Refuses what asks for features of a cluster that are not built.
+    package mutating func judgeUnbuilt() {
+        errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.ofClusters)
+    }
+
     // MARK: Administrator
 
     /// Validates user name, password and port.
@@ -109,27 +124,7 @@ package struct ClusterForm {
     ///
     /// - Parameter memoryTotal: Bytes of memory that the machine or container provides.
     package mutating func judgeQuotas(memoryTotal: UInt64) {
-        let total = memoryTotal >> 20
-        let most = MemoryQuota.megabytesMax(memoryTotal: memoryTotal)
-        for (field, least) in [
-            ("indexMemoryQuota", UInt64(256)), ("ftsMemoryQuota", 256),
-            ("eventingMemoryQuota", 256), ("cbasMemoryQuota", 1_024),
-        ] {
-            // These services do not exist here; the check reports mistakes in scripts nevertheless.
-            guard let text = parameters[field] else { continue }
-            guard let quota = FormParameters.number(text), quota >= least else {
-                refuse(field, "\(field) is a whole number of MB, at least \(least)")
-                continue
-            }
-            guard quota <= max(most, least) else {
-                refuse(
-                    field,
-                    "The \(field) (\(quota)MB) is more than this node can give: at most \(most)MB of "
-                        + "its \(total)MB"
-                )
-                continue
-            }
-        }
+        errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.quotas)
         judgeMemoryQuota(memoryTotal)
     }
 

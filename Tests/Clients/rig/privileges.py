@@ -53,6 +53,11 @@ class Table:
             self.own[permission] = set(logins)
             self.other[permission] = set(other.split())
 
+        self.fields = {
+            field: None if need == "-" else need
+            for field, need in (line.split() for line in parts["fields of a bucket"])
+        }
+
     def allows(self, need, login, is_own):
         """Whether a login has a permission, for its own bucket or for another one."""
         if need == "open":
