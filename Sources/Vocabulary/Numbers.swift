@@ -32,7 +32,7 @@ package struct Seqno: Hashable, Comparable, Sendable {
 
     /// Before the first change.
     @inlinable package static var zero: Seqno { Seqno(0) }
-    /// The last seqno that a vBucket can assign: 48 bits. Requests of clients may name later ones.
+    /// The last seqno that a vBucket can assign, of 48 bits; requests of clients may name later ones.
     @inlinable package static var last: Seqno { Seqno(1 << 48 - 1) }
 
     @inlinable
