@@ -17,7 +17,7 @@ package struct PasswordQueue<Work> {
 
     /// What the lane does next.
     package struct Step {
-        /// The work of callers with an equal name and password.
+        /// The work of callers with an equal name and password; empty if there is only a retry.
         package let works: [Work]
         /// A caller for which there is room now.
         package let retry: Work?
@@ -79,12 +79,14 @@ package struct PasswordQueue<Work> {
 
     /// The next check, on the lane; nil if there is none, and the lane is idle.
     package mutating func next() -> Step? {
-        guard let place = known.removeFirst() ?? others.removeFirst() else {
+        let place = known.removeFirst() ?? others.removeFirst()
+        let retry = known.removeRetry() ?? others.removeRetry()
+        // A caller that could have retried may be gone: the next one must not wait for it.
+        guard place != nil || retry != nil else {
             isRunning = false
             return nil
         }
-        let retry = known.removeRetry() ?? others.removeRetry()
-        return Step(works: place.works, retry: retry)
+        return Step(works: place?.works ?? [], retry: retry)
     }
 }
 

@@ -57,6 +57,13 @@ import Testing
         #expect(rest(&queue) == [["b", "b"], ["c"]])
     }
 
+    @Test func callerThatDoesNotRetryLeavesTheOthersTheirTurn() {
+        var queue = PasswordQueue<String>(waitingMax: 1)
+        for user in ["a", "b", "c", "d"] { _ = enter(&queue, user) }
+        #expect(rest(&queue) == [["a", "again b"], ["again c"], ["again d"]])
+        #expect(enter(&queue, "d") == .starts)
+    }
+
     @Test func everyCallerIsServedOnceUnderRandomLoad() {
         var random = SeededRandom(seed: 5)
         var queue = PasswordQueue<String>(waitingMax: 4)
