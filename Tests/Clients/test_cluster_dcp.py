@@ -256,6 +256,7 @@ def test_tap_client_gets_changes_of_vbuckets_that_moved_before_it_connected(star
             with pytest.raises((Closed, ConnectionError)):
                 while True:
                     got.add(connection.receive().key)
+            writer.write((b"closed-%d" % number, b"1", 0) for number in range(200))
         owners = active_nodes(nodes, BUCKET)
         assert set(owners) == {0, 1}
         for number in (0, 1):
