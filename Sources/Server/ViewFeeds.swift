@@ -60,6 +60,14 @@ struct ViewFeeds: DocumentChanges {
         return isValid ? changes : [:]
     }
 
+    func watch(
+        _ vBuckets: [VBucketID],
+        ofBucket uuid: String,
+        _ changed: @escaping @Sendable () -> Void
+    ) -> (any ChangeWatch)? {
+        data.bucket(uuid: uuid).map { ViewWatch(BucketWatch($0, vBuckets, changed)) }
+    }
+
     private static func encode(_ item: FeedItem, _ output: ByteWriter) {
         switch item {
         case .snapshot(let snapshot):
@@ -97,4 +105,15 @@ final class ViewFeed: ChangeFeed {
     func endIfStalled() -> Bool { feed.endIfStalled() }
 
     func close() { feed.close() }
+}
+
+/// A watch of the data service, for the view service.
+private struct ViewWatch: ChangeWatch {
+    private let watch: BucketWatch
+
+    init(_ watch: BucketWatch) {
+        self.watch = watch
+    }
+
+    func cancel() { watch.cancel() }
 }

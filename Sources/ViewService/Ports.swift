@@ -28,6 +28,24 @@ package protocol DocumentChanges: Sendable {
         of vBuckets: [VBucketID],
         ofBucket bucket: String
     ) -> [VBucketID: AwaitedChange]
+    /// Watches vBuckets for a change, without the cost of feeds.
+    ///
+    /// - Parameters:
+    ///   - vBuckets: The vBuckets.
+    ///   - bucket: The bucket's UUID.
+    ///   - changed: Called from any thread, also before this call returns, at the next change of one of
+    ///     them that comes behind this call, or of what this node has of it; possibly several times.
+    /// - Returns: The watch; nil if the bucket is not here.
+    func watch(
+        _ vBuckets: [VBucketID],
+        ofBucket bucket: String,
+        _ changed: @escaping @Sendable () -> Void
+    ) -> (any ChangeWatch)?
+}
+
+/// Lasts until it is cancelled; must be cancelled once it has called.
+package protocol ChangeWatch: Sendable {
+    func cancel()
 }
 
 /// The answer to a request for a feed.

@@ -204,6 +204,8 @@ final class KnownBuckets: ServedBuckets {
         signature == KnownBuckets.signature ? known.withLock { $0.index } : nil
     }
 
+    func isWaking(_ signature: IndexSignature, ofBucket uuid: String) -> Bool { false }
+
     func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
         signature == KnownBuckets.signature
     }

@@ -301,6 +301,22 @@ final class MemoryChanges: DocumentChanges {
         return .opened(feed, high: high, uuid: history)
     }
 
+    func watch(
+        _ vBuckets: [VBucketID],
+        ofBucket bucket: String,
+        _ changed: @escaping @Sendable () -> Void
+    ) -> (any ChangeWatch)? {
+        state.withLock { state in
+            for vBucket in vBuckets { state.wakes[vBucket, default: []].append(changed) }
+        }
+        return Watch()
+    }
+
+    /// Wakes that come after the end of a watch have no effect.
+    private struct Watch: ChangeWatch {
+        func cancel() {}
+    }
+
     func highVisible(
         of vBuckets: [VBucketID],
         ofBucket bucket: String

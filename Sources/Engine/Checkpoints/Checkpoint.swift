@@ -67,7 +67,7 @@ package struct Checkpoint: ~Copyable {
     private(set) var heldBoundary: Seqno?
     /// Changes up to `heldBoundary` that were replaced or completed by later ones.
     private var replacedSince: Set<UInt64> = []
-    /// A cursor has read everything: its stream has to be woken at the next change.
+    /// A cursor, or a reader without one, has read everything: it has to be woken at the next change.
     var hasWaitingCursor = false
     /// The senders of streams have to be woken (`takeOwedStreamWake`).
     var owesStreams = false
@@ -142,12 +142,12 @@ package struct Checkpoint: ~Copyable {
         precondition(seqno > highSeqno, "changes come in the order of their seqnos")
         let wasDrained = flusher == highSeqno
         highSeqno = seqno
-        guard hasReaders else { return false }
-        changes.append(word, seqno: seqno, arena: arena)
         if hasWaitingCursor {
             hasWaitingCursor = false
             owesStreams = true
         }
+        guard hasReaders else { return false }
+        changes.append(word, seqno: seqno, arena: arena)
         return wasDrained
     }
 

@@ -123,6 +123,9 @@ extension VBucketCore {
         return snapshot
     }
 
+    /// Has `takeOwedStreamWake` return true at the next change, for a reader without a cursor.
+    package mutating func awaitNextChange() { checkpoint.hasWaitingCursor = true }
+
     /// Reads the next part of a cursor's snapshot; calls `visit` with each document under the lock.
     package mutating func read(
         _ cursor: CursorID,

@@ -20,7 +20,8 @@ package struct CheckpointPlan: Sendable {
     }
 
     private let limits: Limits
-    private var isRunning = false
+    /// Whether the log is being copied.
+    package private(set) var isRunning = false
     /// Whether another checkpoint follows the one that is running.
     private var needsAnother = false
     /// The size from which on commits wait.

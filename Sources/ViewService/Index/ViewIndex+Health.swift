@@ -123,7 +123,7 @@ extension ViewIndex {
 
     // MARK: Time
 
-    /// Calls `tick` regularly as long as feeds are open.
+    /// Calls `tick` regularly as long as the index is open.
     func startTicking() {
         guard !alarm.isTicking else { return }
         alarm.isTicking = true
@@ -135,8 +135,11 @@ extension ViewIndex {
         guard !health.isStopped, health.failure == nil else { return }
         for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
         reportErrors()
+        startTicking()
+        // Before the marks of the last second are cleared.
+        surroundings.ticked()
+        guard !health.isStopped else { return }
         checkReads()
-        if !sources.feeds.isEmpty { startTicking() }
     }
 
     /// Logs how many errors of each kind there were, once a minute; their texts are for the author.

@@ -20,6 +20,8 @@ extension ViewIndex {
         package var loadLimits = BulkLoad.Limits()
         /// Whether tombstones with extended attributes are mapped.
         package var mapsTombstones = false
+        /// Called on `lane` once a second while the index is open.
+        var ticked: @Sendable () -> Void = {}
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
 

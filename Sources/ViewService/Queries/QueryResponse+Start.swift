@@ -36,8 +36,10 @@ extension QueryResponse {
         let index = buckets.index(request.index.choice.wanted, ofBucket: request.bucket)
         let isBehind = (state?.revision ?? 0) < request.mapRevision
         let choice = request.index.choice
+        let isWaking =
+            index == nil && buckets.isWaking(choice.wanted, ofBucket: request.bucket)
         let isComing =
-            choice.previous == nil
+            choice.previous == nil || isWaking
             || choice.usesPrevious
                 && buckets.needsIndex(choice.wanted, ofBucket: request.bucket)
         // If the view's other index can answer, the coordinator asks for that at once.
@@ -46,7 +48,8 @@ extension QueryResponse {
             index == nil ? buckets.obstacle(to: choice.wanted, ofBucket: request.bucket) : nil
         if isBehind || state == nil || waitsForIndex {
             // A file that cannot be opened may not be opened within the query's time.
-            let waitsLonger = index == nil && request.freshness == .current && obstacle == nil
+            let waitsLonger =
+                index == nil && obstacle == nil && (isWaking || request.freshness == .current)
             let waitsForMap = isBehind || state == nil
             let until =
                 waitsForMap || !waitsLonger ? course.admittedUntil : course.indexAwaitedUntil

@@ -7,8 +7,11 @@ package import Vocabulary
 package protocol ServedBuckets: Sendable {
     /// What this node serves of a bucket; nil if the node does not have the bucket.
     func state(ofBucket uuid: String) -> ServedVBuckets?
-    /// The index with this signature; nil if the node does not have it.
+    /// The index with this signature; nil if the node does not have it, or does not have it open. One at
+    /// rest is opened for the query.
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex?
+    /// Whether an index that was at rest is being opened for a query.
+    func isWaking(_ signature: IndexSignature, ofBucket uuid: String) -> Bool
     /// Whether the node opens an index with this signature, or has it open.
     func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool
     /// Why the index of this signature is not there although it should be: its file cannot be opened.

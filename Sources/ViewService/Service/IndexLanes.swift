@@ -5,17 +5,21 @@ internal import Seams
 /// The lanes on which indexes work, as `LaneShares` distributes them.
 final class IndexLanes: Sendable {
     private struct State {
-        var shares = LaneShares(lanesMax: IndexLanes.countMax)
+        var shares: LaneShares
         var lanes: [Int: any Lane] = [:]
     }
 
-    /// Enough that an index waits for another one only on a node with very many views.
-    static let countMax = 64
+    /// Twice as many as processors, so that one that waits for the disk does not leave a processor idle.
+    private static let countMin = 4
 
     private let factory: any LaneFactory
-    private let state = Guarded(State())
+    private let state: Guarded<State>
 
-    init(_ factory: any LaneFactory) { self.factory = factory }
+    init(_ factory: any LaneFactory) {
+        self.factory = factory
+        let count = max(IndexLanes.countMin, 2 * factory.reactorCount)
+        state = Guarded(State(shares: LaneShares(lanesMax: count)))
+    }
 
     /// The right of an index to work on a lane; to be released once.
     struct Share {

@@ -31,31 +31,30 @@ extension IndexService {
         let candidates = reports.map(CompactionPolicy.Candidate.init)
         guard let place = CompactionPolicy.next(candidates, threshold) else { return }
         let report = reports[place]
-        guard let index = index(report.signature, ofBucket: report.bucket) else { return }
+        let name = IndexName(bucket: report.bucket, signature: report.signature)
         let unused = report.fileBytes - min(report.usedBytes, report.fileBytes)
-        environment.trace.info(
-            "views",
-            "Index \(index.name) is compacted: \(unused) of \(report.fileBytes) bytes of its file "
-                + "are unused"
-        )
-        index.compact()
+        _ = keeper[name]?.use { [trace = environment.trace] index in
+            trace.info(
+                "views",
+                "Index \(index.name) is compacted: \(unused) of \(report.fileBytes) bytes of its file "
+                    + "are unused"
+            )
+            index.compact()
+        }
     }
 
     private func forEachIndex(
         of designDocument: String,
         _ uuid: String,
-        _ body: (ViewIndex) -> Void
+        _ body: @escaping @Sendable (ViewIndex) -> Void
     ) -> Bool {
         guard let views = followed.withLock({ $0.buckets[uuid]?.views[designDocument] }) else {
             return false
         }
         var isComplete = true
         for signature in Set(views.values.map(\.index)) {
-            if let index = index(signature, ofBucket: uuid) {
-                body(index)
-            } else {
-                isComplete = false
-            }
+            let running = keeper[IndexName(bucket: uuid, signature: signature)]
+            if running?.use(body) != true { isComplete = false }
         }
         return isComplete
     }

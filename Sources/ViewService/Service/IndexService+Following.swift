@@ -186,7 +186,9 @@ extension IndexService {
     // MARK: Indexes
 
     /// An index; nil if no view of the bucket needs it, or while its file is not open.
+    ///
+    /// One at rest is being opened when this returns.
     package func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
-        keeper[IndexName(bucket: uuid, signature: signature)]?.index
+        keeper[IndexName(bucket: uuid, signature: signature)]?.openIndex()
     }
 }

@@ -49,7 +49,11 @@ struct FollowedBuckets: ServedBuckets {
     }
 
     func index(_ signature: IndexSignature, ofBucket uuid: String) -> ViewIndex? {
-        keeper[IndexName(bucket: uuid, signature: signature)]?.index
+        keeper[IndexName(bucket: uuid, signature: signature)]?.openIndex()
+    }
+
+    func isWaking(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        keeper[IndexName(bucket: uuid, signature: signature)]?.isResting ?? false
     }
 
     func needsIndex(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {

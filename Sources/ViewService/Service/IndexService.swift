@@ -28,6 +28,8 @@ package final class IndexService: Sendable {
         package var graceNanoseconds: UInt64 = 60_000_000_000
         /// How often it is checked whether an index is idle or is to be compacted.
         package var checkNanoseconds: UInt64 = 30_000_000_000
+        /// When an index without work closes its file.
+        package var rest = RestRule.Limits()
         /// How long an index that new queries do not use any more is open for those that have begun.
         package var retirementNanoseconds: UInt64 = 10_000_000_000
 
@@ -141,6 +143,7 @@ package final class IndexService: Sendable {
             builds: builds,
             lanes: IndexLanes(environment.lanes),
             files: settings.files,
+            resting: RestingIndexes(changes, settings.rest),
             opened: { opening.responder?.bucketsChanged() }
         )
         let records = SuccessionFiles(root, environment.disk)
@@ -187,11 +190,11 @@ package final class IndexService: Sendable {
         for index in running {
             index.report { [self] report in
                 let report = complete(report)
-                let all = reports.withLock { reports in
+                let all = reports.withLock { reports -> [IndexReport]? in
                     reports.append(report)
-                    return reports
+                    return reports.count == running.count ? reports : nil
                 }
-                if all.count == running.count { done(all.sorted(by: IndexReport.precedes)) }
+                if let all { done(all.sorted(by: IndexReport.precedes)) }
             }
         }
     }

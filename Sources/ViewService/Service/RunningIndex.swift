@@ -21,13 +21,23 @@ final class RunningIndex: Sendable {
         let builds: IndexBuilds
         let lanes: IndexLanes
         let files: IndexSettings
+        let resting: RestingIndexes
         /// Called on the index's lane when it has been opened.
         let opened: @Sendable () -> Void
         /// Whether this index maps tombstones with extended attributes.
         var mapsTombstones = false
     }
 
-    private struct State {
+    /// What the service wants of the index.
+    struct Wanted {
+        var served: Set<VBucketID> = []
+        /// The number of the call that `served` is from.
+        var number: UInt64 = 0
+        var slots: Set<SlotDefinition> = []
+        var updates = UpdateSchedule.Terms()
+    }
+
+    struct State {
         /// Nil while the file is not open.
         var index: ViewIndex?
         /// Why the file is not open.
@@ -39,13 +49,10 @@ final class RunningIndex: Sendable {
         var pause = RunningIndex.pauseNanoseconds
         /// When the file was opened last; 0 before.
         var openedAt: UInt64 = 0
-        var served: Set<VBucketID> = []
-        var slots: Set<SlotDefinition> = []
-        var updates = UpdateSchedule.Terms()
-        /// The number of the call that `served` is from.
-        var number: UInt64 = 0
+        var wanted = Wanted()
         var hasBegun = false
         var isStopped = false
+        var rest: Rest
     }
 
     private static let pauseNanoseconds: UInt64 = 1_000_000_000
@@ -59,8 +66,8 @@ final class RunningIndex: Sendable {
     private let share: IndexLanes.Share
     let function: ScriptFunction
     private let directory: String
-    private let surroundings: Surroundings
-    private let state = Guarded(State())
+    let surroundings: Surroundings
+    let state: Guarded<State>
 
     /// An index whose file is not open; `begin` opens it.
     ///
@@ -82,6 +89,7 @@ final class RunningIndex: Sendable {
         self.directory = directory
         self.function = function
         self.surroundings = surroundings
+        state = Guarded(State(rest: Rest(rule: RestRule(surroundings.resting.limits))))
         share = surroundings.lanes.acquire()
     }
 
@@ -128,14 +136,15 @@ final class RunningIndex: Sendable {
     /// ignored.
     func serve(_ served: Set<VBucketID>, number: UInt64) {
         let isChanged = state.withLock { state in
-            guard number > state.number else { return false }
-            state.number = number
-            defer { state.served = served }
-            return state.served != served
+            guard number > state.wanted.number else { return false }
+            state.wanted.number = number
+            defer { state.wanted.served = served }
+            return state.wanted.served != served
         }
         guard isChanged else { return }
+        wake()
         lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.served) }
+            let (index, newest) = state.withLock { ($0.index, $0.wanted.served) }
             index?.serve(newest)
         }
     }
@@ -143,12 +152,13 @@ final class RunningIndex: Sendable {
     /// Sets the reductions whose results the index stores; called by one thread.
     func store(_ slots: Set<SlotDefinition>) {
         let isChanged = state.withLock { state in
-            defer { state.slots = slots }
-            return state.slots != slots
+            defer { state.wanted.slots = slots }
+            return state.wanted.slots != slots
         }
         guard isChanged else { return }
+        wake()
         lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.slots) }
+            let (index, newest) = state.withLock { ($0.index, $0.wanted.slots) }
             index?.setSlots(Array(newest))
         }
     }
@@ -156,12 +166,12 @@ final class RunningIndex: Sendable {
     /// Sets when the index reads changes; called by one thread.
     func update(by updates: UpdateSchedule.Terms) {
         let isChanged = state.withLock { state in
-            defer { state.updates = updates }
-            return state.updates != updates
+            defer { state.wanted.updates = updates }
+            return state.wanted.updates != updates
         }
         guard isChanged else { return }
         lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.updates) }
+            let (index, newest) = state.withLock { ($0.index, $0.wanted.updates) }
             index?.setSchedule(newest)
         }
     }
@@ -174,48 +184,62 @@ final class RunningIndex: Sendable {
                 defer { state.index = nil }
                 return state.index
             }
+            surroundings.resting.remove(name)
+            if index != nil { surroundings.resting.noteClosed() }
             index?.stop(keepsLog: keepsLog)
             // Behind the closing of the file.
             lane.post(done)
         }
     }
 
-    /// Passes what is reported of the index to `done`, on its lane.
+    /// Passes what is reported of the index to `done`, on its lane; of an index at rest at once.
     func report(_ done: @escaping @Sendable (IndexReport) -> Void) {
-        lane.post { [self] in
-            var report = IndexReport(bucket: name.bucket, signature: name.signature)
-            report.fault = fault
-            if let index {
-                report.isOpen = true
-                report.status = index.status
-                report.memoryBytes = index.file.memoryBytes + index.keptBytes
-                // A file that has failed has its fault.
-                (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
-                let disk = surroundings.environment.disk
-                for suffix in ["", "-wal"] {
-                    report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
-                }
-            }
-            done(report)
+        if let known = state.withLock({ $0.rest.isResting ? $0.rest.report : nil }) {
+            return done(known)
         }
+        lane.post { [self] in done(report(of: index)) }
+    }
+
+    /// What is reported of the index; on its lane.
+    func report(of index: ViewIndex?) -> IndexReport {
+        var report = IndexReport(bucket: name.bucket, signature: name.signature)
+        report.fault = fault
+        guard let index else { return report }
+        report.isOpen = true
+        report.status = index.status
+        report.memoryBytes = index.file.memoryBytes + index.keptBytes
+        // A file that has failed has its fault.
+        (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
+        let disk = surroundings.environment.disk
+        for suffix in ["", "-wal"] {
+            report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
+        }
+        return report
     }
 
     // MARK: Opening
 
-    private func open() {
+    func open() {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
         do throws(StorageError) {
             let index = try makeIndex()
             let now = surroundings.environment.time.monotonicNanoseconds()
-            let (served, slots, updates) = state.withLock { state in
+            let (wanted, health) = state.withLock { state in
                 state.index = index
                 state.fault = nil
                 state.openedAt = now
-                return (state.served, state.slots, state.updates)
+                state.rest.isResting = false
+                state.rest.report = nil
+                state.rest.rule.opened(now: now)
+                defer { state.rest.health = nil }
+                return (state.wanted, state.rest.health)
             }
-            index.setSchedule(updates)
-            index.serve(served)
-            index.setSlots(Array(slots))
+            surroundings.resting.noteOpened()
+            if let health { index.resume(health) }
+            index.setSchedule(wanted.updates)
+            index.serve(wanted.served)
+            index.setSlots(Array(wanted.slots))
+            index.startTicking()
             surroundings.opened()
         } catch {
             retry(error)
@@ -252,6 +276,7 @@ final class RunningIndex: Sendable {
         own.collations = surroundings.collations
         own.builds = surroundings.builds
         own.mapsTombstones = surroundings.mapsTombstones
+        own.ticked = { [weak self] in self?.checkRest() }
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
             return try ViewIndex(title, ofBucket: name.bucket, file, function, own)
@@ -295,6 +320,7 @@ final class RunningIndex: Sendable {
             defer { state.index = nil }
             return state.index
         }
+        if index != nil { surroundings.resting.noteClosed() }
         index?.stop()
         guard error.concernsContent else { return retry(error) }
         // Behind the closing of the file.
@@ -305,6 +331,7 @@ final class RunningIndex: Sendable {
         let now = surroundings.environment.time.monotonicNanoseconds()
         let pause = state.withLock { state -> UInt64? in
             state.fault = error
+            state.rest.isResting = false
             guard !state.isStopped else { return nil }
             // The errors before belong to another cause.
             let wasOpen = state.openedAt > 0 && now - state.openedAt >= state.pause
