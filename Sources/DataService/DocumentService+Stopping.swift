@@ -3,8 +3,8 @@ internal import Engine
 internal import Persistence
 internal import Seams
 
-/// The end of a data service, in three steps: `refuseWrites`, `persistAll` while clients still read,
-/// and `stop` when none is connected.
+/// The end of a data service, in four steps: `refuseWrites`, `persistAll` while clients still read,
+/// `endFeeds` before the readers of changes are closed, and `stop` when no client is connected.
 ///
 /// - After `refuseWrites` no write is acknowledged except a durable one that was prepared before.
 /// - What was acknowledged is persisted before anything is closed.
@@ -35,6 +35,11 @@ extension DocumentService {
             for bucket in buckets { bucket.syncWrites.stop() }
             done()
         }
+    }
+
+    /// Ends the notification of all readers of changes, so that they can be closed quickly.
+    package func endFeeds() {
+        for bucket in buckets { bucket.traffic.end() }
     }
 
     /// The changes of all buckets that are not on disk.

@@ -215,7 +215,10 @@ package final class Node: Sendable {
     /// Ends view queries, indexes and script processes.
     ///
     /// Call it after the port for views is closed, and before the environment ends its children.
-    package func stopViews() async { await views?.stop() }
+    package func stopViews() async {
+        data.endFeeds()
+        await views?.stop()
+    }
 
     /// Ends administration, persists everything and closes the files.
     ///

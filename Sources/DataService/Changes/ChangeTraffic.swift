@@ -40,8 +40,35 @@ final class ChangeTraffic: Sendable {
     }
 
     private let state = Guarded(State())
+    /// 1 once the node ends its feeds; read without the lock.
+    private let ended: SharedWord
     /// The clients' connections that stream the bucket's changes.
     let clients = ClientProducers()
+
+    init() {
+        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+        word.initialize(to: 0)
+        ended = SharedWord(at: word)
+    }
+
+    deinit { ended.address.deallocate() }
+
+    /// Ends the calls of all listeners at once, since the node stops.
+    ///
+    /// A node with 1 000 views has a million of them, and its indexes would wait for each other to
+    /// remove them one by one.
+    func end() {
+        ended.store(1)
+        let listeners = state.withLock { state in
+            defer { state.listeners = [:] }
+            return state.listeners
+        }
+        // Freed without the lock.
+        withExtendedLifetime(listeners) {}
+    }
+
+    /// Whether the node stops: readers need not remove their listeners, nor close their cursors.
+    var isEnded: Bool { ended.load() != 0 }
 
     /// Registers `notify` for events of a vBucket, until `ignore` is called with the returned
     /// number.
@@ -49,7 +76,7 @@ final class ChangeTraffic: Sendable {
         state.withLock { state in
             state.lastNumber += 1
             let listener = Listener(number: state.lastNumber, notify: notify)
-            state.listeners[vBucket, default: []].append(listener)
+            if !isEnded { state.listeners[vBucket, default: []].append(listener) }
             return listener.number
         }
     }

@@ -142,6 +142,7 @@ package final class VBucketFeed {
         isClosed = true
         machine.abandon()
         source.scan = nil
+        guard !bucket.traffic.isEnded else { return }
         bucket.traffic.ignore(place.id, listener)
         guard source.cursor != nil || source.pin != nil else { return }
         let (cursor, pin) = (source.cursor, source.pin)
