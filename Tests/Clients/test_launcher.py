@@ -509,9 +509,11 @@ def test_wrong_password_is_reported(checkout):
     told = checkout.start(code=1, DIVAN_PASSWORD="not-the-one")
     assert "DIVAN_PASSWORD" in told
     # Also by the commands that send orders to the cluster.
-    for command in (["add"], ["rebalance"], ["failover", "0"], ["remove", "0"]):
+    pids = checkout.processes()
+    for command in (["add"], ["rebalance"], ["rebalance", "--stop"]):
         told = checkout.run(*command, code=1, DIVAN_PASSWORD="not-the-one")
         assert "refused user" in told and "DIVAN_PASSWORD" in told, command
+        assert checkout.processes() == pids
 
 
 def test_user_and_password_come_from_the_environment(checkout):

@@ -45,10 +45,12 @@ struct AdminClient {
 
     /// The refusal of a request that was answered 401.
     var wrongPassword: Refusal {
-        Refusal(
+        var refusal = Refusal(
             "The cluster refused user \(credentials.user) with this password.",
             cure: "Set DIVAN_USER and DIVAN_PASSWORD as when it was started, or use another --dir."
         )
+        refusal.isOfLogin = true
+        return refusal
     }
 
     func request(

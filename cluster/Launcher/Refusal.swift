@@ -4,6 +4,8 @@
 struct Refusal: Error, CustomStringConvertible {
     let cause: String
     let cure: String?
+    /// Whether the cluster refused user and password, which waiting does not change.
+    var isOfLogin = false
 
     init(_ cause: String, cure: String? = nil) {
         self.cause = cause

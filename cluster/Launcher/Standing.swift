@@ -78,6 +78,8 @@ extension RememberedCluster {
                 }
             }
             let behind = others.first { $0.standing == .behind }
+            // A node without a cluster accepts any password, and is not the one to ask instead.
+            if behind == nil, let refusal = failure as? Refusal, refusal.isOfLogin { throw refusal }
             // If no node has a cluster, there is none to wait for.
             if failure == nil, behind == nil, let alone = others.first {
                 return alone.client.patient
