@@ -7,8 +7,16 @@ import Seams
 import Server
 import Vocabulary
 
-/// The program: runs a node and its admin interface until a signal ends it.
+/// The entry of the program: replaces the threads of tasks before the first task can suspend.
 @main
+enum Program {
+    static func main() async {
+        TaskThreads.start()
+        await DivanServer.main()
+    }
+}
+
+/// The program: runs a node and its admin interface until a signal ends it.
 struct DivanServer: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "divan-server",
