@@ -289,7 +289,9 @@ extension DocumentService {
     /// Frees the memory of a bucket that is no longer reachable, a few vBuckets at a time.
     func tearDown(_ bucket: OpenBucket) {
         let engine = bucket.engine
-        for kind in ["flush", "warmup", "lane"] { alerts.clear(prefix: "\(kind)/\(bucket.name)/") }
+        for kind in ["flush", "stall", "warmup", "lane"] {
+            alerts.clear(prefix: "\(kind)/\(bucket.name)/")
+        }
         afterLanes { [self] in tearDown(engine, from: 0) }
     }
 

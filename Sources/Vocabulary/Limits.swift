@@ -92,6 +92,12 @@ package enum Limits {
     /// The age at which a change must be committed under any load, disk permitting: below the two
     /// seconds that we promise, because a commit that begins in time may meet a slow disk.
     package static let commitAgeMillisecondsMax = 1_700
+    /// Open files of an index while it is updated and read: two connections of its database, with
+    /// their write-ahead logs, and the shared index of the log.
+    package static let descriptorsPerIndex = 5
+    /// If no change of a lane file was persisted for so long although one waits, writes to its vBuckets
+    /// are refused: the age of changes that a crash may lose, as promised.
+    package static let persistenceStallMilliseconds = 2_000
     /// Below that age, all lanes of a bucket together write for one part of time in this many: they
     /// use a quarter of a core, and repeated changes of a key are merged in memory.
     package static let commitRestFactor = 4

@@ -140,6 +140,11 @@ package final class BucketDisk: Sendable {
     /// Whether all changes and states of vBuckets are persisted.
     var isWritten: Bool { flushers.allSatisfy(\.isFinished) }
 
+    /// Holds clients' writes to the vBuckets of files whose commits fail or hang.
+    ///
+    /// - Returns: When to check again, if that is before the next round; nil for no such moment.
+    func checkStalls() -> UInt64? { flushers.compactMap { $0.checkStall() }.min() }
+
     /// Releases files and memory that were not used lately, in the background.
     func closeIdle() {
         for flusher in flushers { flusher.closeIdle() }

@@ -49,9 +49,8 @@ final class Flusher: Sendable {
     private let environment: Environment
     private let counters: BucketCounters
     private let traffic: ChangeTraffic
-    private let alerts: AlertBoard
+    private let watch: FlushWatch
     private let compactor: Compactor
-    private let alertID: String
     private let state: Guarded<State>
     /// Used on the writer lane only.
     private let batch = Guarded(CommitBatchBox())
@@ -80,9 +79,8 @@ final class Flusher: Sendable {
         self.environment = environment
         self.counters = counters
         self.traffic = traffic
-        self.alerts = alerts
+        watch = FlushWatch(engine: engine, store: store, environment: environment, alerts: alerts)
         self.compactor = compactor
-        alertID = "flush/\(engine.name)/\(store.number)"
         state = Guarded(State(queue: FlushQueue(pace: pace)))
     }
 
@@ -159,12 +157,20 @@ final class Flusher: Sendable {
 
     /// Nanoseconds since the oldest unpersisted change arrived; 0 if there is none.
     var oldestChangeAge: UInt64 {
-        let since = state.withLock { state in
+        oldestChange.map { environment.time.monotonicNanoseconds() &- $0 } ?? 0
+    }
+
+    /// When the oldest unpersisted change arrived; nil if there is none.
+    private var oldestChange: UInt64? {
+        state.withLock { state in
             [state.queue.oldest, state.inFlightSince].compactMap { $0 }.min()
         }
-        guard let since else { return 0 }
-        return environment.time.monotonicNanoseconds() &- since
     }
+
+    /// Holds clients' writes if commits fail or hang.
+    ///
+    /// - Returns: When to check again, if that is before the next round; nil for no such moment.
+    func checkStall() -> UInt64? { watch.check(oldest: oldestChange) }
 
     /// The time that commits of everything that waits will need, in nanoseconds (`FlushQueue`).
     var nanosecondsToPersist: UInt64 { state.withLock { $0.queue.nanosecondsToPersist } }
@@ -307,7 +313,7 @@ final class Flusher: Sendable {
             rawBytes = summary.rawBytes
             counters.countShared(.commits)
             counters.countShared(.persistedChanges, by: summary.documents)
-            alerts.clear(alertID)
+            watch.committed()
         } catch {
             for share in shares { share.vBucket.withCore { $0.undrain(share.drain) } }
             // Deleting a bucket removes its files, even during a commit.
@@ -315,14 +321,8 @@ final class Flusher: Sendable {
                 stop()
                 return true
             }
-            let name = engine.name
             counters.countShared(.commitFailures)
-            environment.trace.error("flusher", "bucket \(name): \(error.description)")
-            alerts.raise(
-                alertID,
-                "Changes of bucket \(name) cannot be written to disk: \(error.description). "
-                    + "They stay in memory, and the commit is retried every second."
-            )
+            watch.failed(error.description)
             return false
         }
         var ids: [VBucketID] = []

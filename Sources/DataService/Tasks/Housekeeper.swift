@@ -4,11 +4,11 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
-/// Periodic work: tables to free, idle connections and those without a login to close, expired documents and tombstones to
-/// remove, heat to save, failed file deletions to retry.
+/// Periodic work: tables to free, idle connections and those without a login to close, expired documents
+/// and tombstones to remove, heat to save, failed file deletions to retry, commits that fail or hang.
 ///
-/// One timer for all buckets, on the nonIO lane, so that a hundred idle buckets cause no more
-/// wakeups than one.
+/// One timer for all buckets on the nonIO lane, and one on the lane of durable writes, so that a hundred
+/// idle buckets cause no more wakeups than one.
 final class Housekeeper: Sendable {
     private struct State {
         var isStopped = false
@@ -21,6 +21,8 @@ final class Housekeeper: Sendable {
     private let state = Guarded(State())
 
     private static let roundNanoseconds: UInt64 = 1_000_000_000
+    /// The least pause between two checks of commits.
+    private static let stallPauseNanoseconds: UInt64 = 10_000_000
     /// Rounds between checks for idle file connections.
     private static let closeIdleRounds: UInt64 = 10
     /// Ten minutes, as in Couchbase: a request for an expired document never returns it anyway.
@@ -36,7 +38,10 @@ final class Housekeeper: Sendable {
         tombstones = TombstonePager(service: service)
     }
 
-    func start() { post() }
+    func start() {
+        post()
+        checkStalls()
+    }
 
     func stop() {
         state.withLock { $0.isStopped = true }
@@ -46,6 +51,20 @@ final class Housekeeper: Sendable {
     private func post() {
         service.lanes.nonIO.lane.post(after: Housekeeper.roundNanoseconds) { [weak self] in
             self?.work()
+        }
+    }
+
+    /// Looks for files whose commits fail or hang, each second and at the moment when one is due.
+    ///
+    /// On a lane that never waits for a disk.
+    private func checkStalls() {
+        let now = service.environment.time.monotonicNanoseconds()
+        let due = service.buckets.compactMap { $0.disk?.checkStalls() }.min()
+        let pause = min(due.map { $0 - min($0, now) } ?? .max, Housekeeper.roundNanoseconds)
+        service.lanes.durability.lane.post(after: max(pause, Housekeeper.stallPauseNanoseconds)) {
+            [weak self] in
+            guard let self, !self.state.withLock({ $0.isStopped }) else { return }
+            checkStalls()
         }
     }
 

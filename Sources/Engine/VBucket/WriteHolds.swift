@@ -11,6 +11,8 @@ package struct WriteHolds: OptionSet, Hashable, Sendable {
 
     /// The node stops: what it has acknowledged is being persisted.
     package static let nodeStop = WriteHolds(rawValue: 1)
+    /// No change of the copy's file was persisted for too long, because commits fail or hang.
+    package static let stalledDisk = WriteHolds(rawValue: 2)
 }
 
 extension Bucket {
