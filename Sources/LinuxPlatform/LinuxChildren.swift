@@ -8,21 +8,32 @@ package import Seams
 /// - The kernel kills a child when the **thread** that started it ends, even if the process
 ///   continues. So all children are started by the thread that serves them: it ends only in `stop`,
 ///   which kills them anyway. A start on any other thread would kill children at random.
-/// - The thread is made with the first child.
+/// - The thread is made at once: later the process may have no descriptors or threads left.
 package final class LinuxChildren: ChildProcesses {
     private struct State {
+        /// Nil after `stop`.
         var loop: Reactor?
-        var isStopped = false
     }
 
     private let directory: String
-    private let trace: any Trace
-    private let state = Guarded(State())
+    private let state: Guarded<State>
 
     /// Children whose programs are in `directory`; nil for that of the running program.
     package init(directory: String? = nil, trace: any Trace) {
         self.directory = directory ?? LinuxChildren.ownDirectory()
-        self.trace = trace
+        // A parent that ignores SIGCHLD passes that on, and the kernel then drops the exit status of
+        // children.
+        signal(SIGCHLD, SIG_DFL)
+        var limits = ReactorLimits()
+        limits.receiveBytes = LinuxChild.readBytes
+        let loop = Reactor(
+            index: 0,
+            limits: limits,
+            quiescence: Quiescence(reactorCount: 1),
+            trace: trace,
+            name: "children"
+        )
+        state = Guarded(State(loop: loop))
     }
 
     package func obstacle(to name: String, mustFilter: Bool) -> ChildError? {
@@ -41,7 +52,7 @@ package final class LinuxChildren: ChildProcesses {
         _ handler: any ChildHandler
     ) -> any ChildProcess {
         let child = LinuxChild(program, directory: directory, on: lane, handler)
-        guard let loop = runningLoop() else {
+        guard let loop = state.withLock({ $0.loop }) else {
             child.refuse()
             return child
         }
@@ -54,32 +65,9 @@ package final class LinuxChildren: ChildProcesses {
     package func stop() {
         let loop = state.withLock { state in
             defer { state.loop = nil }
-            state.isStopped = true
             return state.loop
         }
         loop?.stop()
-    }
-
-    /// The loop; nil after `stop`.
-    private func runningLoop() -> Reactor? {
-        state.withLock { state in
-            guard !state.isStopped else { return nil }
-            if let loop = state.loop { return loop }
-            // A parent that ignores SIGCHLD passes that on, and the kernel then drops the exit
-            // status of children.
-            signal(SIGCHLD, SIG_DFL)
-            var limits = ReactorLimits()
-            limits.receiveBytes = LinuxChild.readBytes
-            let loop = Reactor(
-                index: 0,
-                limits: limits,
-                quiescence: Quiescence(reactorCount: 1),
-                trace: trace,
-                name: "children"
-            )
-            state.loop = loop
-            return loop
-        }
     }
 
     /// The directory of the running program, also if its file was replaced or removed since.

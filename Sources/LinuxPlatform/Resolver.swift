@@ -37,7 +37,24 @@ final class Resolver: Sendable {
         guard isAccepted else {
             return done(.failure(Resolver.error(host, "too many look-ups are waiting")))
         }
-        if needsThread { SystemThread("resolver") { self.run() }.detach() }
+        guard needsThread else { return }
+        if let thread = SystemThread(ifPossible: "resolver", { self.run() }) {
+            thread.detach()
+        } else {
+            threadRefused()
+        }
+    }
+
+    /// Fails what waits, unless another thread looks it up.
+    private func threadRefused() {
+        let failed = state.withLock { state in
+            state.threads -= 1
+            guard state.threads == 0 else { return [(host: String, done: Done)]() }
+            defer { state.waiting = [] }
+            return state.waiting
+        }
+        let reason = "the system refused a thread: \(SystemThread.cure)"
+        for (host, done) in failed { done(.failure(Resolver.error(host, reason))) }
     }
 
     private func run() {

@@ -5,14 +5,29 @@ internal import Glibc
 struct SystemThread: Sendable {
     private let handle: pthread_t
 
-    /// Starts a thread; its name is cut to the 15 bytes that Linux shows.
+    /// Starts a thread that the process cannot do without, when the process starts.
     init(_ name: String, _ body: @escaping @Sendable () -> Void) {
+        guard let thread = SystemThread(ifPossible: name, body) else {
+            preconditionFailure("the system refused the thread '\(name)': \(SystemThread.cure)")
+        }
+        self = thread
+    }
+
+    /// Starts a thread; nil if the system refuses it, for example because the user has too many.
+    ///
+    /// Its name is cut to the 15 bytes that Linux shows.
+    init?(ifPossible name: String, _ body: @escaping @Sendable () -> Void) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         var created = pthread_t()
-        let code = pthread_create(&created, nil, SystemThread.main, start.toOpaque())
-        precondition(code == 0, "the system refused the thread '\(name)': error \(code)")
+        guard pthread_create(&created, nil, SystemThread.main, start.toOpaque()) == 0 else {
+            start.release()
+            return nil
+        }
         handle = created
     }
+
+    /// What an operator does if the system refuses a thread.
+    static let cure = "raise `ulimit -u`, the container's limit of processes, or free memory"
 
     var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }
 

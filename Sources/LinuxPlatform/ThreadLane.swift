@@ -21,14 +21,35 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
     /// With less weight busy reactors would starve it, and unpersisted changes would grow old.
     private static let patientNiceness: Int32 = 5
 
-    package init(_ name: String, isPatient: Bool = false) {
-        self.name = name
+    /// Makes a lane that the process cannot do without.
+    package convenience init(_ name: String, isPatient: Bool = false) {
+        self.init(named: name)
+        let isStarted = start(isPatient: isPatient)
+        precondition(isStarted, "the system refused the thread '\(name)': \(SystemThread.cure)")
+    }
+
+    /// Makes a lane; nil if the system refuses its thread.
+    convenience init?(ifPossible name: String, isPatient: Bool) {
+        self.init(named: name)
+        guard start(isPatient: isPatient) else { return nil }
+    }
+
+    private init(named name: String) { self.name = name }
+
+    private func start(isPatient: Bool) -> Bool {
         monitor.acquire()
-        thread = SystemThread(name) {
+        defer { monitor.release() }
+        thread = SystemThread(ifPossible: name) {
             if isPatient { divan_lower_priority(ThreadLane.patientNiceness) }
             self.run()
         }
-        monitor.release()
+        return thread != nil
+    }
+
+    var isCurrent: Bool {
+        monitor.acquire()
+        defer { monitor.release() }
+        return thread?.isCurrent ?? false
     }
 
     package func post(_ work: @escaping @Sendable () -> Void) {
@@ -103,15 +124,25 @@ package final class ThreadLane: Lane, @unchecked Sendable {  // tidy:allow its m
     }
 }
 
-/// Makes lanes that are threads.
+/// Makes lanes that are threads; if the system refuses one, its work runs on a thread that exists.
 package struct LinuxLanes: LaneFactory {
     package let reactorCount: Int
+    private let trace: (any Trace)?
+    /// Made at once: it must exist when no thread can be made.
+    private let spare = ThreadLane("spare")
 
-    package init(reactorCount: Int) {
+    package init(reactorCount: Int, trace: (any Trace)? = nil) {
         self.reactorCount = reactorCount
+        self.trace = trace
     }
 
     package func makeLane(_ name: String, isPatient: Bool) -> any Lane {
-        ThreadLane(name, isPatient: isPatient)
+        if let lane = ThreadLane(ifPossible: name, isPatient: isPatient) { return lane }
+        trace?.warning(
+            "environment",
+            "the system refused the thread '\(name)', and its work shares another one and is slow: "
+                + SystemThread.cure
+        )
+        return SharedLane(name, on: spare)
     }
 }
