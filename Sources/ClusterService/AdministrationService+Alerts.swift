@@ -17,6 +17,7 @@ extension AdministrationService {
             alerts.append(Alert(id: "control", message: failure))
         }
         alerts += diskAlerts
+        alerts += descriptorAlerts
         if let listener = settings.memcached,
             let refusal = MemcachedListener.refusal(
                 ofBucket: listener.bucket,

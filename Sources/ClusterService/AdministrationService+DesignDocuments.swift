@@ -14,6 +14,8 @@ package struct DesignDocumentError: Error, Hashable, Sendable, CustomStringConve
         case tooLarge
         /// A node of the cluster is of a release without design documents.
         case levelTooLow
+        /// This node may not open as many files as the views need.
+        case descriptorsExhausted
         /// The cluster did not agree on the change, or the node is stopping; it may still be applied.
         case failed
     }
@@ -77,6 +79,7 @@ extension AdministrationService {
         )
         // Before the sources of many views are checked.
         if let refusal = state.refusal(of: change) { throw error(for: refusal, change) }
+        try requireDescriptors(for: definition, in: record)
         do throws(DesignFlaw) {
             try await checkSources(of: definition, forBucket: record.settings.uuid)
         } catch {

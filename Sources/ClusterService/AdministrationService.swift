@@ -134,7 +134,10 @@ package final class AdministrationService: Sendable {
         lane = environment.lanes.makeLane("control")
         diskLane = environment.lanes.makeLane("control-disk")
         executor = LaneExecutor(lane)
-        transport = PeerTransport(environment: environment)
+        transport = PeerTransport(
+            environment: environment,
+            limits: PeerLimits(within: environment.descriptors.plan)
+        )
         calls = PeerCalls(over: transport, lane: lane)
         sampler = StatisticsSampler(time: environment.time, lane: lane)
         surroundings = ClusterMember.Surroundings(

@@ -1,5 +1,6 @@
 package import ClusterService
 package import Logging
+internal import Seams
 
 /// The admin port: REST for tools and clients, and the web console.
 ///
@@ -42,7 +43,8 @@ package final class AdminServer: Sendable {
             host: host,
             port: port,
             name: "admin port",
-            option: "--admin-port"
+            option: "--admin-port",
+            use: .administration
         )
         let table = AdminTable(views: views)
         let listener = try await HTTPListener.start(

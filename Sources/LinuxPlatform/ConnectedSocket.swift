@@ -11,6 +11,9 @@ struct ConnectedSocket: Sendable {
     let listener: UInt64
     /// The memory bound that the connection shares; nil if the connection is exempt.
     let memory: ConnectionMemory?
+
+    /// What the connection's descriptor is for; clients' connections share memory.
+    var use: DescriptorPlan.Use { memory == nil ? .nodes : .clients }
 }
 
 extension Reactor {
@@ -65,6 +68,7 @@ extension Reactor {
 
     private func refuse(_ socket: ConnectedSocket) {
         Glibc.close(socket.descriptor)
+        limits.descriptors.closed(socket.use)
         load.subtract(1, ordering: .relaxed)
     }
 }

@@ -42,18 +42,22 @@ package struct LinuxEnvironment: Sendable {
         // Writing to a closed pipe or socket then fails with EPIPE instead of ending the process.
         signal(SIGPIPE, SIG_IGN)
         raiseFileLimit(trace)
+        let descriptors = makeDescriptors(trace)
+        var limits = limits
+        limits.descriptors = descriptors
         let count = max(1, reactors ?? Int(divan_processors()))
         let network = ReactorNetwork(reactors: count, limits: limits, trace: trace)
         let children = LinuxChildren(trace: trace)
-        let environment = Environment(
+        var environment = Environment(
             time: LinuxClock(),
             entropy: LinuxEntropy(),
             network: network,
             disk: LinuxDisk(),
-            lanes: LinuxLanes(reactorCount: count),
+            lanes: LinuxLanes(reactorCount: count, trace: trace),
             trace: trace,
             children: children
         )
+        environment.descriptors = descriptors
         return LinuxEnvironment(
             environment: environment,
             network: network,
@@ -78,5 +82,27 @@ package struct LinuxEnvironment: Sendable {
             let reason = SystemError.text(errno)
             trace.warning("environment", "the limit of open files cannot be raised: \(reason)")
         }
+    }
+
+    /// The descriptors that this process may have open, and a count of those that are.
+    private static func makeDescriptors(_ trace: any Trace) -> Descriptors {
+        var limit = rlimit()
+        let kind = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+        // A process without a limit has at most as many as the kernel's numbers allow.
+        let isKnown = getrlimit(kind, &limit) == 0
+        let most = isKnown ? Int(clamping: min(limit.rlim_cur, rlim_t(Int32.max))) : 1_024
+        if most < DescriptorPlan.limitMin {
+            trace.warning(
+                "environment",
+                "this process may open \(most) files, and a node with some buckets and views needs "
+                    + "\(DescriptorPlan.limitMin): raise the limit (ulimit -n, or LimitNOFILE= of the "
+                    + "service)"
+            )
+        }
+        return Descriptors(
+            limit: most,
+            now: { LinuxClock.waitingNanoseconds() },
+            count: { Int(divan_open_descriptors(Int32(clamping: most))) }
+        )
     }
 }

@@ -34,6 +34,7 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
         let code: Int32? = address.withSystemAddress { family, system, length in
             descriptor = divan_socket(family)
             guard descriptor >= 0 else { return errno }
+            loop.limits.descriptors.opened(.nodes)
             PortListener.setOptions(descriptor)
             return connect(descriptor, system, length) == 0 ? 0 : errno
         }
@@ -83,6 +84,7 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
 
     private func fail(_ error: NetworkError) {
         timer?.cancel()
+        if descriptor >= 0 { loop.limits.descriptors.closed(.nodes) }
         if let watched = slot {
             slot = nil
             loop.unwatch(descriptor, slot: watched)

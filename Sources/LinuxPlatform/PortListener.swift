@@ -128,13 +128,16 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
 
     func ready(_ events: UInt32) {
         // Level-triggered: the kernel reports remaining connections again in the next turn.
+        let descriptors = loop.limits.descriptors
         for _ in 0..<64 {
+            guard descriptors.admits(use) else { return waitForDescriptors() }
             var connected: Int32 = -1
             let peer = SocketAddress.filled { address, length in
                 connected = divan_accept(descriptor, address, length)
                 return connected >= 0
             }
             if let peer {
+                descriptors.opened(use)
                 place(connected, peer)
                 continue
             }
@@ -143,7 +146,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             // This connection failed before it was accepted.
             case ECONNABORTED, EINTR, EPERM, EPROTO, ENETDOWN, ENETUNREACH, EHOSTUNREACH:
                 continue
-            default: return pause(errno)
+            default: return pause(after: errno)
             }
         }
     }
@@ -151,6 +154,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
     private func place(_ connected: Int32, _ peer: SocketAddress) {
         guard let local = SocketAddress.local(of: connected) else {
             Glibc.close(connected)
+            loop.limits.descriptors.closed(use)
             return
         }
         let socket = ConnectedSocket(
@@ -168,12 +172,18 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         }
     }
 
-    /// Stops watching the listening socket for a moment after an error of accept.
-    ///
-    /// The usual cause is a lack of file descriptors; the socket stays ready, so the loop would
-    /// spin.
-    private func pause(_ code: Int32) {
-        guard let watched = slot else { return }
+    private var use: DescriptorPlan.Use { memory == nil ? .nodes : .clients }
+
+    /// Leaves new connections in the kernel's queue while all descriptors are used or reserved.
+    private func waitForDescriptors() {
+        if let warning = loop.limits.descriptors.warning(of: use) {
+            loop.trace.warning("network", warning)
+        }
+        pause(loop.limits.descriptorPauseNanoseconds)
+    }
+
+    /// Waits after an error of accept: the socket stays ready, so the loop would spin.
+    private func pause(after code: Int32) {
         let now = LinuxClock.waitingNanoseconds()
         if warnedAt.map({ now - $0 > 10_000_000_000 }) ?? true {
             warnedAt = now
@@ -183,8 +193,14 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
                     + "if file descriptors run out, raise the limit of open files"
             )
         }
+        pause(loop.limits.acceptPauseNanoseconds)
+    }
+
+    /// Stops watching the listening socket for a moment.
+    private func pause(_ nanoseconds: UInt64) {
+        guard let watched = slot else { return }
         loop.rewatch(descriptor, slot: watched, events: 0)
-        loop.post(after: loop.limits.acceptPauseNanoseconds) {
+        loop.post(after: nanoseconds) {
             guard let watched = self.slot else { return }
             self.loop.rewatch(self.descriptor, slot: watched, events: divan_event_in)
         }

@@ -1,4 +1,4 @@
-internal import Seams
+package import Seams
 
 /// The bounds of one reactor and its connections, each with its reason.
 package struct ReactorLimits: Sendable {
@@ -35,6 +35,11 @@ package struct ReactorLimits: Sendable {
     package var connectNanoseconds: UInt64 = 10_000_000_000
     /// How long accepting pauses after an error such as a lack of file descriptors.
     package var acceptPauseNanoseconds: UInt64 = 100_000_000
+    /// How long accepting pauses while descriptors are reserved for others: connections that make room
+    /// are being closed, and clients wait.
+    package var descriptorPauseNanoseconds: UInt64 = 10_000_000
+    /// The descriptors of the process.
+    package var descriptors = Descriptors.unlimited
 
     /// The interval between two checks of deadlines.
     var deadlineCheckNanoseconds: UInt64 {

@@ -404,6 +404,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         deadline = nil
         loop.load.subtract(1, ordering: .relaxed)
         loop.unwatch(descriptor, slot: slot)
+        loop.limits.descriptors.closed(allowance.memory == nil ? .nodes : .clients)
         notifyHandler()
     }
 

@@ -11,6 +11,8 @@ package struct Environment: Sendable {
     package let lanes: any LaneFactory
     package let trace: any Trace
     package let children: any ChildProcesses
+    /// The descriptors of the process; set once, where they are bounded.
+    package var descriptors = Descriptors.unlimited
 
     package init(
         time: any TimeSource,

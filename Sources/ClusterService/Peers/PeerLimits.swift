@@ -1,3 +1,5 @@
+package import Seams
+
 /// The bounds of connections between nodes, each with its reason.
 package struct PeerLimits: Sendable {
     /// How long a handshake may take: strangers must not occupy connections.
@@ -37,4 +39,10 @@ package struct PeerLimits: Sendable {
     package var silenceNanoseconds: UInt64 = 3_000_000_000
 
     package init() {}
+
+    /// The bounds of a process with few descriptors: strangers leave most of the nodes' part to nodes.
+    package init(within plan: DescriptorPlan) {
+        halfOpenMax = min(halfOpenMax, max(1, plan.part(of: .nodes) / 4))
+        strangersMax = min(strangersMax, max(1, plan.part(of: .nodes) / 8))
+    }
 }

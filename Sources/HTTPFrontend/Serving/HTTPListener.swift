@@ -1,8 +1,10 @@
+internal import ClusterService
 internal import Foundation
 internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
+internal import Seams
 internal import ServiceLifecycle
 
 /// One port that serves HTTP: claims the port, bounds its connections, and stops it.
@@ -20,6 +22,8 @@ final class HTTPListener: Sendable {
         let name: String
         /// The option of `divan-server` that sets the port; nil if there is none.
         let option: String?
+        /// What the port's connections are for.
+        var use = DescriptorPlan.Use.clients
         var channel = PortChannel.Settings()
     }
 
@@ -38,9 +42,6 @@ final class HTTPListener: Sendable {
     /// The field `Server` of every response.
     static let serverName = "Couchbase Server"
 
-    /// The most open connections; further clients wait until one of these is closed.
-    private static let connectionsMax = 8_192
-
     private init(port: UInt16, group: ServiceGroup, task: Task<Void, Never>) {
         self.port = port
         self.group = group
@@ -58,6 +59,9 @@ final class HTTPListener: Sendable {
     ) async throws(HTTPListenerError) -> HTTPListener {
         let (outcome, begin) = AsyncStream<Result<UInt16, HTTPListenerError>>.makeStream()
         let prompt = settings.channel.answersPromptly ? PromptResponder.Port(router) : nil
+        let gate = AcceptGate(router.resources.service.descriptors, for: settings.use) {
+            logger.warning("\($0)")
+        }
         let application = Application(
             responder: PortResponder(router: router),
             server: HTTPServerBuilder { responder in
@@ -75,9 +79,10 @@ final class HTTPListener: Sendable {
             configuration: ApplicationConfiguration(
                 address: .hostname(settings.host, port: Int(settings.port)),
                 serverName: serverName,
-                availableConnectionsDelegate: MaximumAvailableConnections(connectionsMax)
+                availableConnectionsDelegate: AcceptGate.Delegate(gate)
             ),
             onServerRunning: { channel in
+                gate.begin(on: channel)
                 let port = channel.localAddress?.port ?? Int(settings.port)
                 begin.yield(.success(UInt16(port)))
             },
@@ -94,6 +99,7 @@ final class HTTPListener: Sendable {
                     logger.error("\(failure)")
                 }
             }
+            gate.end()
             begin.finish()
         }
         for await result in outcome {

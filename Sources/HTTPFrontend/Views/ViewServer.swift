@@ -87,6 +87,8 @@ package final class ViewServer: Sendable {
         port.channel.stallTimeout = settings.stallTimeout
         port.channel.usesEventLoops = true
         port.channel.answersPromptly = true
+        // Its threads are made now: later the system may refuse them.
+        _ = WorkExecutor.shared
         let router = Router(admin.resources, ViewTable(services))
         let listener = try await HTTPListener.start(router, port, logger: logger)
         return ViewServer(listener: listener)

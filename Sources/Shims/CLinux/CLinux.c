@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -51,6 +52,24 @@ int divan_socket(int family) {
 
 int divan_accept(int listener, void *peer, uint32_t *length) {
   return accept4(listener, peer, length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+}
+
+int divan_open_descriptors(int limit) {
+  // `poll` marks the descriptors that are not open.
+  enum { count = 1024 };
+  struct pollfd polled[count];
+  int open = 0;
+  for (int first = 0; first < limit; first += count) {
+    int wanted = limit - first < count ? limit - first : count;
+    for (int place = 0; place < wanted; place += 1) {
+      polled[place] = (struct pollfd){.fd = first + place};
+    }
+    if (poll(polled, (nfds_t)wanted, 0) < 0) { return limit; }
+    for (int place = 0; place < wanted; place += 1) {
+      open += !(polled[place].revents & POLLNVAL);
+    }
+  }
+  return open;
 }
 
 int divan_processors(void) {

@@ -38,6 +38,9 @@ int divan_eventfd(void);
 int divan_socket(int family);
 int divan_accept(int listener, void *peer, uint32_t *length);
 
+// How many of the descriptors below `limit` are open; opens none.
+int divan_open_descriptors(int limit);
+
 // How many processors this process may run on; 1 if that is unknown.
 int divan_processors(void);
 // Names the calling thread; Linux keeps 15 bytes.
