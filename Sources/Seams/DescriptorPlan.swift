@@ -35,8 +35,8 @@ package struct DescriptorPlan: Hashable, Sendable {
 
     /// Enough for a node of some buckets and views; with fewer, a node serves few clients or none.
     package static let limitMin = 256
-    /// Connections of the admin port that log in beside as many without a login as a node allows.
-    private static let administrationMax = 1_024 + 64
+    /// As many connections without a login as a node allows (`withoutLoginMax`), and some with one.
+    private static let administrationMax = 1_280
     private static let nodesMax = 1_024
     private static let clientsMax = 4_096
     private static let filesMax = 2_048

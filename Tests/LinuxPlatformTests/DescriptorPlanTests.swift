@@ -52,6 +52,10 @@ import Testing
         #expect(plan.withoutLoginMax < plan.part(of: .clients))
     }
 
+    @Test func processWithManyDescriptorsHasTheUsualBoundOfClientsWithoutALogin() {
+        #expect(DescriptorPlan(limit: 65_536).withoutLoginMax >= Strangers.connectionsMax)
+    }
+
     @Test func nodeOf300DescriptorsHasRoomForThreeBucketsAndTwentyViews() {
         let plan = DescriptorPlan(limit: 300)
         // 64 with three buckets, and 5 for each of 20 views; 20 connections of two peers.

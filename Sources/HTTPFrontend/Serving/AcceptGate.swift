@@ -62,7 +62,11 @@ final class AcceptGate: Sendable {
     }
 
     /// The port listens on this channel.
-    func begin(on channel: any Channel) { state.withLock { $0.channel = channel } }
+    func begin(on channel: any Channel) {
+        state.withLock { $0.channel = channel }
+        // The framework may have asked before.
+        channel.read()
+    }
 
     /// The port is closed.
     func end() { state.withLock { $0.channel = nil } }

@@ -33,8 +33,8 @@ package final class Strangers: Sendable {
 
     fileprivate struct State {
         var numbers: Number = 0
-        var strangers = StrangerTable(connectionsMax: Strangers.connectionsMax)
-        var guests = StrangerTable(connectionsMax: Strangers.guestsMax)
+        var strangers: StrangerTable
+        var guests: StrangerTable
         var book = AddressBook()
         var log = RefusalLog()
         var ends: [Number: @Sendable () -> Void] = [:]
@@ -42,9 +42,19 @@ package final class Strangers: Sendable {
         var refusedCount: UInt64 = 0
     }
 
-    private let state = Guarded(State())
+    private let state: Guarded<State>
 
-    package init() {}
+    /// No clients yet; a process with few descriptors has lower bounds, so that each port has room.
+    package init(within plan: DescriptorPlan = Descriptors.unlimited.plan) {
+        let most = min(Strangers.connectionsMax, plan.withoutLoginMax)
+        let guestsMax = min(Strangers.guestsMax, plan.part(of: .clients))
+        state = Guarded(
+            State(
+                strangers: StrangerTable(connectionsMax: most),
+                guests: StrangerTable(connectionsMax: guestsMax)
+            )
+        )
+    }
 
     package var usage: Usage {
         state.withLock { state in
