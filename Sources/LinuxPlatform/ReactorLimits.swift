@@ -37,7 +37,7 @@ package struct ReactorLimits: Sendable {
     package var acceptPauseNanoseconds: UInt64 = 100_000_000
     /// How long accepting pauses while descriptors are reserved for others: connections that make room
     /// are being closed, and clients wait.
-    package var descriptorPauseNanoseconds: UInt64 = 10_000_000
+    var descriptorPauseNanoseconds: UInt64 { 10_000_000 }
     /// The descriptors of the process.
     package var descriptors = Descriptors.unlimited
 
