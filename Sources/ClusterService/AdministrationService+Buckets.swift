@@ -140,7 +140,7 @@ extension AdministrationService {
 
     private static var changesMax: Int { 10 }
 
-    /// Adds an event of a successful change of who may use a bucket, with the login.
+    /// Adds an event of a successful change of the access to a bucket, with the login.
     private func logAccess(
         _ form: FormParameters,
         changing existing: BucketRecord?,

@@ -26,7 +26,7 @@ package enum BucketField: String, CaseIterable, Sendable {
 
     /// The permission that a change of the field needs beside that of the route; nil for none.
     ///
-    /// Both fields let requests read and write documents that the one who sets them may not be allowed to.
+    /// Both fields let requests read and write documents, which the login that sets them may not be allowed to.
     ///
     /// - Parameter name: The bucket's name.
     /// - Returns: The permission.
@@ -39,7 +39,7 @@ package enum BucketField: String, CaseIterable, Sendable {
 }
 
 extension BucketForm {
-    /// Who requests a change of a bucket.
+    /// The sender of a request that changes a bucket.
     package struct Requester: Sendable {
         /// The login, for events.
         package let name: String
@@ -55,7 +55,7 @@ extension BucketForm {
         package static let node = Requester(name: "the node") { _ in true }
     }
 
-    /// The fields of a form that change who may use the bucket, in the order of `BucketField`.
+    /// The fields of a form that change which logins may use the bucket, in the order of `BucketField`.
     ///
     /// A field that only states what is so already changes nothing: old tools send an empty password with
     /// every form.
