@@ -12,7 +12,6 @@ extension Limits {
     package static let designNameBytesMax = keyBytesMax - "_design/".utf8.count
     /// Views of a design document: each becomes an index on every node.
     package static let viewsMax = 256
-    /// Views of all buckets: each index is a thread and open files on every node, and a process that
-    /// cannot have another thread ends.
+    /// Views of all buckets: each index has memory and open files on every node while its bucket changes.
     package static let viewsOfAllMax = 1_000
 }

@@ -38,15 +38,16 @@ package struct RestRule: Sendable {
     ///   - isQuiet: Whether it has had nothing to do since the last check.
     ///   - openIndexes: The open indexes of the node.
     ///   - now: The time in monotonic nanoseconds.
-    /// - Returns: Whether it is to be closed.
+    /// - Returns: Whether it is to be closed; if it is not, the quiet time begins anew.
     package mutating func check(isQuiet: Bool, openIndexes: Int, now: UInt64) -> Bool {
         guard isQuiet else {
             quietSince = nil
             return false
         }
         let since = quietSince ?? now
-        quietSince = since
-        return now - min(since, now) >= quietTime(openIndexes)
+        let isDue = now - min(since, now) >= quietTime(openIndexes)
+        quietSince = isDue ? nil : since
+        return isDue
     }
 
     /// The index was closed.

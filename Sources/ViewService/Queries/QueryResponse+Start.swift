@@ -85,6 +85,14 @@ extension QueryResponse {
         return surroundings.buckets.reduction(slot, ofBucket: request.bucket) == nil
     }
 
+    /// Whether the index was closed since the query was admitted, only because it had no work; it is being
+    /// opened when this returns.
+    private var isAtRest: Bool {
+        let (buckets, wanted) = (surroundings.buckets, request.index.choice.wanted)
+        return buckets.index(wanted, ofBucket: request.bucket) == nil
+            && buckets.isWaking(wanted, ofBucket: request.bucket)
+    }
+
     /// Ends the wait for a vBucket that has left.
     ///
     /// The index does not, if it had stopped to follow the vBucket before the wait began.
@@ -148,6 +156,7 @@ extension QueryResponse {
                 case .fresh: response.open(index)
                 case .moved: response.finishMoved()
                 case .ended:
+                    if response.isAtRest { return response.admit() }
                     let gone = StorageError(.gone, "the index was stopped")
                     guard let refusal = index.fault else { return response.finish(gone) }
                     response.finish(.failed(refusal))
@@ -183,7 +192,7 @@ extension QueryResponse {
             self.snapshot = snapshot
             start(snapshot, of: index)
         } catch {
-            finish(error)
+            error.code == .gone && isAtRest ? admit() : finish(error)
         }
     }
 

@@ -74,6 +74,8 @@ extension RunningIndex {
     }
 
     private func rest(_ index: ViewIndex) {
+        // Before the watch, which costs more, and again behind its begin.
+        guard index.hasEveryChange else { return }
         let served = state.withLock { $0.wanted.served }
         let resting = surroundings.resting
         guard resting.add(name, served: served, wake: { [weak self] in self?.wake() }) else {
