@@ -71,8 +71,6 @@ enum UserFormCheck {
             options: BucketOptions(),
             rows: [NodeChain](repeating: chain, count: settings.vBuckets)
         )
-        var address = NodeAddress(number: NodeNumber(1), host: "127.0.0.1", ports: ports)
-        address.level = .current
         let user = UserChange(
             id: "ann",
             name: "Ann",
@@ -82,8 +80,6 @@ enum UserFormCheck {
         let commands: [ClusterCommand] = [
             .addNode(NewNode(uuid: "u", host: "127.0.0.1", ports: ports)),
             .initialise(Initialisation(uuid: "c", groupID: 7, administrator: administrator)),
-            .setNode(address),
-            .raiseFeatureLevel(.current),
             .createBucket(bucket),
             .putUser(user),
         ]

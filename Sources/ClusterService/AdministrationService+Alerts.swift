@@ -62,8 +62,8 @@ extension AdministrationService {
 
     /// Why the machine's memory is too small for the quota; nil if it is not.
     ///
-    /// The quota was set on a larger machine, or by a release without this check. The node serves
-    /// anyway, since a node that refused to start would serve nothing.
+    /// The quota was set on a larger machine. The node serves anyway, since a node that refused to
+    /// start would serve nothing.
     var memoryFlaw: String? {
         let quota = state.memoryQuota >> 20
         guard

@@ -12,8 +12,6 @@ package struct DesignDocumentError: Error, Hashable, Sendable, CustomStringConve
         case invalid
         /// The document, or all of them together, would be too large.
         case tooLarge
-        /// A node of the cluster is of a release without design documents.
-        case levelTooLow
         /// This node may not open as many files as the views need.
         case descriptorsExhausted
         /// The cluster did not agree on the change, or the node is stopping; it may still be applied.
@@ -96,8 +94,7 @@ extension AdministrationService {
     /// - Parameters:
     ///   - name: Without `_design/`.
     ///   - bucket: The bucket's name.
-    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`,
-    ///   `.levelTooLow` or `.failed`.
+    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown` or `.failed`.
     package func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String
@@ -155,10 +152,8 @@ extension AdministrationService {
 
     // MARK: Parts
 
-    /// The bucket, if the cluster may have design documents.
     private func require(_ bucket: String) throws(DesignDocumentError) -> BucketRecord {
         guard let record = state.bucket(named: bucket) else { throw error(for: .bucketUnknown) }
-        guard state.featureLevel >= .designDocuments else { throw error(for: .featureUnavailable) }
         return record
     }
 
@@ -238,7 +233,6 @@ extension AdministrationService {
         case .designDocumentTooLarge: DesignDocumentError(.tooLarge, refusal.sentence)
         case .designDocumentsTooLarge: DesignDocumentError(.tooLarge, sumSentence(change))
         case .tooManyViews: DesignDocumentError(.tooLarge, countSentence(change))
-        case .featureUnavailable: DesignDocumentError(.levelTooLow, levelSentence)
         default: DesignDocumentError(.failed, refusal.sentence)
         }
     }
@@ -265,19 +259,5 @@ extension AdministrationService {
             + "documents of all buckets would have \(sum) bytes "
             + "(text, name, and \(Limits.designOverheadBytes) for each); at most "
             + "\(Limits.designDocumentsBytesMax) are possible. Delete documents that are not used."
-    }
-
-    /// Names the nodes whose release has to be replaced first.
-    private var levelSentence: String {
-        let state = state
-        let needed = FeatureLevel.designDocuments
-        let old = state.members.filter { $0.level < needed }
-        guard !old.isEmpty else {
-            return "All nodes support design documents, but the cluster does not use feature level "
-                + "\(needed.number) yet. Retry in a moment."
-        }
-        let names = old.map { "\($0.otpNode) (level \($0.level.number))" }
-        return "Design documents need feature level \(needed.number). Upgrade these nodes first: "
-            + names.joined(separator: ", ") + "."
     }
 }

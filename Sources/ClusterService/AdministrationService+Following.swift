@@ -32,7 +32,6 @@ extension AdministrationService: StateFollower {
             member.beats.membersChanged()
             core.withLock { $0.orchestrator }?.requestRound()
         }
-        if effects.contains(.nodesChanged) { reconcileViewsPort() }
         wakeWatchers()
         return failure
     }
@@ -62,7 +61,6 @@ extension AdministrationService: StateFollower {
         member.ownership.applied(through: now.index)
         activateLonePendingCopies()
         core.withLock { $0.orchestrator }?.requestRound()
-        reconcileViewsPort()
         wakeWatchers()
     }
 
@@ -338,8 +336,7 @@ extension AdministrationService: StateFollower {
                 epoch: Int64(state.revEpoch),
                 revision: Int64(state.rev),
                 json: ConfigurationJSON.global(state, on: thisNode, host: .placeholder)
-            ),
-            level: state.featureLevel
+            )
         )
         for bucket in state.buckets { publish(bucket, of: state) }
     }

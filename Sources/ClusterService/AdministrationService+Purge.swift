@@ -22,7 +22,7 @@ extension AdministrationService {
             )
             return .failed(
                 "The purge has not begun on \(names): the bucket is being loaded there, or the node "
-                    + "does not answer or has an older release. Retry."
+                    + "does not answer. Retry."
             )
         }
         logEvent(.info, .bucket, "A purge of all tombstones of bucket \"\(name)\" began.")

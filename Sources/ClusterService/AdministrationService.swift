@@ -246,7 +246,6 @@ package final class AdministrationService: Sendable {
         await onControl { self.connect() }
         if isAlone {
             try await announceAddress()
-            try await announceViewsPort()
         } else {
             // Other nodes may be down, so announce the address in the background, with retries.
             executor.spawn {
@@ -254,7 +253,6 @@ package final class AdministrationService: Sendable {
                 // The first announcement compares the address with the state at the start, which
                 // may lack the previous run's address. Compare it with the current state as well.
                 if !self.isKnownAsItIs { await self.announceUntilKnown() }
-                self.reconcileViewsPort()
             }
             executor.spawn { await self.announceUntilKnown() }
         }

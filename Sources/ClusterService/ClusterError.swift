@@ -1,8 +1,8 @@
 /// Why the cluster service could not start, store a change, or have it agreed on.
 package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
-        /// A newer release wrote the state.
-        case newerSchema
+        /// Another version wrote the state, or the cluster uses a feature level above this node's.
+        case otherFormat
         /// Stored bytes do not match their checksum, or are missing.
         case damaged
         /// The disk could not be read or written.

@@ -39,9 +39,6 @@ extension ClusterRefusal {
 
     private var sentenceOnDesignDocuments: String? {
         switch self {
-        case .featureUnavailable:
-            "Some node does not support this request, because its release is too old. Upgrade all "
-                + "nodes first."
         case .designDocumentUnknown: "The bucket has no design document of this name."
         case .designDocumentTooLarge:
             "The design document, or its name, is too long. At most "

@@ -28,8 +28,8 @@ package protocol DataPlane: CompactionPlane {
     func flush(bucket name: String) throws(DataPlaneError)
     func status(ofBucket name: String) -> BucketStatus?
     func statistics(ofBucket name: String) -> BucketStatistics?
-    /// Sets rendered configurations for GET_CLUSTER_CONFIG, and the cluster's feature level.
-    func publish(global configuration: RenderedConfiguration, level: FeatureLevel)
+    /// Sets rendered configurations for GET_CLUSTER_CONFIG.
+    func publish(global configuration: RenderedConfiguration)
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String)
     /// Lets a user authenticate by SASL, with these grants; without `stored`, removes the user.
     func setCredentials(user: String, stored: StoredCredentials?, grants: Grants)

@@ -70,8 +70,8 @@ package final class DocumentService: Sendable {
         let pool = ChunkPool()
         let reactors = environment.lanes.reactorCount
         contexts = (0..<reactors).map { LaneContext(row: $0, pool: pool) }
-        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 2)
-        word.initialize(repeating: 0, count: 2)
+        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
+        word.initialize(repeating: 0, count: 1)
         connectionCount = SharedWord(at: word)
         startedNanoseconds = environment.time.monotonicNanoseconds()
         lanes = DataLanes(environment: environment, pool: pool, row: reactors)
@@ -139,21 +139,6 @@ package final class DocumentService: Sendable {
     }
 
     // MARK: For the cluster service
-
-    /// Sets the feature level that the cluster has agreed on; without a call it is
-    /// `FeatureLevel.current`, as on a node without a cluster.
-    package func use(_ level: FeatureLevel) { levelWord.store(UInt64(level.number)) }
-
-    /// The feature level of the cluster; 0 until `use` is called.
-    private var levelWord: SharedWord { SharedWord(at: connectionCount.address + 1) }
-
-    /// Whether documents may have extended attributes: all nodes of the cluster can store them.
-    ///
-    /// Below that feature level HELLO offers no attributes, and a write of one is refused.
-    package var allowsAttributes: Bool {
-        let level = levelWord.load()
-        return level == 0 || level >= UInt64(FeatureLevel.attributes.number)
-    }
 
     package func publish(global configuration: RenderedConfiguration) {
         registry.withLock { $0.global = configuration }

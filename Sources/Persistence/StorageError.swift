@@ -18,8 +18,8 @@ package struct StorageError: Error, Hashable, Sendable, CustomStringConvertible 
         case missing
         /// The file belongs to another bucket, lane or program.
         case foreign
-        /// A later release of Divan wrote the file.
-        case newer
+        /// Another version of Divan wrote the file.
+        case otherFormat
         /// Another process holds the file's write lock: retry.
         case busy
         /// The bucket was flushed or deleted, or the vBucket dropped, meanwhile: discard the batch

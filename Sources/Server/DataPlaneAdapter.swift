@@ -112,8 +112,7 @@ struct DataPlaneAdapter: DataPlane {
 
     // MARK: Configurations and credentials
 
-    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {
-        data.use(level)
+    func publish(global configuration: RenderedConfiguration) {
         data.publish(global: configuration)
     }
 

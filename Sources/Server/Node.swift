@@ -72,13 +72,11 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
-        // Before a client can connect; the cluster service passes each change later.
-        data.use(cluster.state.featureLevel)
         views = indexes.map { [cluster] in NodeViews($0, cluster, environment) }
     }
 
     /// Names of files and directories of which every data directory of Divan has at least one.
-    private static let marks: Set<String> = ["control.sqlite", "cluster-state", "lock", "buckets"]
+    private static let marks: Set<String> = ["control.sqlite", "lock", "buckets"]
 
     /// Creates the data directory, withholds it from other users, and locks it.
     ///

@@ -45,13 +45,11 @@ final class ViewFollower: ServingMaps {
         let marks: [Mark]
         let node: NodeNumber
         let settings: IndexingSettings
-        let level: FeatureLevel
 
         init(_ state: ClusterState, on node: NodeNumber) {
             marks = state.buckets.map(Mark.init)
             self.node = node
             settings = state.indexing
-            level = state.featureLevel
         }
     }
 
@@ -140,9 +138,7 @@ final class ViewFollower: ServingMaps {
             return true
         }
         guard isNews else { return }
-        let followed = state.buckets.compactMap {
-            ViewBucket($0, on: node, level: state.featureLevel)
-        }
+        let followed = state.buckets.compactMap { ViewBucket($0, on: node) }
         let isNeeded = core.withLock { core in
             defer { core.hasIndexes = !followed.isEmpty }
             return core.hasIndexes || !followed.isEmpty
@@ -233,9 +229,9 @@ final class ViewFollower: ServingMaps {
 
 extension ViewBucket {
     /// What the state wants of a bucket on a node; nil if the bucket has no views.
-    fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber, level: FeatureLevel) {
+    fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber) {
         let views = bucket.designDocuments.flatMap { document in
-            document.definition.views.map { ViewDefinition($0, of: document, level: level) }
+            document.definition.views.map { ViewDefinition($0, of: document) }
         }
         guard !views.isEmpty else { return nil }
         var served: Set<VBucketID> = []
@@ -271,11 +267,7 @@ extension IndexTerms {
 }
 
 extension ViewDefinition {
-    fileprivate init(
-        _ view: DesignDefinition.View,
-        of document: DesignDocument,
-        level: FeatureLevel
-    ) {
+    fileprivate init(_ view: DesignDefinition.View, of document: DesignDocument) {
         let options = document.definition.options
         let reduce: Reduce? =
             switch view.reduce {
@@ -290,8 +282,7 @@ extension ViewDefinition {
             view: view.name,
             map: view.map,
             reduce: reduce,
-            indexesTombstones: options.indexesTombstonesAsOption
-                || options.indexesTombstones && level >= .attributes
+            indexesTombstones: options.indexesTombstones
         )
         changesMin = options.updateMinChanges
     }

@@ -91,10 +91,10 @@ struct ServerOptions: ParsableArguments {
             )
         }
         if let level = testFeatureLevel,
-            !(FeatureLevel.base.number...FeatureLevel.current.number).contains(level)
+            !(FeatureLevel.lowest.number...FeatureLevel.current.number).contains(level)
         {
             throw ValidationError(
-                "--test-feature-level must be 1 to \(FeatureLevel.current.number)"
+                "--test-feature-level must be \(FeatureLevel.lowest.number) to \(FeatureLevel.current.number)"
             )
         }
         if let reactors, !(1...256).contains(reactors) {

@@ -135,32 +135,6 @@ import Vocabulary
         #expect(!service.alerts.contains { $0.message.contains("takes no part") })
     }
 
-    @Test func stateFileOfPreviousReleaseIsMigratedOnce() async throws {
-        let old = try await provisioned(RecordingPlane())
-        _ = await old.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
-        let state = old.state
-        old.stop()
-
-        let next = World(seed: 8)
-        let file = "\(next.root)/cluster-state"
-        next.disk.files.withLock { $0[file] = state.encoded() }
-        let first = try next.service(RecordingPlane())
-        #expect(first.state == state)
-        #expect(next.disk.files.withLock { Array($0.keys) } == [file + ".migrated"])
-        #expect(first.controlStore.path.hasPrefix(next.root))
-        guard case .done = await first.change(form(("clusterName", "Later"))) else {
-            Issue.record("not changed")
-            return
-        }
-        #expect(first.state.rev > state.rev)
-        first.stop()
-        // An old file that appears again is ignored.
-        next.disk.files.withLock { $0[file] = state.encoded() }
-        let second = try next.service(RecordingPlane())
-        #expect(second.state.name == "Later")
-        #expect(next.disk.files.withLock { Array($0.keys) } == [file + ".migrated"])
-    }
-
     @Test func readCurrentReturnsAgreedChange() async throws {
         let service = try await provisioned(RecordingPlane())
         _ = await service.change(form(("clusterName", "Home")))
@@ -394,21 +368,5 @@ import Vocabulary
         #expect(service.nodeStatus == .warmup)
         plane.record.withLock { $0.status["b"] = .failed("damaged") }
         #expect(service.nodeStatus == .unhealthy)
-    }
-
-    @Test func damagedAndNewerStateFilesAreRefusedWithTheirPath() throws {
-        let file = "\(world.root)/cluster-state"
-        world.disk.files.withLock { $0[file] = [1, 2, 3] }
-        #expect(throws: ClusterError.self) { try world.service(RecordingPlane()) }
-        var future = ClusterState(memoryQuota: 1).encoded()
-        future[9] = 99
-        world.disk.files.withLock { $0[file] = future }
-        do throws(ClusterError) {
-            _ = try world.service(RecordingPlane())
-            Issue.record("a newer schema was read")
-        } catch {
-            #expect(error.code == .newerSchema)
-            #expect(error.description.contains("cluster-state has schema 99"))
-        }
     }
 }

@@ -236,7 +236,8 @@ final class SceneProbe: NodeProbe {
         }
         return answered(
             #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
-                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
+                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer),"#
+                + #""capi":\#(own.ports.views)},"#
                 + #""memoryTotal":\#(own.memoryTotal),"#
                 + #""featureLevel":\#(own.level.number)}"#
         )

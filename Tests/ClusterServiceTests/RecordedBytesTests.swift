@@ -2,11 +2,11 @@ import Bytes
 import ClusterService
 import Testing
 
-/// Payloads between nodes as a node of feature level 1 sends them, and as a later release may.
+/// Payloads between nodes as this release sends them, and as a later release may.
 @Suite struct RecordedBytesTests {
     struct Recording: Sendable {
         let payload: PeerPayloadProbe
-        /// As a node of level 1 sends it: never changed.
+        /// As this release sends it; never changed from the first release on.
         let recorded: String
         /// The same with unknown fields at the end of each record.
         let later: String
@@ -26,6 +26,8 @@ import Testing
     private static let handover = "02 \(group) 01 0000000000000008 03 04 02 01 02 00 01 ff"
     private static let heartbeat = "01 06 0001 0002 05 04 11"
 
+    private static let document = "0164 01 05 09 01 02 03"
+
     static let recordings: [Recording] = [
         Recording(
             .beat,
@@ -42,7 +44,7 @@ import Testing
             "01 0d 01 026162 00000000000000ff 07",
             later: "01 0f 01 026162 00000000000000ff 07 eeee 01"
         ),
-        Recording(.place, "02 03612e62 1f9b", later: "02 03612e62 1f9b ff"),
+        Recording(.place, "02 03612e62 1f9b", later: "01 03612e62 1f9b ff"),
         Recording(
             .engage,
             "026363 \(group) 01 20 \(secret) 03 0161 01 05 01 0162 1f9b 01",
@@ -100,27 +102,19 @@ import Testing
             "00 0c \(group) 02 03 04 05",
             later: "00 0d \(group) 02 03 04 05 ff ee"
         ),
-        Recording(.raft, "02 00 \(heartbeat)", later: "02 00 \(heartbeat) ff"),
+        Recording(.raft, "01 00 \(heartbeat)", later: "01 00 \(heartbeat) ff"),
         Recording(
             .raft,
-            "02 01 07 02 09 09 \(heartbeat)",
-            later: "02 01 07 02 09 0a \(heartbeat) ff ee"
+            "01 01 07 02 09 09 \(heartbeat)",
+            later: "01 01 07 02 09 0a \(heartbeat) ff ee"
         ),
-        Recording(.raft, "02 02 07 01 02 aabb", later: "02 02 07 01 02 aabb ff"),
-        Recording(.raft, "02 03 07 02", later: "02 03 07 02 ff"),
-        Recording(.raft, "02 04 07", later: "02 04 07 ff"),
-        Recording(.raft, "02 05 07 02 01aa 02bbcc", later: "02 05 07 02 01aa 02bbcc ff"),
-        Recording(.raft, "02 06 07 01", later: "02 06 07 01 ff"),
-    ]
-
-    /// Level 2 adds this payload; its bytes are recorded for the levels to come.
-    static let levelTwo = [Recording(.randomKey, "0162", later: "0162 ff")]
-
-    private static let document = "0164 01 05 09 01 02 03"
-
-    /// Level 3 adds these: a compaction, and the figures of a bucket with a design document whose
-    /// index is being built.
-    static let levelThree = [
+        Recording(.raft, "01 02 07 01 02 aabb", later: "01 02 07 01 02 aabb ff"),
+        Recording(.raft, "01 03 07 02", later: "01 03 07 02 ff"),
+        Recording(.raft, "01 04 07", later: "01 04 07 ff"),
+        Recording(.raft, "01 05 07 02 01aa 02bbcc", later: "01 05 07 02 01aa 02bbcc ff"),
+        Recording(.raft, "01 06 07 01", later: "01 06 07 01 ff"),
+        Recording(.randomKey, "0162", later: "0162 ff"),
+        // A compaction, and the figures of a bucket with a design document whose index is being built.
         Recording(.compactViews, "026162 0164 01", later: "026162 0164 01 ff"),
         Recording(.viewStatistics, "00", later: "00 ff"),
         Recording(
@@ -128,10 +122,7 @@ import Testing
             "01 11 0162 8002 8001 07 01 08 \(document)",
             later: "01 14 0162 8002 8001 07 01 0a \(document) ffee dd cc"
         ),
-    ]
-
-    /// Level 6 adds a purge, and the figures of a bucket whose documents are being compacted.
-    static let levelSix = [
+        // A purge, and the figures of a bucket whose documents are being compacted.
         Recording(.purge, "026162", later: "026162 ff"),
         Recording(
             .statistics,
@@ -140,7 +131,7 @@ import Testing
         ),
     ]
 
-    @Test(arguments: recordings + levelTwo + levelThree + levelSix)
+    @Test(arguments: recordings)
     func payloadOfAnyReleaseIsReadWithoutTheUnknownFields(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         let payload = recording.payload
@@ -148,7 +139,7 @@ import Testing
         #expect(payload.rewrite(bytes(recording.later)) == recorded, "\(payload) of later")
     }
 
-    @Test(arguments: recordings + levelTwo + levelThree + levelSix)
+    @Test(arguments: recordings)
     func prefixOfPayloadIsRefused(_ recording: Recording) {
         let recorded = bytes(recording.recorded)
         for count in 0..<recorded.count {
@@ -158,8 +149,7 @@ import Testing
     }
 
     @Test func everyPayloadButTheSeriesIsRecorded() {
-        let added = Self.levelTwo + Self.levelThree + Self.levelSix
-        let recorded = Set((Self.recordings + added).map(\.payload))
+        let recorded = Set(Self.recordings.map(\.payload))
         #expect(Set(PeerPayloadProbe.allCases).subtracting(recorded) == [.series])
     }
 
@@ -185,7 +175,7 @@ import Testing
     @Test func lengthBeyondTheFrameIsRefused() {
         #expect(PeerPayloadProbe.vBuckets.rewrite(bytes("03 04 026162 01 03 07 09")) == nil)
         #expect(PeerPayloadProbe.served.rewrite(bytes("01 ffffffffffffffffff01 01")) == nil)
-        #expect(PeerPayloadProbe.raft.rewrite(bytes("02 05 07 01 03 aabb")) == nil)
+        #expect(PeerPayloadProbe.raft.rewrite(bytes("01 05 07 01 03 aabb")) == nil)
     }
 
     @Test func anyBytesGiveAnOutcome() {

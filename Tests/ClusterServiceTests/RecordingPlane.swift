@@ -114,11 +114,7 @@ final class RecordingPlane: DataPlane {
         record.withLock { $0.statistics[name] }
     }
 
-    /// The feature level of the last global configuration.
-    let level = Guarded<FeatureLevel?>(nil)
-
-    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {
-        self.level.withLock { $0 = level }
+    func publish(global configuration: RenderedConfiguration) {
         note("publish global \(configuration.epoch).\(configuration.revision)")
     }
 

@@ -4,13 +4,13 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// Each node's indexes reach the other nodes, from their feature level on.
+/// Each node's indexes reach the other nodes.
 @Suite(.serialized) struct ViewStatisticsSceneTests {
-    /// Two nodes of one cluster; the second one has the feature level.
-    private func pair(_ level: FeatureLevel) async throws -> ClusterScene {
+    /// Two nodes of one cluster.
+    private func pair() async throws -> ClusterScene {
         let scene = try ClusterScene(2)
         try await scene.members[0].start()
-        try await scene.members[1].start(level: level)
+        try await scene.members[1].start()
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
         ])
@@ -37,7 +37,7 @@ import Vocabulary
     }()
 
     @Test func indexesOfANodeAreShownOnTheOthersWhileItHasThem() async throws {
-        let scene = try await pair(.current)
+        let scene = try await pair()
         defer { scene.stop() }
         let (one, two) = (scene[1].thisNode, scene[2].thisNode)
         #expect(scene[2].viewStatistics(of: one) == nil)
@@ -55,29 +55,12 @@ import Vocabulary
     }
 
     @Test func nodeThatStopsIsShownWithoutIndexes() async throws {
-        let scene = try await pair(.current)
+        let scene = try await pair()
         defer { scene.stop() }
         let one = scene[1].thisNode
         scene[1].readViews { Self.building }
         #expect(await eventually { scene[2].viewStatistics(of: one) != nil })
         scene.members[0].stop()
         #expect(await eventually { scene[2].viewStatistics(of: one) == nil })
-    }
-
-    @Test func nothingIsSentWhileAMemberIsOfAnEarlierLevel() async throws {
-        let scene = try await pair(.randomKeyCall)
-        defer { scene.stop() }
-        let one = scene[1].thisNode
-        scene[1].readViews { Self.building }
-        let before = scene[2].statistics(of: one)?.uptimeSeconds ?? 0
-        // Statistics that were sent later arrive.
-        #expect(
-            await eventually { (scene[2].statistics(of: one)?.uptimeSeconds ?? 0) > before + 2 }
-        )
-        #expect(scene[2].viewStatistics(of: one) == nil)
-
-        scene.members[1].stop()
-        try await scene.members[1].start()
-        #expect(await eventually { scene[2].viewStatistics(of: one) == Self.building })
     }
 }

@@ -6,10 +6,10 @@ import Vocabulary
 
 /// Each node's port for views reaches the agreed state, whatever happens to its membership.
 @Suite(.serialized) struct ViewsPortSceneTests {
-    private func start(_ scene: ClusterScene, _ levels: [FeatureLevel]) async throws {
-        for (place, level) in levels.enumerated() {
-            scene.members[place].setViewsPort(UInt16(8_001 + place))
-            try await scene.members[place].start(level: level)
+    private func start(_ scene: ClusterScene) async throws {
+        for (place, member) in scene.members.enumerated() {
+            member.setViewsPort(UInt16(8_001 + place))
+            try await member.start()
         }
         let form = FormParameters([
             ("port", "SAME"), ("username", "Administrator"), ("password", "password"),
@@ -51,7 +51,7 @@ import Vocabulary
     @Test func joiningNodeBringsItsPort() async throws {
         let scene = try ClusterScene(2)
         defer { scene.stop() }
-        try await start(scene, [.current, .current])
+        try await start(scene)
         #expect(ports(scene, at: 1) == [8_001] && ports(scene, at: 2) == [8_002])
         let before = scene[1].state.rev
         try await add(2, to: scene)
@@ -67,20 +67,6 @@ import Vocabulary
             await eventually { !scene[2].state.isProvisioned && ports(scene, at: 2) == [8_002] }
         )
         #expect(ports(scene, at: 1) == [8_001])
-    }
-
-    @Test func portsAreAnnouncedWhenTheLevelRises() async throws {
-        let scene = try ClusterScene(2)
-        defer { scene.stop() }
-        try await start(scene, [FeatureLevel(2), .current])
-        try await add(2, to: scene)
-        #expect(await eventually { scene[2].state.nodes.count == 2 })
-        #expect(ports(scene, at: 1) == [0, 0] && scene[1].state.featureLevel == FeatureLevel(2))
-        try await restart(1, of: scene, views: 8_001)
-        for number in [1, 2] {
-            #expect(await eventually { ports(scene, at: number) == [8_001, 8_002] })
-        }
-        #expect(scene[1].state.featureLevel == .current)
     }
 
     @Test func restartedMemberAnnouncesAnotherPortOrNone() async throws {

@@ -57,15 +57,6 @@ import Vocabulary
         return frame(0x92, value: value)
     }
 
-    @Test func attributesAreAllowedFromTheirFeatureLevelOn() {
-        // Without a cluster the node is its only reader.
-        #expect(world.service.allowsAttributes)
-        for (level, isAllowed) in [(FeatureLevel.changeFeeds, false), (.attributes, true)] {
-            world.service.use(level)
-            #expect(world.service.allowsAttributes == isAllowed)
-        }
-    }
-
     @Test func commandsForOtherNodesVBucketsAreAnsweredWithMap() {
         let client = world.client(of: "guests")
         #expect(client.ask(Ask.set(active, "x")).map(\.status) == [0])

@@ -273,17 +273,6 @@ import Vocabulary
         #expect(client.ask(Ask.hello(asked)).first?.value == agreed)
     }
 
-    @Test func helloOffersNoAttributesBelowTheirFeatureLevel() throws {
-        let client = try open()
-        world.service.use(.changeFeeds)
-        #expect(client.ask(Ask.hello([0x07, 0x06, 0x15, 0x17, 0x20])).first?.value == [0, 7])
-        world.service.use(.attributes)
-        #expect(client.ask(Ask.hello([0x07, 0x06])).first?.value == [0, 7, 0, 6])
-        world.service.use(.changeFeeds)
-        let mutation = Self.mutate("k", flags: 1, Self.path(0xc8, 0x04, "_sync", "1"))
-        #expect(try one(client, mutation).status == 0x83)
-    }
-
     // MARK: Counters
 
     @Test func lookupsCountAsReadsAndMutationsAsWrites() throws {

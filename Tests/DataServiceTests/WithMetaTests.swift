@@ -241,14 +241,6 @@ import Vocabulary
         #expect(plain.ask(request).map(\.status) == [4])
     }
 
-    @Test func attributesAreRefusedBelowTheirFeatureLevel() throws {
-        world.service.use(FeatureLevel(5))
-        #expect(try status(Self.set, extras(5, 50), Self.whole, datatype: 4) == 0x83)
-        #expect(try status(Self.set, extras(5, 50), [1]) == 0)
-        world.service.use(FeatureLevel(6))
-        #expect(try status(Self.set, extras(6, 60), Self.whole, datatype: 4) == 0)
-    }
-
     @Test func deletionHasSystemAttributesAlone() throws {
         let system = TestWorld.stored([("_s", "1")])
         #expect(try status(Self.delete, extras(5, 50), Self.whole, datatype: 4) == 4)

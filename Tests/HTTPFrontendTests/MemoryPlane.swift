@@ -90,7 +90,7 @@ final class MemoryPlane: DataPlane {
         }
     }
 
-    func publish(global configuration: RenderedConfiguration, level: FeatureLevel) {}
+    func publish(global configuration: RenderedConfiguration) {}
     func publish(_ configuration: RenderedConfiguration, ofBucket name: String) {}
     func setCredentials(user: String, stored: StoredCredentials?, grants: Grants) {}
 

@@ -43,6 +43,15 @@ struct ClusterWorld {
 
     // MARK: Shortcuts
 
+    /// Has a node announce another port for views.
+    @discardableResult
+    mutating func announceViews(_ port: UInt16, by number: Int) -> ClusterOutcome {
+        guard let node = state.node(number: n(number)) else { return .refused(.nodeUnknown) }
+        var address = NodeAddress(number: n(number), host: node.host, ports: node.ports)
+        address.ports.views = port
+        return apply(.setNode(address))
+    }
+
     @discardableResult
     mutating func createBucket(
         _ name: String = "b",

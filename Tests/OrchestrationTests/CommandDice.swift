@@ -76,8 +76,10 @@ struct CommandDice {
         func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
         guard below(6) == 0, !state.buckets.isEmpty else { return nil }
         if below(6) == 0 {
-            let port = [0, 8_092, UInt16(below(65_536))][below(3)]
-            return .setViewsPort(.init(number: n(1 + below(8)), port: port))
+            let node = state.nodes[below(state.nodes.count)]
+            var address = NodeAddress(number: node.number, host: node.host, ports: node.ports)
+            address.ports.views = [0, 8_092, UInt16(below(65_536))][below(3)]
+            return .setNode(address)
         }
         if below(12) == 0 {
             var indexing = state.indexing
@@ -135,7 +137,7 @@ struct CommandDice {
 
     private mutating func clusterCommand(for state: ClusterState) -> ClusterCommand {
         switch below(8) {
-        case 6: return .raiseFeatureLevel(FeatureLevel(UInt16(1 + below(3))))
+        case 6: return .raiseFeatureLevel(FeatureLevel(UInt16(below(3))))
         case 0:
             let administrator = Administrator(name: text(), credentials: [1, UInt8(below(256))])
             let birth = Initialisation(
@@ -181,12 +183,12 @@ struct CommandDice {
             nodesMade += 1
             var node = ClusterWorld.node(1 + nodesMade)
             node.group = pick(state.groups.map(\.name)) ?? ""
-            node.level = FeatureLevel(UInt16(1 + below(3)))
+            node.level = FeatureLevel(UInt16(below(3)))
             return .addNode(node)
         case 1:
             let ports = NodePorts(admin: UInt16(below(65_000)), data: 1, adminTLS: 2, peer: 3)
             var address = NodeAddress(number: number, host: text(), ports: ports)
-            if oneIn(2) { address.level = FeatureLevel(UInt16(1 + below(3))) }
+            if oneIn(2) { address.level = FeatureLevel(UInt16(below(3))) }
             return .setNode(address)
         case 2: return .removeNode(number)
         case 3:

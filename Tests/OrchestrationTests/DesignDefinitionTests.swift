@@ -130,8 +130,7 @@ import Vocabulary
         #expect(definition.views.map(\.hasCustomReduce) == [false, false, true])
         #expect(definition.view(named: "a")?.reduce == "_count")
         #expect(definition.view(named: "A") == nil)
-        #expect(definition.options.indexesTombstonesAsOption)
-        #expect(!definition.options.indexesTombstones)
+        #expect(definition.options.indexesTombstones)
         #expect(definition.options.updateMinChanges == 0)
         #expect(definition.options.replicaUpdateMinChanges == 7)
     }
@@ -140,7 +139,6 @@ import Vocabulary
         let text = #"{"views":{"v":{"map":"m"}},"index_xattr_on_deleted_docs":true}"#
         let definition = try DesignDefinition(of: Array(text.utf8))
         #expect(definition.options.indexesTombstones)
-        #expect(!definition.options.indexesTombstonesAsOption)
     }
 
     @Test(arguments: ["{}", #"{"views":{}}"#, #"{"options":{}}"#])

@@ -198,19 +198,6 @@ import Vocabulary
         #expect(world.state.designBytes == 1 + 2 + Limits.designOverheadBytes)
     }
 
-    // MARK: Levels
-
-    @Test func clusterBelowTheLevelHasNoDesignDocuments() {
-        var world = ClusterWorld.withDesigns(level: FeatureLevel(2))
-        #expect(world.apply(Self.put("x")) == .refused(.featureUnavailable))
-        #expect(world.apply(Self.delete("x")) == .refused(.featureUnavailable))
-        // A node of the earlier release can read the state.
-        #expect(world.state.encoded()[8..<10] == [0, 7])
-        world.raise(to: .designDocuments)
-        #expect(world.state.encoded()[8..<10] == [0, 8])
-        #expect(world.apply(Self.put("x")) == Self.changed)
-    }
-
     // MARK: Encoding
 
     @Test func stateWithDesignDocumentsSurvivesItsEncoding() {
@@ -247,21 +234,10 @@ import Vocabulary
 }
 
 extension ClusterWorld {
-    /// One node at a feature level, with bucket `b`.
-    static func withDesigns(level: FeatureLevel = .designDocuments) -> ClusterWorld {
+    /// One node with bucket `b`.
+    static func withDesigns() -> ClusterWorld {
         var world = ClusterWorld(nodes: 1)
-        world.raise(to: level)
         world.createBucket(replicas: 0, rows: [[n(1)]])
         return world
-    }
-
-    /// Has all nodes announce a feature level, and the cluster use it.
-    mutating func raise(to level: FeatureLevel) {
-        for node in state.nodes {
-            var address = NodeAddress(number: node.number, host: node.host, ports: node.ports)
-            address.level = level
-            apply(.setNode(address))
-        }
-        apply(.raiseFeatureLevel(level))
     }
 }

@@ -24,11 +24,10 @@ import Vocabulary
     }
 
     @Test func firstNodesLevelIsTheClusters() {
-        for level in [1, 2, 7] as [UInt16] {
+        for level in [0, 1, 7] as [UInt16] {
             #expect(ClusterWorld(levels: [level]).state.featureLevel == FeatureLevel(level))
         }
-        // Logs of earlier releases announce nothing.
-        #expect(ClusterWorld(nodes: 3).state.featureLevel == .base)
+        #expect(ClusterState(memoryQuota: 0).featureLevel == .lowest)
     }
 
     struct Joining {
@@ -81,7 +80,7 @@ import Vocabulary
         let outcome = world.apply(.raiseFeatureLevel(FeatureLevel(raise.proposed)))
         if let refusal = raise.refusal {
             #expect(outcome == .refused(refusal))
-            #expect(world.state.featureLevel == .base)
+            #expect(world.state.featureLevel == .first)
         } else {
             #expect(outcome == .applied([.nodesChanged]))
             #expect(world.state.featureLevel == FeatureLevel(raise.proposed))
@@ -101,7 +100,7 @@ import Vocabulary
         #expect(announce(3, by: 2, in: &world) == .applied([.settingsChanged]))
     }
 
-    /// Entries of earlier releases name no level.
+    /// A node is renamed by an entry without a level.
     @Test func addressWithoutLevelLeavesTheAnnouncedOne() throws {
         var world = ClusterWorld(levels: [2])
         let node = try #require(world.state.node(number: n(1)))
@@ -113,7 +112,7 @@ import Vocabulary
         var world = ClusterWorld(levels: [1, 2])
         #expect(announce(2, by: 1, in: &world) == .applied([.settingsChanged]))
         world.apply(.addNode(Self.node(3, level: 1)))
-        #expect(world.state.announcedLevel == .base)
+        #expect(world.state.announcedLevel == .first)
         world.apply(.removeNode(n(3)))
         #expect(world.state.announcedLevel == FeatureLevel(2))
     }
@@ -131,7 +130,7 @@ import Vocabulary
     @Test func levelsInCommandsSurviveTheirEncoding() {
         var node = Self.node(2, level: 0x0102)
         var address = NodeAddress(number: n(2), host: "h", ports: node.ports)
-        for level in [1, 2, 0xffff] as [UInt16] {
+        for level in [0, 1, 0xffff] as [UInt16] {
             node.level = FeatureLevel(level)
             address.level = FeatureLevel(level)
             let commands: [ClusterCommand] = [

@@ -13,7 +13,7 @@ import Vocabulary
     }()
 
     @Test func changeIsAppliedAndSurvivesEncoding() {
-        var world = ClusterWorld.withDesigns(level: .designDocuments)
+        var world = ClusterWorld.withDesigns()
         #expect(world.state.indexing == IndexingSettings())
         let change = IndexingChange(Self.changed, was: IndexingSettings())
         #expect(world.apply(.setIndexing(change)) == .applied([.settingsChanged]))
@@ -26,15 +26,8 @@ import Vocabulary
     }
 
     @Test func changeBasedOnOtherSettingsIsRefused() {
-        var world = ClusterWorld.withDesigns(level: .designDocuments)
+        var world = ClusterWorld.withDesigns()
         let change = IndexingChange(IndexingSettings(), was: Self.changed)
         #expect(world.apply(.setIndexing(change)) == .refused(.changedMeanwhile))
-    }
-
-    @Test func changeBelowTheFeatureLevelIsRefused() {
-        var world = ClusterWorld.withDesigns(level: FeatureLevel(2))
-        let change = IndexingChange(Self.changed, was: IndexingSettings())
-        #expect(world.apply(.setIndexing(change)) == .refused(.featureUnavailable))
-        #expect(world.state.indexing == IndexingSettings())
     }
 }

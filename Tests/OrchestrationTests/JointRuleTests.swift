@@ -100,46 +100,6 @@ import Vocabulary
         #expect(refused > 10)
     }
 
-    /// An overcommitted state of an earlier release stays, also when its log is replayed; no
-    /// command makes it worse.
-    @Test func overcommittedStateOfAnEarlierReleaseIsKeptAndNotMadeWorse() throws {
-        var state = Self.world().state
-        for (number, name) in [(1, "a"), (2, "b")] as [(UInt64, String)] {
-            var envelope = ClusterEnvelope(
-                proposer: n(1),
-                boot: 1,
-                number: number,
-                command: Self.bucket(name, megabytes: 1_200)
-            )
-            envelope.rules = .perObject
-            let bytes = envelope.encoded()
-            #expect(bytes.first == 1)
-            let read = try #require(ClusterEnvelope.decode(bytes))
-            #expect(Self.isApplied(state.apply(read, at: state.index + 1)))
-        }
-        #expect(state.quotaExcess == 352 * Self.mib)
-        func apply(_ command: ClusterCommand) -> ClusterOutcome {
-            let before = state
-            let outcome = state.apply(command, at: state.index + 1)
-            #expect(state.violations(since: before) == [])
-            return outcome
-        }
-        #expect(apply(Self.bucket("c", megabytes: 100)) == .refused(.memoryQuotaExceeded))
-        let raised = try Self.raise("a", to: 1_201, in: state)
-        #expect(apply(raised) == .refused(.memoryQuotaExceeded))
-        // A form may repeat the bucket's present quota.
-        #expect(Self.isApplied(apply(try Self.raise("a", to: 1_200, in: state))))
-        #expect(Self.isApplied(apply(try Self.raise("a", to: 1_100, in: state))))
-        #expect(Self.isApplied(apply(try Self.raise("b", to: 900, in: state))))
-        #expect(state.quotaExcess == 0)
-    }
-
-    @Test func entriesOfThisReleaseNameTheJointRules() {
-        let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: .setName("x"))
-        #expect(envelope.encoded().first == ClusterRules.joint.rawValue)
-        #expect(ClusterEnvelope.decode([3] + envelope.encoded().dropFirst()) == nil)
-    }
-
     @Test func quotasThatHaveNoRoomIn64BitsAreRefused() {
         var world = Self.world()
         world.apply(Self.bucket("a", megabytes: 100))

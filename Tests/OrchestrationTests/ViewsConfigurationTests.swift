@@ -7,13 +7,12 @@ import Vocabulary
     /// Two nodes on other machines and one here; bucket `b` on the first two.
     private static func world(views: [UInt16], type: BucketType = .persistent) -> ClusterWorld {
         var world = ClusterWorld(nodes: 3)
-        world.raise(to: .designDocuments)
         for (number, host) in [(1, "10.0.0.1"), (2, "fd00::2")] {
             let ports = NodePorts(admin: 8_091, data: 11_210, peer: 21_100)
             world.apply(.setNode(NodeAddress(number: n(number), host: host, ports: ports)))
         }
         for (place, port) in views.enumerated() {
-            world.apply(.setViewsPort(.init(number: n(place + 1), port: port)))
+            world.announceViews(port, by: place + 1)
         }
         var settings = BucketSettings(name: "b%c", uuid: "b-uuid", quota: 100 << 20)
         settings.type = type
@@ -38,7 +37,7 @@ import Vocabulary
         return String(decoding: json, as: UTF8.self)
     }
 
-    private let capability = #""durableWrite","couchapi"]"#
+    private let capability = #","couchapi"]"#
     private let documents = #""ddocs":{"uri":"/pools/default/buckets/b%25c/ddocs"},"nodes":["#
 
     @Test func bucketWithViewsOnAllItsNodesIsAnnounced() throws {
@@ -87,9 +86,8 @@ import Vocabulary
     @Test func clusterConfigurationListsViewPortsOfActiveNodes() {
         var world = Self.world(views: [8_092, 0, 8_094])
         var added = ClusterWorld.node(4)
-        added.level = .designDocuments
         world.apply(.addNode(added))
-        world.apply(.setViewsPort(.init(number: n(4), port: 8_095)))
+        world.announceViews(8_095, by: 4)
         let json = global(world)
         #expect(json.contains(#"{"services":{"mgmt":8091,"kv":11210,"capi":8092},"thisNode""#))
         #expect(json.contains(#"{"services":{"mgmt":8091,"kv":11210},"hostname""#))
@@ -99,7 +97,7 @@ import Vocabulary
 
     @Test func loopbackNodeIsNamedLikeItsHostname() throws {
         var world = ClusterWorld.withDesigns()
-        world.apply(.setViewsPort(.init(number: n(1), port: 8_092)))
+        world.announceViews(8_092, by: 1)
         let placeholder = #""couchApiBase":"http://$HOST:8092/b%2Bb-uuid","hostname":"$HOST:9010""#
         #expect(try bucket(world).contains(placeholder))
         let address = #""couchApiBase":"http://[::1]:8092/b%2Bb-uuid","hostname":"[::1]:9010""#
@@ -114,7 +112,7 @@ import Vocabulary
         let address = AlternateAddress(host: "public.example", ports: ports)
         world.apply(.setAlternate(AlternateChange(number: n(2), address: address)))
         #expect(try bucket(world).contains(#""ports":{"kv":31210}}"#))
-        world.apply(.setViewsPort(.init(number: n(2), port: 8_092)))
+        world.announceViews(8_092, by: 2)
         #expect(try bucket(world).contains(#""ports":{"kv":31210,"capi":38092}}"#))
         // Without given ports, the node's own ones apply.
         let bare = AlternateAddress(host: "public.example", ports: [])

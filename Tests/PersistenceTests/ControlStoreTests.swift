@@ -178,7 +178,7 @@ import Vocabulary
         #expect(error?.code == .damaged)
     }
 
-    @Test func foreignNewerAndInvalidFilesAreRefused() throws {
+    @Test func filesOfOtherProgramsAndFormatsAndInvalidOnesAreRefused() throws {
         let store = try begun(directory)
         try store.close()
         let foreign = try directory.copy()
@@ -187,12 +187,12 @@ import Vocabulary
         let foreignError = #expect(throws: StorageError.self) { try foreign.open() }
         #expect(foreignError?.code == .foreign)
 
-        let newer = try directory.copy()
-        let future = try Connection(path: newer.path, mode: .write, vfs: nil)
+        let other = try directory.copy()
+        let future = try Connection(path: other.path, mode: .write, vfs: nil)
         try future.execute("PRAGMA user_version = 99")
-        let newerError = #expect(throws: StorageError.self) { try newer.open() }
-        #expect(newerError?.code == .newer)
-        #expect(newerError?.description.contains("Start the later release") == true)
+        let otherError = #expect(throws: StorageError.self) { try other.open() }
+        #expect(otherError?.code == .otherFormat)
+        #expect(otherError?.description.contains("(format 99, this program reads 1)") == true)
 
         try directory.change("control.sqlite") { $0 = Data(repeating: 7, count: $0.count) }
         let broken = #expect(throws: StorageError.self) { try directory.open() }

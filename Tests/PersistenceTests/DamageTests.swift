@@ -128,9 +128,9 @@ import Vocabulary
         #expect(try bucket.open().lanes[0].verify().count == 1)
     }
 
-    @Test func foreignAndNewerFilesAreRefused() throws {
+    @Test func filesOfOtherProgramsFormatsAndLanesAreRefused() throws {
         let changes: [(StorageError.Code, String)] = [
-            (.newer, "PRAGMA user_version = 4"),
+            (.otherFormat, "PRAGMA user_version = 2"),
             (.foreign, "PRAGMA application_id = 7"),
             (.foreign, "UPDATE lane SET lane = 1"),
             (.foreign, "UPDATE lane SET bucket_uuid = 'ffff'"),
@@ -154,7 +154,7 @@ import Vocabulary
         let path = bucket.directory + "/bucket.divan"
         let text = try String(contentsOfFile: path, encoding: .utf8)
         for (code, wrong): (StorageError.Code, String) in [
-            (.newer, text.replacingOccurrences(of: "divan-bucket 1", with: "divan-bucket 2")),
+            (.otherFormat, text.replacingOccurrences(of: "divan-bucket 1", with: "divan-bucket 2")),
             (.damaged, text.replacingOccurrences(of: "generation 1", with: "generation 2")),
             (.damaged, String(text.prefix(40))),
             (.damaged, ""),

@@ -70,15 +70,13 @@ import Vocabulary
 
     @Test func filesOfOtherProgramsAndReleasesAreRefused() throws {
         try fill(index)
-        try index.execute("PRAGMA user_version = 3")
-        #expect(index.refusal()?.code == .newer)
-        let newer = #expect(throws: StorageError.self) {
+        try index.execute("PRAGMA user_version = 2")
+        #expect(index.refusal()?.code == .otherFormat)
+        let other = #expect(throws: StorageError.self) {
             try index.directory().inspect(TemporaryIndex.signature)
         }
-        #expect(newer?.code == .newer)
-        try index.execute("PRAGMA user_version = 1")
-        #expect(index.refusal()?.code == .damaged, "an older format is built again")
-        try index.execute("PRAGMA user_version = 2; PRAGMA application_id = 1145656910")
+        #expect(other?.code == .otherFormat)
+        try index.execute("PRAGMA user_version = 1; PRAGMA application_id = 7")
         #expect(index.refusal()?.code == .foreign)
         try Data(repeating: 7, count: 5_000).write(to: URL(filePath: index.path))
         #expect(index.refusal()?.code == .damaged)

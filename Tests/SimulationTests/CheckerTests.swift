@@ -273,10 +273,10 @@ import Vocabulary
 
     // MARK: Quotas
 
-    /// The state that a log without the rule would commit: two buckets of 600 MB, a quota of 1 000
-    /// MB.
-    @Test func stateAboveTheMemoryQuotaIsFound() {
-        var (state, bound) = (ClusterState(memoryQuota: 1_000 << 20), QuotaBound())
+    /// The states that a log without the rule would commit: two buckets of 600 MB above quotas of 1 000
+    /// and 500 MB.
+    @Test func stateAboveTheMemoryQuotaIsFound() throws {
+        var (state, bound) = (ClusterState(memoryQuota: 1_200 << 20), QuotaBound())
         let ports = NodePorts(admin: 1, data: 2, peer: 3)
         let administrator = Administrator(name: "a", credentials: [1])
         let buckets = ["one", "two"].map { name -> ClusterCommand in
@@ -289,20 +289,35 @@ import Vocabulary
             [
                 .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports)),
                 .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
-            ] + buckets + [.setName("home"), .setMemoryQuota(500 << 20)]
-        let found = commands.map { command in
-            var envelope = ClusterEnvelope(
-                proposer: NodeNumber(1),
-                boot: 1,
-                number: 0,
-                command: command
-            )
-            envelope.rules = .perObject
-            _ = state.apply(envelope, at: state.index + 1)
-            return bound.check(state) != nil
+            ] + buckets
+        for command in commands {
+            _ = state.apply(command, at: state.index + 1)
+            #expect(bound.check(state) == nil)
         }
+        #expect(state.buckets.count == 2)
         // The same excess is not reported again; a larger one is.
-        #expect(found == [false, false, false, true, false, true])
+        for (quota, isFound) in [(1_000, true), (1_000, false), (500, true)] as [(UInt64, Bool)] {
+            let exceeded = try #require(Self.state(state, withMemoryQuota: quota << 20))
+            #expect((bound.check(exceeded) != nil) == isFound)
+        }
+    }
+
+    /// The state with another memory quota in its encoding, whatever the rules say.
+    private static func state(_ state: ClusterState, withMemoryQuota quota: UInt64) -> ClusterState?
+    {
+        func digits(_ number: UInt64) -> [UInt8] {
+            let writer = ByteWriter()
+            LEB128.append(number, to: writer)
+            return writer.bytes
+        }
+        let (bytes, before) = (Array(state.encoded().dropLast(4)), digits(state.memoryQuota))
+        let place = bytes.indices.first { bytes[$0...].starts(with: before) }
+        guard let place else { return nil }
+        let writer = ByteWriter()
+        writer.append(Array(bytes[..<place]) + digits(quota) + bytes[(place + before.count)...])
+        writer.append(bigEndian: CRC32.checksum(writer.view))
+        guard case .state(let other) = ClusterState.decode(writer.bytes) else { return nil }
+        return other
     }
 
     // MARK: Counting

@@ -214,18 +214,15 @@ import Vocabulary
         #expect(Self.decode(SuccessionFiles.encode(ViewSuccession())) == ViewSuccession())
     }
 
-    /// As a release has stored it that knew no revisions: one view without a reduce function.
-    @Test func fileOfTheFirstFormatIsRead() {
-        let output = ByteWriter()
-        for number in [0x4456_4445, 1, 1] as [UInt32] { output.append(bigEndian: number) }
-        for text in ["d", "a", "map"] {
-            output.append(bigEndian: UInt32(text.utf8.count))
-            output.append(Array(text.utf8))
+    @Test func fileOfAnotherFormatHasNoDefinitions() {
+        var bytes = Array(SuccessionFiles.encode(Self.stored).dropLast(4))
+        for format in [0, 2, 3] as [UInt8] {
+            bytes.replaceSubrange(4..<8, with: [0, 0, 0, format])
+            let output = ByteWriter()
+            output.append(bytes)
+            output.append(bigEndian: CRC32.checksum(output.view))
+            #expect(Self.decode(output.bytes) == nil)
         }
-        output.append([0, 0] as [UInt8])
-        output.append(bigEndian: CRC32.checksum(output.view))
-        let expected = ViewDefinition(designDocument: "d", view: "a", map: "map")
-        #expect(Self.decode(output.bytes) == ViewSuccession([expected]))
     }
 
     @Test func damagedFileHasNoDefinitions() {

@@ -47,15 +47,6 @@ struct NodePorts: Codable {
         peer = 21_100 + added
     }
 
-    /// The file of an earlier release has no peer port.
-    init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        kv = try values.decode(Int.self, forKey: .kv)
-        admin = try values.decode(Int.self, forKey: .admin)
-        views = try values.decode(Int.self, forKey: .views)
-        peer = try values.decodeIfPresent(Int.self, forKey: .peer) ?? kv - 11_210 + 21_100
-    }
-
     /// The ports of one more node, offset from another node's by their numbers.
     init(node index: Int, like other: RememberedNode?) {
         let usual = other.map { NodePorts(node: $0.index, offset: 0) }

@@ -228,7 +228,7 @@ struct Starter {
         let event: String
         let kv: Int
         let admin: Int
-        /// Absent in the line of a server of an earlier release.
+        /// Null for a node without views.
         let views: Int?
     }
 

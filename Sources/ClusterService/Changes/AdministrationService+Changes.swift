@@ -128,18 +128,7 @@ extension AdministrationService {
 
     /// Why no feed can be served; nil if feeds can.
     private var feedObstacle: String? {
-        guard settings.answerChanges != nil else { return "This node has no data service." }
-        let state = state
-        let needed = FeatureLevel.changeFeeds
-        guard state.nodes.count > 1, state.featureLevel < needed else { return nil }
-        let old = state.members.filter { $0.level < needed }
-        guard !old.isEmpty else {
-            return "All nodes support HTTP feeds, but the cluster does not use feature level "
-                + "\(needed.number) yet. Retry in a moment."
-        }
-        let names = old.map { "\($0.otpNode) (level \($0.level.number))" }
-        return "HTTP feeds need feature level \(needed.number). Upgrade these nodes first: "
-            + names.joined(separator: ", ") + "."
+        settings.answerChanges == nil ? "This node has no data service." : nil
     }
 
     private func feedSlot(of login: String) -> FeedSlot? {
@@ -162,7 +151,7 @@ extension AdministrationService {
 
     /// Serves the feeds of other nodes; on the control lane.
     func handleChanges() {
-        guard let answer = settings.answerChanges, settings.level >= .changeFeeds else { return }
+        guard let answer = settings.answerChanges else { return }
         transport.register(.feeds) { answer($0) }
     }
 }

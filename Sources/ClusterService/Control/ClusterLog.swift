@@ -46,7 +46,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     ) throws(ClusterError) -> AppliedCommand<CarriedOutcome> {
         guard let envelope = ClusterEnvelope.decode(command) else {
             throw ClusterError(
-                code: .newerSchema,
+                code: .otherFormat,
                 description: "entry \(index) of the cluster's log is of a kind that this release "
                     + "does not know. Start the release of the other nodes."
             )
@@ -90,7 +90,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     var levelError: ClusterError? {
         guard state.featureLevel > level else { return nil }
         return ClusterError(
-            code: .newerSchema,
+            code: .otherFormat,
             description:
                 "the cluster uses feature level \(state.featureLevel.number), and this node "
                 + "understands levels up to \(level.number) only: start the release that the other "
@@ -101,11 +101,14 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     static func decode(_ bytes: [UInt8]) throws(ClusterError) -> ClusterState {
         switch ClusterState.decode(bytes) {
         case .state(let state): return state
-        case .newerSchema(let schema):
+        case .otherSchema(let schema):
             throw ClusterError(
-                code: .newerSchema,
-                description: "the cluster's state has schema \(schema), written by a newer "
-                    + "release; this one would lose what it does not know. Start the newer release."
+                code: .otherFormat,
+                description: Release.refusal(
+                    of: "the cluster's state",
+                    format: Int(schema),
+                    expected: Int(ClusterState.schema)
+                )
             )
         case .damaged:
             throw ClusterError(

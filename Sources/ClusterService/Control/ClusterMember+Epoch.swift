@@ -70,13 +70,13 @@ extension ClusterMember {
 
     /// The state with all entries of the log applied, as if they had been agreed on.
     ///
-    /// - Throws: `ClusterError` with the code `.newerSchema` if an entry is of an unknown kind.
+    /// - Throws: `ClusterError` with the code `.otherFormat` if an entry is of an unknown kind.
     func wholeState() throws(ClusterError) -> ClusterState {
         var whole = state
         for (index, bytes) in driver.unapplied {
             guard let envelope = ClusterEnvelope.decode(bytes) else {
                 throw ClusterError(
-                    code: .newerSchema,
+                    code: .otherFormat,
                     description: "entry \(index) of the cluster's log is of a kind that this "
                         + "release does not know. Start the release of the other nodes."
                 )

@@ -4,8 +4,7 @@ internal import Seams
 
 /// A node's first start in a directory.
 extension ClusterMember {
-    /// Founds a group of this node alone; the previous release's state, if any, is its first
-    /// snapshot.
+    /// Founds a group of this node alone.
     ///
     /// - Throws: `ClusterError` or `StorageError` if the directory cannot be read or written, or
     ///   has buckets without a state.
@@ -13,19 +12,13 @@ extension ClusterMember {
         _ store: ControlStore,
         _ surroundings: Surroundings
     ) throws {
-        let old = StateStore(disk: surroundings.environment.disk, directory: surroundings.directory)
-        let before = try old.load()
-        if before == nil { try refuseBuckets(store, surroundings) }
-        let state = before ?? ClusterState(memoryQuota: surroundings.memoryQuota)
-        var identity = NodeIdentity.found(surroundings.environment.entropy)
-        if let known = state.node(number: identity.number) { identity.nodeUUID = known.uuid }
-        identity.clusterUUID = state.uuid ?? ""
-        if state.groupID != 0 { identity.groupID = state.groupID }
+        try refuseBuckets(store, surroundings)
+        let identity = NodeIdentity.found(surroundings.environment.entropy)
         try RaftBeginning.found(
             store,
             node: identity.number,
-            state: state.encoded(),
-            index: state.index,
+            state: ClusterState(memoryQuota: surroundings.memoryQuota).encoded(),
+            index: 0,
             facts: [(NodeIdentity.fact, identity.bytes)]
         )
     }

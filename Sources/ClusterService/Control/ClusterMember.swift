@@ -56,9 +56,6 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             let disk = surroundings.environment.disk
             let store = try ControlStore(disk: disk, directory: surroundings.directory)
             if try store.load() == nil { try Self.found(store, surroundings) }
-            // The previous start may have crashed between moving the state and renaming its old
-            // file.
-            try StateStore(disk: disk, directory: surroundings.directory).putAside()
             return try Self.reopen(store, surroundings)
         } catch let error as ClusterError {
             throw error

@@ -21,7 +21,7 @@ extension AdministrationService {
 
     /// The key of any document in the bucket, preferably on this node; nil if none is found.
     ///
-    /// Below feature level `randomKeyCall`, other nodes are not asked.
+    /// Below the feature level of the call (`PeerKind.level(of:)`), other nodes are not asked.
     package func randomKey(inBucket name: String) async -> [UInt8]? {
         if let key = dataPlane.randomKey(inBucket: name) { return key }
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
@@ -110,7 +110,6 @@ extension AdministrationService {
             }
             executor.spawn { answer(await self.carryOut(call).bytes) }
         }
-        guard settings.level >= .randomKeyCall else { return }
         calls.handleCalls(PeerKind.randomKey) { [weak self] _, bytes, answer in
             guard let self, let call = RandomKeyCall(bytes: bytes) else {
                 return answer(KeyListing.failed("The call is malformed.").bytes)

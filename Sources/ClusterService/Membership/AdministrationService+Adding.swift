@@ -112,7 +112,12 @@ extension AdministrationService {
         var new = NewNode(
             uuid: other.uuid,
             host: host,
-            ports: NodePorts(admin: other.adminPort, data: other.dataPort, peer: other.peerPort),
+            ports: NodePorts(
+                admin: other.adminPort,
+                data: other.dataPort,
+                peer: other.peerPort,
+                views: other.viewsPort
+            ),
             group: group ?? state.groups.first?.name ?? ServerGroup.first.name
         )
         new.namesRevision = names

@@ -9,12 +9,10 @@ internal import Vocabulary
 /// the wrong node. So either all nodes of a cluster have loopback addresses, on one machine, or
 /// none.
 extension AdministrationService {
-    /// The address at which this node listens, and what is under way to announce it.
+    /// The address at which this node listens.
     struct Address {
         let host: String
         let ports: NodePorts
-        /// Whether a task announces the port for views.
-        var isAnnouncingViews = false
     }
 
     // MARK: This node's own name
@@ -58,7 +56,7 @@ extension AdministrationService {
     }
 
     /// Keeps the name by which the cluster knows this node if the listening address is less
-    /// specific; and its port for views, which has a command of its own.
+    /// specific.
     private func address(
         _ host: String,
         _ ports: NodePorts,
@@ -67,8 +65,6 @@ extension AdministrationService {
         let isNamed = !known.isLoopback && known.host.contains { $0.isLetter && !$0.isHexDigit }
         let isKept =
             Self.isAnywhere(host) || isNamed || isHidden(host, known) || host == known.host
-        var ports = ports
-        ports.views = known.ports.views
         return NodeAddress(number: known.number, host: isKept ? known.host : host, ports: ports)
     }
 

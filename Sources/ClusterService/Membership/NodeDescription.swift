@@ -14,8 +14,6 @@ struct NodeDescription: Sendable {
         /// The node is starting or stopping, or has no record of itself: it has just left a cluster,
         /// or another cluster has invited it.
         case notReady
-        /// Its version, which has no feature level.
-        case otherVersion(String)
         case levelTooLow(FeatureLevel, required: FeatureLevel)
         /// The node serves only itself: it has no address for other nodes.
         case noPeerPort
@@ -25,6 +23,8 @@ struct NodeDescription: Sendable {
     var adminPort: UInt16
     var dataPort: UInt16
     var peerPort: UInt16
+    /// 0 if the node does not serve views.
+    var viewsPort: UInt16
     /// The node's own address on the connection from this machine.
     var ownAddress: String
     /// Memory available to the node, in bytes; 0 if it was not reported.
@@ -44,7 +44,7 @@ struct NodeDescription: Sendable {
         by probe: any NodeProbe
     ) async throws(Refusal) -> NodeDescription {
         let pools = try await get("/pools", host, port, login, probe).value
-        guard let version = pools["divanVersion"]?.string else { throw .notDivan }
+        guard pools["divanVersion"] != nil else { throw .notDivan }
         guard pools["pools"]?.array?.isEmpty == true else {
             throw .provisioned(pools["uuid"]?.string)
         }
@@ -52,11 +52,9 @@ struct NodeDescription: Sendable {
         guard let uuid = own["nodeUUID"]?.string,
             let data = own["ports"]?["direct"]?.int.flatMap(UInt16.init(exactly:)),
             let hostname = own["configuredHostname"]?.string,
-            let admin = hostname.split(separator: ":").last.flatMap({ UInt16($0) })
+            let admin = hostname.split(separator: ":").last.flatMap({ UInt16($0) }),
+            let level = own["featureLevel"]?.int.flatMap(UInt16.init(exactly:))
         else { throw .notDivan }
-        guard let level = own["featureLevel"]?.int.flatMap(UInt16.init(exactly:)) else {
-            throw .otherVersion(version)
-        }
         guard let peer = own["ports"]?["distTCP"]?.int.flatMap(UInt16.init(exactly:)) else {
             throw .noPeerPort
         }
@@ -65,6 +63,7 @@ struct NodeDescription: Sendable {
             adminPort: admin,
             dataPort: data,
             peerPort: peer,
+            viewsPort: own["ports"]?["capi"]?.int.flatMap(UInt16.init(exactly:)) ?? 0,
             ownAddress: address,
             memoryTotal: own["memoryTotal"]?.int.flatMap(UInt64.init(exactly:)) ?? 0,
             level: FeatureLevel(level)
@@ -119,11 +118,6 @@ extension NodeDescription.Refusal {
             return "Prepare join failed. The node \(place) is not ready: it is starting, stopping, "
                 + "or joining or leaving a cluster. Add it again in a moment. If it stays so, reset it "
                 + "(POST /controller/hardResetNode), or look into its log."
-        case .otherVersion(let version):
-            return
-                "Prepare join failed. The node \(place) runs Divan \(version), which is too old to "
-                + "form a cluster with this node's \(Release.version). Start a later release there, "
-                + "and add the node again."
         case .levelTooLow(let level, let required):
             return "Prepare join failed. The node \(place) supports feature level \(level.number), "
                 + "and this cluster already uses level \(required.number). Start the release of the "

@@ -43,7 +43,7 @@ struct EngageMessage: PeerPayload, Hashable {
     var host: String
     var members: [PeerPlace]
     /// The cluster's feature level.
-    var level = FeatureLevel.base
+    var level = FeatureLevel.lowest
 
     init(
         clusterUUID: String,

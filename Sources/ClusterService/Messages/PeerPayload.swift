@@ -37,10 +37,8 @@ enum PeerKind {
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {
         switch kind {
-        case randomKey: .randomKeyCall
-        case compactViews, viewStatistics: .designDocuments
-        case purge, cancelCompaction: .attributes
-        default: .base
+        case randomKey: .first
+        default: .lowest
         }
     }
 }
@@ -49,9 +47,8 @@ extension PeerService {
     /// The lowest feature level at which all members understand the service.
     var level: FeatureLevel {
         switch self {
-        case .views: .designDocuments
-        case .feeds: .changeFeeds
-        case .control, .changes, .join, .epoch: .base
+        case .feeds: .first
+        case .control, .changes, .join, .epoch, .views: .lowest
         }
     }
 }

@@ -39,7 +39,7 @@ package struct PeerDirectory: Hashable, Sendable {
         _ nodes: [NodeNumber: PeerAddress] = [:],
         highestGiven: NodeNumber = NodeNumber(0),
         pastGroups: [UInt64] = [],
-        level: FeatureLevel = .base
+        level: FeatureLevel = .lowest
     ) {
         self.nodes = nodes
         self.highestGiven = highestGiven

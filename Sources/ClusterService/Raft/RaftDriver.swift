@@ -332,7 +332,7 @@ extension ClusterError {
     init(_ error: StorageError) {
         let code: Code =
             switch error.code {
-            case .newer: .newerSchema
+            case .otherFormat: .otherFormat
             case .damaged, .foreign: .damaged
             default: .disk
             }

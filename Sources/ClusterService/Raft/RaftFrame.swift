@@ -31,7 +31,7 @@ enum RaftFrame: Hashable {
 
     /// The size of a part: one row on disk, one packet of any transport.
     static let partBytes = 64 << 10
-    private static let version: UInt8 = 2
+    private static let version: UInt8 = 1
 
     var encoded: [UInt8] {
         let writer = ByteWriter(capacity: 256)

@@ -124,7 +124,6 @@ extension NodeStatistics.Bucket: PeerPayload {
             else { continue }
             rates[rate] = number
         }
-        // An earlier release sends nothing more.
         guard !reader.isAtEnd else { return }
         guard let isCompacting = reader.flag() else { return nil }
         guard isCompacting else { return }

@@ -4,28 +4,10 @@ internal import Vocabulary
 
 /// Local users: create, change, delete, and their passwords.
 extension AdministrationService {
-    /// Why the cluster cannot have local users yet; nil if it can.
-    ///
-    /// The sentence names the nodes whose release has to be replaced first.
-    package var userLevelFlaw: String? {
-        let state = state
-        let needed = FeatureLevel.localUsers
-        guard state.featureLevel < needed else { return nil }
-        let old = state.members.filter { $0.level < needed }
-        guard !old.isEmpty else {
-            return "All nodes support local users, but the cluster does not use feature level "
-                + "\(needed.number) yet. Retry in a moment."
-        }
-        let names = old.map { "\($0.otpNode) (level \($0.level.number))" }
-        return "Local users need feature level \(needed.number). Upgrade these nodes first: "
-            + names.joined(separator: ", ") + "."
-    }
-
     /// Checks the form of a user.
     ///
     /// - Returns: The errors; empty if `putUser` would accept the form now.
     package func flaws(ofUser id: String, _ parameters: FormParameters) -> [FieldError] {
-        if let flaw = userLevelFlaw { return [FieldError("_", flaw)] }
         let form = UserForm(parameters, id: id, state: state)
         guard form.errors.isEmpty else { return form.errors }
         let change = UserChange(

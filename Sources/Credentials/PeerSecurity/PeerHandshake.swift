@@ -29,7 +29,7 @@ package struct PeerIdentityProof: Sendable {
 ///   trusted on first contact. A node that sends the secret through such a connection must know by
 ///   other means which node receives it, or accept an unknown receiver.
 package struct PeerHandshake: Sendable {
-    package static let version: UInt16 = 2
+    package static let version: UInt16 = 1
     /// Random bytes that a handshake needs: 32 for a nonce and 32 for a private key.
     package static let diceCount = 64
 

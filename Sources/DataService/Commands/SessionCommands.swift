@@ -9,7 +9,9 @@ extension Connection {
         .tcpNoDelay, .mutationSeqno, .extendedErrors, .selectBucket, .json, .unorderedExecution,
         .tracing, .alternativeRequest, .syncReplication, .preserveTTL,
         .clusterConfigWithKnownVersion, .duplex, .clusterMapNotification,
-        .clusterMapNotificationBrief, .snappy,
+        .clusterMapNotificationBrief, .snappy, .subdocReplicaRead, .xattr, .virtualXattr,
+        .createAsDeleted, .subdocDocumentMacro, .subdocReplaceBodyWithXattr, .subdocManyXattrKeys,
+        .subdocBinaryXattr,
     ])
 
     func hello(_ request: CommandContext) {
@@ -20,7 +22,7 @@ extension Connection {
                 because: "The value has to be a list of two-byte features."
             )
         }
-        guard let agreed = FeatureSet.agreed(requested: requested, offered: offeredFeatures)
+        guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
         else {
             return answer(
                 .invalid,

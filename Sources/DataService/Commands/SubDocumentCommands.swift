@@ -25,9 +25,7 @@ extension Connection {
         let refusal = RequestCheck.refusal(
             of: decoded,
             hasCAS: request.frame.cas != .none,
-            RequestCheck.Allowance(
-                attributes: features.contains(.xattr) && service.allowsAttributes
-            )
+            RequestCheck.Allowance(attributes: features.contains(.xattr))
         )
         if let refusal {
             answer(refusal, to: request.replyTo)

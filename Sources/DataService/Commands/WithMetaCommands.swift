@@ -105,10 +105,6 @@ extension Connection {
             guard value.count <= Limits.valueBytesMax else { return .failure(.tooBig) }
             return .success((value, isDeletion ? [] : datatype(ofBody: value)))
         }
-        guard service.allowsAttributes else {
-            let text = "A node of the cluster cannot store attributes yet. Upgrade all nodes."
-            return .failure(Refusal(text, .notSupported))
-        }
         guard !XattrBlob.hasTooManyPairs(value) else {
             let text = "A document has at most \(Limits.xattrCountMax) extended attributes."
             return .failure(Refusal(text, .tooBig))

@@ -172,7 +172,7 @@ extension StorageError {
     /// warmup from the same disk.
     fileprivate var isPermanent: Bool {
         switch code {
-        case .damaged, .foreign, .newer, .quarantined: true
+        case .damaged, .foreign, .otherFormat, .quarantined: true
         case .full, .failed, .denied, .missing, .busy, .gone: false
         }
     }

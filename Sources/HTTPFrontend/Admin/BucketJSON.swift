@@ -39,11 +39,7 @@ struct BucketJSON {
             ("bucketCapabilitiesVer", ""),
             (
                 "bucketCapabilities",
-                ConfigurationJSON.capabilities(
-                    of: bucket,
-                    servers: servers,
-                    level: call.state.featureLevel
-                )
+                ConfigurationJSON.capabilities(of: bucket, servers: servers)
             ),
             ("authType", "sasl"),
             ("passwordless", .bool(settings.passwordless)),

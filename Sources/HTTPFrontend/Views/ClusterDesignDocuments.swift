@@ -72,7 +72,7 @@ package struct ClusterDesignDocuments: DesignDocumentPlane {
             case .bucketUnknown, .documentUnknown: return .missing
             case .invalid, .tooLarge:
                 return .refused(error: "invalid_design_document", reason: reason)
-            case .levelTooLow, .descriptorsExhausted: return .busy(reason)
+            case .descriptorsExhausted: return .busy(reason)
             case .failed: return .failed(reason)
             }
         }

@@ -64,11 +64,6 @@ extension BucketForm {
         if let text = self[.saslPassword] {
             if text.isEmpty {
                 settings.password = []
-            } else if ground.state.featureLevel < .localUsers {
-                refuse(
-                    "saslPassword",
-                    "Nodes of the cluster run a release without passwords of buckets. Upgrade them."
-                )
             } else if settings.passwordless {
                 refuse("saslPassword", "A bucket with passwordless=1 has no password")
             } else {

@@ -62,7 +62,7 @@ package enum ConfigurationJSON {
                 ("bucketCapabilitiesVer", ""),
                 (
                     "bucketCapabilities",
-                    capabilities(of: bucket, servers: servers, level: state.featureLevel)
+                    capabilities(of: bucket, servers: servers)
                 ),
             ] + designDocuments(of: bucket, servers: servers)
             + [

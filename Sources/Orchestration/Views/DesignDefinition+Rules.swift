@@ -27,7 +27,7 @@ extension DesignDefinition {
         self.init()
         if let views = root["views"] { self.views = try Self.views(in: views) }
         if let options = root["options"] { self.options = try Self.options(in: options) }
-        options.indexesTombstones = try Self.indexesTombstones(root)
+        if try Self.indexesTombstones(root) { options.indexesTombstones = true }
     }
 
     /// - Throws: `DesignFlaw` if the name of a design document is empty or too long.
@@ -160,7 +160,7 @@ extension DesignDefinition {
         }
         try check(value, has: optionMembers, "The member \"options\"")
         var options = Options()
-        options.indexesTombstonesAsOption = try indexesTombstones(value)
+        options.indexesTombstones = try indexesTombstones(value)
         options.updateMinChanges = try changes(value, "updateMinChanges")
         options.replicaUpdateMinChanges = try changes(value, "replicaUpdateMinChanges")
         return options

@@ -26,13 +26,8 @@ package struct DesignDefinition: Hashable, Sendable {
     /// The options of a design document.
     package struct Options: Hashable, Sendable {
         /// Whether tombstones with extended attributes are indexed: `index_xattr_on_deleted_docs`
-        /// beside the views, where gateways write it.
-        ///
-        /// Has an effect from `FeatureLevel.attributes` on, since earlier releases ignore it: the
-        /// nodes of a cluster build the same index.
+        /// beside the views, where gateways write it, or within `options`.
         package var indexesTombstones = false
-        /// The same member within `options`, which every release reads.
-        package var indexesTombstonesAsOption = false
         /// Changes after which an index is updated without a query; nil for the bucket's default.
         package var updateMinChanges: Int?
         /// The same for the index of replicas.

@@ -38,7 +38,6 @@ package struct IndexingChange: Hashable, Sendable {
 /// Applies changes of the settings of indexes.
 extension ClusterState {
     mutating func set(_ change: IndexingChange) -> ClusterOutcome {
-        guard featureLevel >= .designDocuments else { return .refused(.featureUnavailable) }
         guard change.was == indexing else { return .refused(.changedMeanwhile) }
         indexing = change.settings
         return .applied([.settingsChanged])

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Seams
+internal import Vocabulary
 
 /// `bucket.divan`: the small file that names the current generation of a bucket's files.
 ///
@@ -80,11 +81,14 @@ struct BucketFile: Hashable {
         guard let version = number("divan-bucket") else {
             throw StorageError(.damaged, "\(path) is not a bucket file")
         }
-        guard version <= BucketFile.version else {
+        guard version == BucketFile.version else {
             throw StorageError(
-                .newer,
-                "\(path) has format \(version), written by a later release of Divan; "
-                    + "this release reads formats up to \(BucketFile.version)"
+                .otherFormat,
+                Release.refusal(
+                    of: path,
+                    format: Int(clamping: version),
+                    expected: BucketFile.version
+                )
             )
         }
         guard let end = text.range(of: "checksum "),

@@ -41,7 +41,7 @@ package final class BucketStore: Sendable {
     ///   - settings: `lanes` applies to new buckets only.
     ///   - now: Seconds since 1970, for the name of a damaged file that is put aside.
     /// - Throws: `StorageError` if the whole bucket is unusable: `.foreign` if the files belong to
-    ///   another bucket, `.newer` if a later release wrote them, `.damaged` if `bucket.divan` is
+    ///   another bucket, `.otherFormat` if another version wrote them, `.damaged` if `bucket.divan` is
     ///   damaged, or a disk error.
     /// - Returns: The bucket, ready for `records()`, `markRunning()` and commits.
     package static func open(
@@ -355,7 +355,7 @@ package final class BucketStore: Sendable {
     /// The UUID of the bucket whose files a directory has; nil if `bucket.divan` is missing or
     /// damaged.
     ///
-    /// - Throws: `StorageError` if `bucket.divan` cannot be read or a later release wrote it.
+    /// - Throws: `StorageError` if `bucket.divan` cannot be read or another version wrote it.
     package static func uuid(disk: any Disk, directory: String) throws(StorageError) -> String? {
         do throws(StorageError) {
             return try BucketFile.read(disk, directory)?.uuid

@@ -74,9 +74,6 @@ extension Dump {
         for number in file.files {
             let path = file.path(of: number, in: directory)
             let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
-            let table = "SELECT count(*) FROM sqlite_schema WHERE name = 'prepares'"
-            // Files of schemas 1 and 2 have no such table.
-            guard try connection.integer(table) == 1 else { continue }
             count += Int(try connection.integer("SELECT count(*) FROM prepares") ?? 0)
         }
         return count

@@ -7,8 +7,8 @@ internal import Vocabulary
 /// vote or entry must never be used.
 enum ControlSchema {
     static let number: Int64 = 1
-    /// "DIVC": distinguishes the control file from a lane file.
-    static let applicationID: Int64 = 0x4449_5643
+    /// "DVNC": distinguishes the control file from a lane file.
+    static let applicationID: Int64 = 0x4456_4e43
     /// Bytes of a snapshot chunk: one message between nodes, one row on disk.
     static let chunkBytes = 64 << 10
 
@@ -35,7 +35,7 @@ enum ControlSchema {
           name TEXT PRIMARY KEY, bytes BLOB NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;
         """
 
-    /// Creates the tables in an empty file; refuses files of other programs and later releases.
+    /// Creates the tables in an empty file; refuses files of other programs and other formats.
     static func prepare(_ connection: Connection) throws(StorageError) {
         try connection.execute(Schema.pragmas)
         if try connection.integer("SELECT count(*) FROM sqlite_schema") == 0 {
@@ -46,21 +46,7 @@ enum ControlSchema {
                 try connection.execute("PRAGMA user_version = \(number)")
             }
         }
-        guard try connection.integer("PRAGMA application_id") == applicationID else {
-            throw StorageError(
-                .foreign,
-                "\(connection.path) is not the control file of Divan: move it away, or name "
-                    + "another data directory"
-            )
-        }
-        let version = try connection.integer("PRAGMA user_version") ?? 0
-        guard version <= number else {
-            throw StorageError(
-                .newer,
-                "\(connection.path) has schema \(version), written by a later release of Divan; "
-                    + "this release reads schemas up to \(number). Start the later release."
-            )
-        }
+        try connection.requireFormat(number, of: applicationID, "the control file")
     }
 
     static func damage(_ path: String, _ what: String) -> StorageError {

@@ -21,8 +21,8 @@ package final class ControlStore: Sendable {
 
     /// Opens the file; creates it and its directory if they do not exist.
     ///
-    /// - Throws: `StorageError`: `.foreign` or `.newer` if the file is not a control file of this
-    ///   or an earlier release, `.damaged`, or a disk error.
+    /// - Throws: `StorageError`: `.foreign` or `.otherFormat` if the file is not a control file of
+    ///   this format, `.damaged`, or a disk error.
     package init(disk: any Disk, directory: String) throws(StorageError) {
         try storage { () throws(DiskError) in try disk.createDirectory(directory) }
         path = "\(directory)/control.sqlite"

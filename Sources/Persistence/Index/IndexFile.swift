@@ -43,7 +43,7 @@ package final class IndexFile: Sendable {
     /// Opens the file of `identity` in an existing directory; creates it if it does not exist.
     ///
     /// - Throws: `StorageError`: `.foreign` if the file has another identity or is not an index
-    ///   file, `.newer` if a later release wrote it, `.damaged`, `.full`, or a disk error. If the
+    ///   file, `.otherFormat` if another version wrote it, `.damaged`, `.full`, or a disk error. If the
     ///   file is useless, the caller removes it or sets it aside (`IndexDirectory`).
     package init(
         in directory: IndexDirectory,
@@ -155,7 +155,7 @@ package final class IndexFile: Sendable {
     private func fail(_ error: StorageError, isInTransaction: Bool) {
         let endsUse =
             switch error.code {
-            case .full, .busy, .gone, .foreign, .newer, .quarantined: isInTransaction
+            case .full, .busy, .gone, .foreign, .otherFormat, .quarantined: isInTransaction
             case .failed, .damaged, .denied, .missing: true
             }
         guard endsUse else { return }

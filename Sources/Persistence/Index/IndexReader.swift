@@ -34,7 +34,7 @@ package final class IndexReader: Sendable {
 
     /// Opens a file of any identity read-only, for tools; a node may have it open.
     ///
-    /// - Throws: `StorageError`: `.missing`, `.foreign` or `.newer` if it is not an index file that
+    /// - Throws: `StorageError`: `.missing`, `.foreign` or `.otherFormat` if it is not an index file that
     ///   this release reads, `.damaged`, or a disk error.
     package static func inspect(
         path: String,

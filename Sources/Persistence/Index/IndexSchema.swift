@@ -6,12 +6,13 @@ internal import Bytes
 /// - Commits are not synced (`synchronous` NORMAL): a power cut may undo the newest ones, and the
 ///   rows and the seqnos that they stand for go back together.
 enum IndexSchema {
-    /// The format number; incremented with every change of tables, and of what nodes contain.
+    /// The format number; incremented with every change of tables, and of what nodes contain, from the
+    /// first release on.
     ///
-    /// An index of an older format is built again.
-    static let number: Int64 = 2
-    /// "DIVI": distinguishes an index file from lane files and the control file.
-    static let applicationID: Int64 = 0x4449_5649
+    /// An index of another format is built again.
+    static let number: Int64 = 1
+    /// "DVNI": distinguishes an index file from lane files and the control file.
+    static let applicationID: Int64 = 0x4456_4e49
     /// Bytes of the largest row: a value of 16 MiB, and room around it.
     ///
     /// A damaged length beyond it is refused before memory is allocated.
@@ -96,20 +97,9 @@ enum IndexSchema {
         try check(try IndexReads(connection).identity(), identity, connection.path)
     }
 
-    /// Refuses files of other programs and of later releases.
+    /// Refuses files of other programs and of other formats.
     static func checkFormat(_ connection: Connection) throws(StorageError) {
-        guard try connection.integer("PRAGMA application_id") == applicationID else {
-            throw StorageError(.foreign, "\(connection.path) is not an index file of Divan")
-        }
-        let version = try connection.integer("PRAGMA user_version") ?? 0
-        guard version <= number else {
-            throw StorageError(
-                .newer,
-                "\(connection.path) has format \(version), written by a later release of Divan; "
-                    + "this release reads formats up to \(number)"
-            )
-        }
-        guard version == number else { throw damage(connection.path, "its format is \(version)") }
+        try connection.requireFormat(number, of: applicationID, "an index file")
     }
 
     /// Readers beside a writer need the WAL; a file system without shared memory refuses it.

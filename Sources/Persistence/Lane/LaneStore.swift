@@ -132,7 +132,6 @@ package final class LaneStore: Sendable {
         }
         let isClean = try connection.checkIdentity(identity)
         if exists, !isClean || writer.mayRepeat { try secureLog(connection) }
-        try connection.migrate()
         if !exists {
             try onCreate()
         } else if !writer.isLoaded {
@@ -201,7 +200,7 @@ package final class LaneStore: Sendable {
     /// consecutive failures the lane is closed for good.
     private func handleFailure(_ error: StorageError, _ writer: inout Writer) {
         switch error.code {
-        case .busy, .gone, .quarantined, .foreign, .newer:
+        case .busy, .gone, .quarantined, .foreign, .otherFormat:
             return
         case .full where writer.lane?.connection.isInTransaction != true:
             return  // Rolled back; nothing changed.

@@ -1,15 +1,15 @@
+internal import Vocabulary
+
 /// The tables of a lane file, and its identification as a file of Divan.
 ///
 /// docs/storage-format.md explains every column for users of the `sqlite3` shell.
 enum Schema {
-    /// The schema version; incremented with every change of tables.
+    /// The schema version; incremented with every change of tables from the first release on.
     ///
     /// Blocks have no version of their own while there is one block format.
-    ///
-    /// 2: fences of copies and histories. 3: prepares.
-    static let number: Int64 = 3
-    /// "DIVN".
-    static let applicationID: Int64 = 0x4449_564e
+    static let number: Int64 = 1
+    /// "DVNL".
+    static let applicationID: Int64 = 0x4456_4e4c
 
     /// Settings that must be made before the first table exists.
     static let creationPragmas = """
@@ -48,10 +48,10 @@ enum Schema {
           snapshot_start INTEGER NOT NULL, snapshot_end INTEGER NOT NULL,
           purge_seqno INTEGER NOT NULL, max_cas INTEGER NOT NULL, max_revision INTEGER NOT NULL,
           born_block INTEGER NOT NULL,
-          fence INTEGER NOT NULL DEFAULT 0, intact INTEGER NOT NULL DEFAULT 0);
+          fence INTEGER NOT NULL, intact INTEGER NOT NULL);
         CREATE TABLE failover(
           vb INTEGER, position INTEGER, uuid INTEGER NOT NULL, seqno INTEGER NOT NULL,
-          fence INTEGER NOT NULL DEFAULT 0,
+          fence INTEGER NOT NULL,
           PRIMARY KEY(vb, position)) WITHOUT ROWID;
         CREATE TABLE block(
           id INTEGER PRIMARY KEY,
@@ -60,24 +60,12 @@ enum Schema {
         CREATE TABLE meta(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         CREATE TABLE body(id INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
         CREATE TABLE heat(vb INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
-        """ + prepares
-
-    /// Migrates a file from schema 2 to schema 3: adds the table of outstanding prepares.
-    static let prepares = """
-
         CREATE TABLE prepares(
           vb INTEGER, seqno INTEGER, level INTEGER NOT NULL,
           cas INTEGER NOT NULL, revision INTEGER NOT NULL, flags INTEGER NOT NULL,
           expiry INTEGER NOT NULL, datatype INTEGER NOT NULL, deleted INTEGER NOT NULL,
           checksum INTEGER NOT NULL, key BLOB NOT NULL, body BLOB NOT NULL,
           PRIMARY KEY(vb, seqno));
-        """
-
-    /// Migrates a file from schema 1 to schema 2: existing copies and histories have fence 0.
-    static let fences = """
-        ALTER TABLE vbucket ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
-        ALTER TABLE vbucket ADD COLUMN intact INTEGER NOT NULL DEFAULT 0;
-        ALTER TABLE failover ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
         """
 }
 
@@ -119,32 +107,38 @@ extension Connection {
         }
     }
 
-    /// Migrates a file of an earlier schema to the current one, in one transaction.
-    func migrate() throws(StorageError) {
-        let version = try integer("PRAGMA user_version") ?? 0
-        guard version < Schema.number else { return }
-        try transaction { () throws(StorageError) in
-            if version < 2 { try execute(Schema.fences) }
-            try execute(Schema.prepares)
-            try execute("PRAGMA user_version = \(Schema.number)")
+    /// Refuses files of other programs and of another format.
+    ///
+    /// - Parameters:
+    ///   - number: The expected `user_version`.
+    ///   - application: The expected `application_id`.
+    ///   - kind: What the file should be, for the operator.
+    func requireFormat(
+        _ number: Int64,
+        of application: Int64,
+        _ kind: String
+    ) throws(StorageError) {
+        guard try integer("PRAGMA application_id") == application else {
+            throw StorageError(
+                .foreign,
+                "\(path) is not \(kind) of this version of Divan: another version or another "
+                    + "program wrote it. \(Release.formatCure)"
+            )
+        }
+        let found = try integer("PRAGMA user_version") ?? 0
+        guard found == number else {
+            throw StorageError(
+                .otherFormat,
+                Release.refusal(of: path, format: Int(found), expected: Int(number))
+            )
         }
     }
 
-    /// Refuses files of other programs, of later schemas, and of other lanes or buckets.
+    /// Refuses files of other programs, of other schemas, and of other lanes or buckets.
     ///
     /// - Returns: Whether the lane was stopped cleanly.
     func checkIdentity(_ identity: LaneIdentity) throws(StorageError) -> Bool {
-        guard try integer("PRAGMA application_id") == Schema.applicationID else {
-            throw StorageError(.foreign, "\(path) is not a lane file of Divan")
-        }
-        let version = try integer("PRAGMA user_version") ?? 0
-        guard version <= Schema.number else {
-            throw StorageError(
-                .newer,
-                "\(path) has schema \(version), written by a later release of Divan; "
-                    + "this release reads schemas up to \(Schema.number)"
-            )
-        }
+        try requireFormat(Schema.number, of: Schema.applicationID, "a lane file")
         let lane = try prepare(
             "SELECT bucket_uuid, generation, lane, lanes, vbuckets, clean_stop FROM lane"
         )

@@ -10,7 +10,6 @@ extension AttributeWriter {
 
     func act(_ client: Client, _ key: [UInt8]) {
         switch work.states[key] ?? .unknown {
-        case _ where work.isPlain: actPlainly(client, key)
         case .unknown: lookUp(client, key, before: nil)
         case .missing: create(client, key)
         case .known(let known):
@@ -66,16 +65,6 @@ extension AttributeWriter {
             let flags: DocumentFlags = [.accessesDeleted, .revives]
             mutate(client, key, known, flags, attributes: both, hasBody: true)
         default: add(client, key)
-        }
-    }
-
-    /// Below the feature level of attributes: documents without any.
-    private func actPlainly(_ client: Client, _ key: [UInt8]) {
-        work.states[key] = .unknown
-        let value = body(newName(isDurable: false))
-        client.set(key, value, options()) { [self] result in
-            if case .failure(let error) = result { return failed("set", key, error) }
-            ended("set")
         }
     }
 

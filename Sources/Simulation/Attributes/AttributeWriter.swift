@@ -9,8 +9,6 @@ internal import Vocabulary
 ///
 /// - Each write names the version that it replaces, if it can, so that the answer says what the new
 ///   version is. What it does not know it looks up.
-/// - Below the feature level of attributes it writes plain documents, and tries again some seconds
-///   later over new connections: an old connection has not agreed to attributes.
 final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     /// What a writer knows of a document.
     struct Known {
@@ -53,8 +51,6 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
         /// Keys whose last known version may have been replaced by a write of unknown outcome.
         var doubts: Set<[UInt8]> = []
         var tally = Tally()
-        /// Writes without attributes, because a node refused them.
-        var isPlain = false
         var isOver = false
         var isIdle = true
     }
@@ -126,24 +122,9 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
         guard !work.isOver, let client else { return }
         let pause = dice.next() % AttributeWriter.thinkNanoseconds
         lane.post(after: pause) { [self] in
-            // A new client has its own next operation.
-            guard !work.isOver, self.client === client else { return }
+            guard !work.isOver else { return }
             work.isIdle = false
             act(client, keys[pick(keys.count)])
-        }
-    }
-
-    /// Writes without attributes for some seconds, and then tries over new connections.
-    private func doWithoutAttributes() {
-        guard !work.isPlain else { return }
-        work.isPlain = true
-        lane.post(after: 3 * AttributeWriter.second) { [self] in
-            guard !work.isOver, let old = client else { return }
-            work.isPlain = false
-            client = nil
-            // Pending operations end with an error, and schedule nothing without a client.
-            old.close {}
-            open()
         }
     }
 
@@ -159,7 +140,6 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
     /// Handles the failure of an operation on a key.
     func failed(_ kind: String, _ key: [UInt8], _ error: ClientError) {
         if error.isAmbiguous { work.doubts.insert(key) }
-        if error.code == .unsupported { doWithoutAttributes() }
         work.states[key] = .unknown
         work.tally[.check, "failedOperations"] += 1
         ended(kind)

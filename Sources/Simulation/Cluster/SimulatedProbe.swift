@@ -40,7 +40,8 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
             return answered(
                 #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
                     + #""\#(own.host):\#(own.ports.admin)","#
-                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer)},"#
+                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer),"#
+                    + #""capi":\#(own.ports.views)},"#
                     + #""memoryTotal":\#(own.memoryTotal),"#
                     + #""featureLevel":\#(own.level.number)}"#
             )

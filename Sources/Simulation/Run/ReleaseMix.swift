@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// Chooses the nodes of a run that start with the feature level of the previous release.
+/// Chooses the nodes of a run that start as the artificial earlier release, with the lowest feature level.
 ///
 /// One seed in four has nodes of two releases. Each old node is upgraded at its next restart,
 /// whatever the cause: a rolling upgrade without extra events. The random numbers are a separate
@@ -11,7 +11,7 @@ enum ReleaseMix {
         var dice = SeededRandom(seed: seed ^ 0x006c_6576_656c_7300)
         guard dice.next() % 4 == 0 else { return }
         // A cluster of the current feature level does not accept an older node.
-        nodes.first?.level = .base
-        for node in nodes.dropFirst() where dice.next() % 3 == 0 { node.level = .base }
+        nodes.first?.level = .lowest
+        for node in nodes.dropFirst() where dice.next() % 3 == 0 { node.level = .lowest }
     }
 }

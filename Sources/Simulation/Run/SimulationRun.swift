@@ -50,9 +50,7 @@ package final class SimulationRun {
         var dice = SeededRandom(seed: plan.seed ^ 0x73_696d_756c_6174)
         let drawn = workload.nodes.lowerBound + Int(dice.next() % UInt64(workload.nodes.count))
         cluster = SimulatedCluster(seed: plan.seed, nodes: plan.nodes ?? drawn)
-        // Without ends of nodes, an old one would keep the cluster without views and attributes.
-        let needsLevel = ["views", "attributes"].contains(plan.workload)
-        if !needsLevel { ReleaseMix.apply(seed: plan.seed, to: cluster.nodes) }
+        ReleaseMix.apply(seed: plan.seed, to: cluster.nodes)
         let isGentle = dice.next() % 8 == 0 && plan.faults == "swarm"
         let faults = workload.faults ?? (isGentle ? "harmless" : plan.faults)
         guard let chaos = Chaos(cluster, faults: faults) else { return nil }

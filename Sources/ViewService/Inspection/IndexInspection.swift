@@ -15,7 +15,7 @@ package struct IndexInspection {
 
     /// The index in the file at `path`.
     ///
-    /// - Throws: `StorageError`: `.missing`, `.foreign` or `.newer` if it is not an index file that
+    /// - Throws: `StorageError`: `.missing`, `.foreign` or `.otherFormat` if it is not an index file that
     ///   this release reads, `.damaged`, or a disk error.
     package init(path: String, disk: any Disk) throws(StorageError) {
         self.path = path

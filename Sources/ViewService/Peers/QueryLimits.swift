@@ -6,9 +6,9 @@ package struct QueryLimits: Sendable {
     package static let queriesMax = 64
     /// Bytes of a request.
     ///
-    /// The largest one has `keys`: each of their sort keys (8 MiB in all) is in two bounds, and a node of an
-    /// earlier release accepts two million of them, with some ten bytes besides each. A connection receives one
-    /// request at a time; once it is complete, its keys count in `KeyMemory`.
+    /// The largest one has `keys`: each of their sort keys (8 MiB in all) is in two bounds, with some ten
+    /// bytes besides each. A connection receives one request at a time; once it is complete, its keys count
+    /// in `KeyMemory`.
     package static let requestBytesMax = 40 << 20
     /// Bytes of a frame with a part of a request.
     package static let partBytesMax = 16 << 10

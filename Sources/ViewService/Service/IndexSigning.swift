@@ -12,9 +12,7 @@ package enum IndexSigning {
     /// The format of trees and rows; incremented when an index has to be built anew.
     private static let format: UInt32 = 1
     /// What functions are offered by script processes and in `meta`; incremented when a function may emit other rows.
-    ///
-    /// 2: `meta.att_reason`.
-    private static let harness: UInt32 = 2
+    private static let harness: UInt32 = 1
 
     private enum Slot: UInt8 {
         case count = 1

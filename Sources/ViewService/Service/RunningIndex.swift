@@ -358,7 +358,7 @@ extension StorageError {
         case .denied: "the permissions of its file do not allow it"
         case .missing: "its directory does not exist"
         case .busy: "another process has its file"
-        case .damaged, .foreign, .newer: "its file cannot be used and is being replaced"
+        case .damaged, .foreign, .otherFormat: "its file cannot be used and is being replaced"
         case .failed, .gone, .quarantined: "a read or a write of its file failed"
         }
     }
@@ -366,7 +366,7 @@ extension StorageError {
     /// Whether the file is useless, so that another attempt with it fails as well.
     var concernsContent: Bool {
         switch code {
-        case .damaged, .foreign, .newer: true
+        case .damaged, .foreign, .otherFormat: true
         case .full, .failed, .denied, .missing, .busy, .gone, .quarantined: false
         }
     }

@@ -10,9 +10,7 @@ internal import Seams
 package struct SuccessionFiles {
     private static let name = "definitions"
     private static let magic: UInt32 = 0x4456_4445
-    private static let format: UInt32 = 2
-    /// Of releases that stored no revisions of design documents.
-    private static let formatWithoutRevisions: UInt32 = 1
+    private static let format: UInt32 = 1
 
     private enum Reduce {
         static let none: UInt8 = 0
@@ -108,8 +106,7 @@ package struct SuccessionFiles {
         var end = ByteReader(bytes.dropFirst(bytes.count - 4))
         guard end.bigEndian(UInt32.self) == CRC32.checksum(content) else { return nil }
         var reader = ByteReader(content)
-        guard reader.bigEndian(UInt32.self) == magic, let found = reader.bigEndian(UInt32.self),
-            found == format || found == formatWithoutRevisions,
+        guard reader.bigEndian(UInt32.self) == magic, reader.bigEndian(UInt32.self) == format,
             let count = reader.bigEndian(UInt32.self)
         else { return nil }
         var definitions: [ViewDefinition] = []
@@ -117,12 +114,8 @@ package struct SuccessionFiles {
             guard let definition = definition(&reader) else { return nil }
             definitions.append(definition)
         }
-        var revisions: [String: DocumentRevision] = [:]
-        if found == format {
-            guard let known = self.revisions(&reader) else { return nil }
-            revisions = known
-        }
-        return reader.isAtEnd ? ViewSuccession(definitions, revisions: revisions) : nil
+        guard let revisions = revisions(&reader), reader.isAtEnd else { return nil }
+        return ViewSuccession(definitions, revisions: revisions)
     }
 
     private static func revisions(_ reader: inout ByteReader) -> [String: DocumentRevision]? {

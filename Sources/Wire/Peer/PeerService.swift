@@ -9,8 +9,8 @@ package enum PeerService: UInt8, Hashable, Sendable, CaseIterable {
     /// Between members of different epochs of one cluster: brings the older ones into the newer
     /// epoch.
     case epoch = 4
-    /// Queries of a node to the indexes of another one; from feature level 3 on.
+    /// Queries of a node to the indexes of another one.
     case views = 5
-    /// The changes of a node's active copies for an HTTP feed; from feature level 5 on.
+    /// The changes of a node's active copies for an HTTP feed.
     case feeds = 6
 }

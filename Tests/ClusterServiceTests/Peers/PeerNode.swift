@@ -113,7 +113,7 @@ final class PeerNode: Sendable {
         _ nodes: [PeerNode],
         at elsewhere: [NodeNumber: UInt16] = [:],
         highestGiven: UInt16 = 0,
-        level: FeatureLevel = .base
+        level: FeatureLevel = .lowest
     ) {
         var directory = PeerDirectory(highestGiven: NodeNumber(highestGiven), level: level)
         for node in nodes {

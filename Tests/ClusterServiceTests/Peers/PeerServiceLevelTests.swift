@@ -8,10 +8,10 @@ import Wire
 
 /// Connections of a service that not every release has.
 @Suite struct PeerServiceLevelTests {
-    private static let below = FeatureLevel.randomKeyCall
-    private static let level = FeatureLevel.designDocuments
+    private static let below = FeatureLevel.lowest
+    private static let level = FeatureLevel.first
 
-    /// Two connected nodes that serve queries.
+    /// Two connected nodes that serve feeds.
     ///
     /// - Parameters:
     ///   - announced: The level that each node announces.
@@ -24,7 +24,7 @@ import Wire
     ) async throws -> [PeerNode] {
         let nodes = try (1...2).map { try PeerNode($0) }
         for (index, node) in nodes.enumerated() {
-            node.transport.register(.views) { _ in
+            node.transport.register(.feeds) { _ in
                 ClosureHandler { input, _ in
                     ReceiveProgress(consumed: input.count, next: .receive)
                 }
@@ -36,11 +36,11 @@ import Wire
         return nodes
     }
 
-    /// The outcome of a connection for queries from the first node to the second: nil if it is open.
+    /// The outcome of a connection for a feed from the first node to the second: nil if it is open.
     private func outcome(_ nodes: [PeerNode]) async -> PeerFailure? {
         let outcomes = Heard<PeerFailure?>()
         nodes[0].transport.open(
-            .views,
+            .feeds,
             to: nodes[1].number,
             connected: { _ in
                 outcomes.say(nil)
@@ -53,7 +53,7 @@ import Wire
         return await outcomes.wait().first ?? .timedOut
     }
 
-    @Test func queriesAreOpenedAtTheirLevel() async throws {
+    @Test func feedsAreOpenedAtTheirLevel() async throws {
         let nodes = try await nodes(
             announced: [Self.level, Self.level],
             levels: [Self.level, Self.level]
@@ -62,7 +62,7 @@ import Wire
         #expect(await outcome(nodes) == nil)
     }
 
-    @Test func queriesAreNotDialledBelowTheirLevel() async throws {
+    @Test func feedsAreNotDialledBelowTheirLevel() async throws {
         let nodes = try await nodes(
             announced: [Self.level, Self.level],
             levels: [Self.below, Self.level]
@@ -71,12 +71,12 @@ import Wire
         #expect(await outcome(nodes) == .levelTooLow(Self.level))
         #expect(
             PeerFailure.levelTooLow(Self.level).description
-                == "the cluster's feature level is below 3: upgrade all its nodes"
+                == "the cluster's feature level is below 1: upgrade all its nodes"
         )
     }
 
-    /// The responder has not applied the raise yet, and understands queries.
-    @Test func queriesAreAcceptedWhileTheRaiseArrives() async throws {
+    /// The responder has not applied the raise yet, and understands feeds.
+    @Test func feedsAreAcceptedWhileTheRaiseArrives() async throws {
         let nodes = try await nodes(
             announced: [Self.level, Self.level],
             levels: [Self.level, Self.below]
@@ -85,7 +85,7 @@ import Wire
         #expect(await outcome(nodes) == nil)
     }
 
-    @Test func nodeBelowTheLevelIsNotServedQueries() async throws {
+    @Test func nodeBelowTheLevelIsNotServedFeeds() async throws {
         let nodes = try await nodes(
             announced: [Self.below, Self.level],
             levels: [Self.below, Self.below]
@@ -99,7 +99,7 @@ import Wire
         #expect(isApplied)
     }
 
-    @Test func nodeBelowTheLevelServesNoQueries() async throws {
+    @Test func nodeBelowTheLevelServesNoFeeds() async throws {
         let nodes = try await nodes(
             announced: [Self.level, Self.below],
             levels: [Self.below, Self.below]

@@ -6,12 +6,7 @@ import Vocabulary
 @Suite struct BucketPasswordTests {
     private let keys: [UInt8] = [4, 5, 6]
 
-    private func world(_ level: FeatureLevel = .localUsers) -> ClusterWorld {
-        var world = ClusterWorld(nodes: 1)
-        world.raise(to: level)
-        world.createBucket(replicas: 0, rows: [[n(1)]])
-        return world
-    }
+    private func world() -> ClusterWorld { .withDesigns() }
 
     private func judge(
         _ fields: [(String, String)],
@@ -60,20 +55,19 @@ import Vocabulary
     @Test func passwordIsRefusedWithoutEffect() {
         let fields = [("saslPassword", "x"), ("passwordless", "1")]
         #expect(field(judge(fields, world().state)) == "saslPassword")
-        let old = world(.designDocuments).state
-        #expect(field(judge([("saslPassword", "x")], old)) == "saslPassword")
-        #expect(password(judge([("saslPassword", "")], old)) == [])
     }
 
-    @Test func logRefusesPasswordThatAMemberCannotRead() throws {
-        for (level, isApplied) in [(FeatureLevel.designDocuments, false), (.localUsers, true)] {
-            var world = world(level)
+    @Test func logRefusesPasswordAboveTheLimit() throws {
+        for (count, isApplied) in [
+            (Limits.userCredentialsBytesMax, true), (Limits.userCredentialsBytesMax + 1, false),
+        ] {
+            var world = world()
             let bucket = try #require(world.state.bucket(named: "b"))
             var settings = bucket.settings
-            settings.password = [9]
+            settings.password = [UInt8](repeating: 9, count: count)
             world.apply(.changeBucket(BucketChange(settings: settings, options: bucket.options)))
             let after = world.state.bucket(named: "b")?.settings.password
-            #expect(after == (isApplied ? [9] : []), "level \(level.number)")
+            #expect(after == (isApplied ? settings.password : []))
         }
     }
 

@@ -171,23 +171,9 @@ import Vocabulary
         #expect(world.state.grants(ofUser: "ann") == Grants([Self.reader]))
         #expect(world.state.grants(ofUser: "b") == nil)
     }
-
-    // MARK: Feature level
-
-    @Test func userBelowTheFeatureLevelIsRefused() {
-        var world = ClusterWorld.withUsers(level: .designDocuments)
-        let password = PasswordChange(id: "ann", password: Self.password(1), was: [])
-        #expect(world.apply(Self.put("ann")) == .refused(.featureUnavailable))
-        #expect(world.apply(.deleteUser(id: "ann")) == .refused(.featureUnavailable))
-        #expect(world.apply(.changePassword(password)) == .refused(.featureUnavailable))
-        world.raise(to: .localUsers)
-        #expect(world.apply(Self.put("ann")) == Self.changed("ann"))
-    }
 }
 
 extension ClusterWorld {
-    /// One node at a feature level, with bucket `b`.
-    static func withUsers(level: FeatureLevel = .localUsers) -> ClusterWorld {
-        withDesigns(level: level)
-    }
+    /// One node with bucket `b`.
+    static func withUsers() -> ClusterWorld { withDesigns() }
 }

@@ -46,7 +46,6 @@ package struct NewEpoch: Hashable, Sendable {
 package struct NewNode: Hashable, Sendable {
     package var uuid: String
     package var host: String
-    /// Without the port for views.
     package var ports: NodePorts
     package var group: String
     package var services: [String]
@@ -56,7 +55,7 @@ package struct NewNode: Hashable, Sendable {
     /// Bytes of memory that its machine provides; 0 if not reported.
     package var memoryTotal: UInt64 = 0
     /// The highest feature level that it announces.
-    package var level = FeatureLevel.base
+    package var level = FeatureLevel.current
 
     package init(
         uuid: String,
@@ -77,7 +76,6 @@ package struct NewNode: Hashable, Sendable {
 package struct NodeAddress: Hashable, Sendable {
     package var number: NodeNumber
     package var host: String
-    /// The port for views stays as it is.
     package var ports: NodePorts
     /// Renames a node that is alone: refused if the cluster has another node by then.
     package var isOfLoneNode = false
@@ -102,18 +100,6 @@ package struct AlternateChange: Hashable, Sendable {
     package init(number: NodeNumber, address: AlternateAddress?) {
         self.number = number
         self.address = address
-    }
-}
-
-/// A change of the port on which a node serves views.
-package struct ViewsPortChange: Hashable, Sendable {
-    package var number: NodeNumber
-    /// 0 if the node does not serve views.
-    package var port: UInt16
-
-    package init(number: NodeNumber, port: UInt16) {
-        self.number = number
-        self.port = port
     }
 }
 

@@ -42,7 +42,6 @@ package enum ClusterCommand: Hashable, Sendable {
     /// Sets or removes a node's address for clients outside the cluster's network.
     case setAlternate(AlternateChange)
     /// Sets a node's port for views; from feature level `designDocuments` on.
-    case setViewsPort(ViewsPortChange)
     case setNodeState(NodeStateChange)
     case removeNode(NodeNumber)
     case setGroups(GroupLayout)
@@ -100,8 +99,6 @@ package struct ClusterEnvelope: Hashable, Sendable {
     /// From 1 on in each boot; number 0 is never treated as a repetition.
     package var number: UInt64
     package var command: ClusterCommand
-    /// The rules that every node applies to the command, also when the log is replayed.
-    package var rules = ClusterRules.current
 
     package init(proposer: NodeNumber, boot: UInt64, number: UInt64, command: ClusterCommand) {
         self.proposer = proposer

@@ -64,8 +64,6 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case flushDisabled
     /// The buckets' memory quotas together would exceed the memory quota of a node.
     case memoryQuotaExceeded
-    /// The cluster's feature level does not permit the command.
-    case featureUnavailable
     case designDocumentUnknown
     /// A design document's name or text is too long.
     case designDocumentTooLarge

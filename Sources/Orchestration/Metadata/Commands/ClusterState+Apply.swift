@@ -19,7 +19,7 @@ extension ClusterState {
             let wasApplied = proposals.wasApplied(node, boot: boot, number: number)
             return wasApplied ? .repeated : .refused(.refusedBefore)
         }
-        let outcome = judge(envelope.command, by: envelope.rules)
+        let outcome = judge(envelope.command)
         if case .refused = outcome { proposals.recordRefusal(node, boot: boot, number: number) }
         return outcome
     }
@@ -28,14 +28,11 @@ extension ClusterState {
     package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index
-        return judge(command, by: .current)
+        return judge(command)
     }
 
-    private mutating func judge(
-        _ command: ClusterCommand,
-        by rules: ClusterRules
-    ) -> ClusterOutcome {
-        if rules == .joint, let refusal = jointRefusal(of: command) { return .refused(refusal) }
+    private mutating func judge(_ command: ClusterCommand) -> ClusterOutcome {
+        if let refusal = jointRefusal(of: command) { return .refused(refusal) }
         return apply(command)
     }
 
@@ -50,7 +47,6 @@ extension ClusterState {
         case .addNode(let node): add(node)
         case .setNode(let address): set(address)
         case .setAlternate(let change): set(change)
-        case .setViewsPort(let change): set(change)
         case .setNodeState(let change): set(change)
         case .removeNode(let number): remove(number)
         case .setGroups(let layout): set(layout)

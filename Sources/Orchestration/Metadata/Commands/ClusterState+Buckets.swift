@@ -10,7 +10,9 @@ extension ClusterState {
         guard !hasBucket(like: name) else { return .refused(.bucketExists) }
         let isGoing = deletedBuckets.contains { $0.name.lowercased() == name.lowercased() }
         guard !isGoing else { return .refused(.bucketBeingDeleted) }
-        guard mayHavePassword(new.settings) else { return .refused(.featureUnavailable) }
+        guard new.settings.password.count <= Limits.userCredentialsBytesMax else {
+            return .refused(.userImpossible)
+        }
         let copies = 1 + new.settings.replicas
         let isPossible = new.rows.allSatisfy { row in
             !row.isEmpty && row.count <= copies && row.allSatisfy(isActive)
@@ -39,7 +41,9 @@ extension ClusterState {
         let old = buckets[place].settings
         let basis = BucketChange.Basis(settings: old, options: buckets[place].options)
         guard change.was ?? basis == basis else { return .refused(.changedMeanwhile) }
-        guard mayHavePassword(new) else { return .refused(.featureUnavailable) }
+        guard new.password.count <= Limits.userCredentialsBytesMax else {
+            return .refused(.userImpossible)
+        }
         guard old.type == new.type, old.vBuckets == new.vBuckets,
             (0..<NodeChain.countMax).contains(new.replicas)
         else { return .refused(.rowsImpossible) }
@@ -62,13 +66,6 @@ extension ClusterState {
             effects.append(.assignmentsChanged(bucket: new.name, lowered))
         }
         return .applied(effects)
-    }
-
-    /// Whether every member reads the password of a bucket's settings.
-    private func mayHavePassword(_ settings: BucketSettings) -> Bool {
-        settings.password.isEmpty
-            || featureLevel >= .localUsers
-                && settings.password.count <= Limits.userCredentialsBytesMax
     }
 
     mutating func delete(bucket step: BucketStep) -> ClusterOutcome {

@@ -8,10 +8,8 @@ extension ClusterState {
     /// Why a design document cannot have this text; nil if it can.
     ///
     /// `put` calls it when the entry is applied, because two requests that each pass on arrival can
-    /// exceed the sum together. No log has entries from before this rule, so it needs no rules of an
-    /// earlier release (`ClusterRules`).
+    /// exceed the sum together.
     package func refusal(of change: DesignDocumentChange) -> ClusterRefusal? {
-        guard featureLevel >= .designDocuments else { return .featureUnavailable }
         guard let place = place(ofBucketWithUUID: change.bucket) else { return .bucketUnknown }
         guard (1...Limits.designNameBytesMax).contains(change.name.utf8.count),
             change.body.count <= Limits.designDocumentBytesMax
@@ -68,7 +66,6 @@ extension ClusterState {
     }
 
     mutating func delete(_ removal: DesignDocumentRemoval) -> ClusterOutcome {
-        guard featureLevel >= .designDocuments else { return .refused(.featureUnavailable) }
         guard let place = place(ofBucketWithUUID: removal.bucket) else {
             return .refused(.bucketUnknown)
         }

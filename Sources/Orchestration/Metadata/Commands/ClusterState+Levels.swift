@@ -9,10 +9,7 @@ extension ClusterState {
     mutating func raise(to level: FeatureLevel) -> ClusterOutcome {
         guard level > featureLevel else { return .refused(.changedMeanwhile) }
         guard level <= announcedLevel else { return .refused(.levelTooHigh) }
-        let isFirstWithAttributes = featureLevel < .attributes && level >= .attributes
         featureLevel = level
-        // The capabilities of all buckets change: clients load a configuration of a higher revision only.
-        if isFirstWithAttributes { nodesMoved() }
         return .applied([.nodesChanged])
     }
 }

@@ -19,7 +19,6 @@ extension ClusterState {
         if nodes.isEmpty { featureLevel = max(featureLevel, new.level) }
         guard new.level >= featureLevel else { return .refused(.levelTooLow) }
         var node = NodeRecord(number: number, uuid: new.uuid, host: new.host, ports: new.ports)
-        node.ports.views = 0
         node.group = new.group
         node.services = new.services
         node.memoryTotal = new.memoryTotal
@@ -39,13 +38,11 @@ extension ClusterState {
         let isOfOtherLevel = nodes[place].level != level
         nodes[place].level = level
         if address.memoryTotal != 0 { nodes[place].memoryTotal = address.memoryTotal }
-        var ports = address.ports
-        ports.views = nodes[place].ports.views
-        let isThere = nodes[place].host == address.host && nodes[place].ports == ports
+        let isThere = nodes[place].host == address.host && nodes[place].ports == address.ports
         // The leader looks whether that allows a higher level for all.
         guard !isThere else { return .applied(isOfOtherLevel ? [.settingsChanged] : []) }
         nodes[place].host = address.host
-        nodes[place].ports = ports
+        nodes[place].ports = address.ports
         // Bucket configurations contain hosts and ports too.
         nodesMoved()
         return .applied([.nodesChanged])
@@ -54,16 +51,6 @@ extension ClusterState {
     mutating func set(_ change: AlternateChange) -> ClusterOutcome {
         guard let place = place(ofNode: change.number) else { return .refused(.nodeUnknown) }
         nodes[place].alternate = change.address
-        nodesMoved()
-        return .applied([.nodesChanged])
-    }
-
-    mutating func set(_ change: ViewsPortChange) -> ClusterOutcome {
-        guard featureLevel >= .designDocuments else { return .refused(.featureUnavailable) }
-        guard let place = place(ofNode: change.number) else { return .refused(.nodeUnknown) }
-        guard nodes[place].ports.views != change.port else { return .applied([]) }
-        nodes[place].ports.views = change.port
-        // Configurations contain the port, and list the views of each bucket.
         nodesMoved()
         return .applied([.nodesChanged])
     }

@@ -22,7 +22,6 @@ extension ClusterState {
     /// `put` calls it when the entry is applied, because two requests that each pass on arrival can
     /// exceed a limit together, or name a bucket that is deleted meanwhile.
     package func refusal(of change: UserChange) -> ClusterRefusal? {
-        guard featureLevel >= .localUsers else { return .featureUnavailable }
         guard isProvisioned else { return .notInitialised }
         guard Self.flaw(ofUserName: change.id) == nil,
             change.name.utf8.count <= Limits.userNameBytesMax,
@@ -67,14 +66,12 @@ extension ClusterState {
     }
 
     mutating func delete(user id: String) -> ClusterOutcome {
-        guard featureLevel >= .localUsers else { return .refused(.featureUnavailable) }
         guard user(id) != nil else { return .refused(.userUnknown) }
         users.removeAll { $0.hasID(id) }
         return .applied([.usersChanged([id])])
     }
 
     mutating func change(_ change: PasswordChange) -> ClusterOutcome {
-        guard featureLevel >= .localUsers else { return .refused(.featureUnavailable) }
         guard let place = users.firstIndex(where: { $0.hasID(change.id) }) else {
             return .refused(.userUnknown)
         }

@@ -24,9 +24,8 @@ extension BucketSettings {
             let quota = reader.leb128(), let replicas = reader.number(UInt8.self),
             let vBuckets = reader.number(UInt16.self), let maxTTL = reader.number(UInt32.self),
             let flushEnabled = reader.flag(),
-            // Bit 0 is `passwordless`, bits 1 and 2 are the durability level. Releases without
-            // durable writes wrote the flag alone: level 0 is none. Bit 3: a password follows (feature
-            // level 4).
+            // Bit 0 is `passwordless`, bits 1 and 2 are the durability level, 0 for none. Bit 3: a
+            // password follows.
             let access = reader.byte(), access < 16
         else { return nil }
         self.init(name: name, uuid: uuid, quota: quota)
@@ -85,6 +84,8 @@ extension BucketRecord {
             placement.append(to: writer, after: fence)
             fence = placement.fence
         }
+        writer.append(number: designRevision)
+        writer.append(list: designDocuments) { $0.append(to: $1) }
     }
 
     init?(_ reader: inout ByteReader) {
@@ -103,12 +104,16 @@ extension BucketRecord {
             return placement
         }
         guard let placements, placements.count == settings.vBuckets,
-            targets.map({ $0.rows.count == placements.count }) ?? true
+            targets.map({ $0.rows.count == placements.count }) ?? true,
+            let designRevision = reader.leb128(),
+            let designDocuments = reader.list({ DesignDocument(&$0) })
         else { return nil }
         self.init(settings: settings, options: options, placements: placements)
         self.rev = rev
         self.flush = flush == 0 ? nil : flush
         self.targets = targets
+        self.designRevision = designRevision
+        self.designDocuments = designDocuments
     }
 }
 
@@ -195,7 +200,6 @@ extension VBucketPlacement {
             guard let row = reader.chain() else { return nil }
             rowBefore = row
         }
-        // Schemas before 5 have no branch: then it is the fence, which is the safe value.
         if parts.contains(.branch) {
             guard let distance = reader.leb128(), distance <= fence else { return nil }
             branch = fence - distance

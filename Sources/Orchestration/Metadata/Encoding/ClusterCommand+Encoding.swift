@@ -1,7 +1,7 @@
 package import Bytes
 internal import Vocabulary
 
-/// Encodes envelopes as log entries: rules, proposer, boot and number, kind of command, its fields.
+/// Encodes envelopes as log entries: proposer, boot and number, kind of command, its fields.
 ///
 /// - Decoding fails unless it consumes every byte. Fields that a release does not know are
 ///   not skipped here: nodes that skipped them would make another state of the same log. So a new
@@ -14,7 +14,6 @@ extension ClusterEnvelope {
     }
 
     package func append(to writer: ByteWriter) {
-        writer.append(rules.rawValue)
         writer.append(number: proposer.value)
         writer.append(bigEndian: boot)
         writer.append(number: number)
@@ -28,19 +27,16 @@ extension ClusterEnvelope {
     /// Decodes an entry; nil unless the bytes are exactly one envelope.
     package static func decode(_ view: ByteView) -> ClusterEnvelope? {
         var reader = ByteReader(view)
-        guard let rules = reader.byte().flatMap(ClusterRules.init(rawValue:)),
-            let proposer = reader.number(UInt16.self),
+        guard let proposer = reader.number(UInt16.self),
             let boot = reader.bigEndian(UInt64.self), let number = reader.leb128(),
             let command = ClusterCommand(&reader), reader.isAtEnd
         else { return nil }
-        var envelope = ClusterEnvelope(
+        return ClusterEnvelope(
             proposer: NodeNumber(proposer),
             boot: boot,
             number: number,
             command: command
         )
-        envelope.rules = rules
-        return envelope
     }
 }
 
@@ -64,7 +60,6 @@ private enum Kind: UInt8 {
     case removeNode = 19
     case setGroups = 20
     case setAlternate = 21
-    case setViewsPort = 22
     case createBucket = 32
     case changeBucket = 33
     case deleteBucket = 34
@@ -105,7 +100,6 @@ extension ClusterCommand {
         case .addNode: .addNode
         case .setNode: .setNode
         case .setAlternate: .setAlternate
-        case .setViewsPort: .setViewsPort
         case .setNodeState: .setNodeState
         case .removeNode: .removeNode
         case .setGroups: .setGroups
@@ -140,8 +134,9 @@ extension ClusterCommand {
         case .setName(let name): writer.append(counted: name)
         case .setMemoryQuota(let quota): writer.append(number: quota)
         case .setSettings(let settings, let was):
-            Self.append(settings, to: writer)
-            if let was { Self.append(was, to: writer) }
+            settings.append(to: writer)
+            writer.append(flag: was != nil)
+            was?.append(to: writer)
         case .setIndexing(let change): change.append(to: writer)
         case .resetAutoFailoverCount: break
         case .newEpoch(let epoch): epoch.append(to: writer)
@@ -152,7 +147,6 @@ extension ClusterCommand {
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)
-        case .setViewsPort(let change): change.append(to: writer)
         case .setNodeState(let change): change.append(to: writer)
         case .removeNode(let number): writer.append(node: number)
         case .setGroups(let layout): layout.append(to: writer)
@@ -201,7 +195,6 @@ extension ClusterCommand {
         case .addNode: NewNode(&reader).map { .addNode($0) }
         case .setNode: NodeAddress(&reader).map { .setNode($0) }
         case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }
-        case .setViewsPort: ViewsPortChange(&reader).map { .setViewsPort($0) }
         case .setNodeState: NodeStateChange(&reader).map { .setNodeState($0) }
         case .removeNode: reader.node().map { .removeNode($0) }
         case .setGroups: GroupLayout(&reader).map { .setGroups($0) }
@@ -228,25 +221,12 @@ extension ClusterCommand {
         }
     }
 
-    private static func append(_ settings: ClusterSettings, to writer: ByteWriter) {
-        settings.append(to: writer)
-        settings.retry.append(to: writer)
-    }
-
-    /// Entries of releases without retries end after the settings.
-    ///
     /// The settings that the change is based on are optional.
     private static func readSettings(_ reader: inout ByteReader) -> ClusterCommand? {
-        guard let settings = readOnce(&reader) else { return nil }
-        guard !reader.isAtEnd else { return .setSettings(settings) }
-        return readOnce(&reader).map { .setSettings(settings, was: $0) }
-    }
-
-    private static func readOnce(_ reader: inout ByteReader) -> ClusterSettings? {
-        guard var settings = ClusterSettings(&reader) else { return nil }
-        guard !reader.isAtEnd else { return settings }
-        guard let retry = RetrySettings(&reader) else { return nil }
-        settings.retry = retry
-        return settings
+        guard let settings = ClusterSettings(&reader), let hasBasis = reader.flag() else {
+            return nil
+        }
+        guard hasBasis else { return .setSettings(settings) }
+        return ClusterSettings(&reader).map { .setSettings(settings, was: $0) }
     }
 }

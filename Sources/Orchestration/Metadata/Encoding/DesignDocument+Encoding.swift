@@ -51,19 +51,3 @@ extension DesignDocument {
         self.init(name: name, body: body, number: number)
     }
 }
-
-/// The design documents of all buckets, at the end of a state from schema 8 on.
-extension BucketRecord {
-    func appendDesigns(to writer: ByteWriter) {
-        writer.append(number: designRevision)
-        writer.append(list: designDocuments) { $0.append(to: $1) }
-    }
-
-    mutating func readDesigns(_ reader: inout ByteReader) -> Bool {
-        guard let revision = reader.leb128(), let documents = reader.list({ DesignDocument(&$0) })
-        else { return false }
-        designRevision = revision
-        designDocuments = documents
-        return true
-    }
-}

@@ -21,7 +21,6 @@ extension ByteWriter {
         append(UInt8(flag ? 1 : 0))
     }
 
-    /// Two bytes: of a level at the end of a command, no part can be taken for its absence.
     func append(level: FeatureLevel) {
         append(bigEndian: level.number)
     }

@@ -1,7 +1,6 @@
 internal import Bytes
 
-/// At the end of a state of feature level 3, and in the command that changes them; 0 is an absent
-/// threshold.
+/// 0 is an absent threshold.
 extension IndexingSettings {
     func append(to writer: ByteWriter) {
         writer.append(number: updateIntervalMilliseconds)

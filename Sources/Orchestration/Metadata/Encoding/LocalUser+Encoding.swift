@@ -1,7 +1,6 @@
 internal import Bytes
 internal import Vocabulary
 
-/// At the end of a state of feature level 4.
 extension LocalUser {
     func append(to writer: ByteWriter) {
         writer.append(counted: id)

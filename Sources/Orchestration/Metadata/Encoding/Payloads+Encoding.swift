@@ -6,7 +6,6 @@ extension Initialisation {
         writer.append(counted: uuid)
         writer.append(bigEndian: groupID)
         administrator.append(to: writer)
-        guard memoryQuota != nil || name != nil else { return }
         writer.append(flag: memoryQuota != nil)
         if let memoryQuota { writer.append(number: memoryQuota) }
         writer.append(flag: name != nil)
@@ -18,8 +17,6 @@ extension Initialisation {
             let administrator = Administrator(&reader)
         else { return nil }
         self.init(uuid: uuid, groupID: groupID, administrator: administrator)
-        // Entries of releases that set quota and name by separate commands end here.
-        guard !reader.isAtEnd else { return }
         guard let hasQuota = reader.flag() else { return nil }
         if hasQuota {
             guard let quota = reader.leb128() else { return nil }
@@ -30,7 +27,6 @@ extension Initialisation {
             guard let name = reader.text() else { return nil }
             self.name = name
         }
-        guard hasQuota || hasName else { return nil }
     }
 }
 
@@ -63,10 +59,9 @@ extension NewNode {
         ports.append(to: writer)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
-        guard namesRevision != nil || memoryTotal != 0 || level != .base else { return }
         writer.append(number: namesRevision.map { UInt64($0) + 1 } ?? 0)
         writer.append(number: memoryTotal)
-        if level != .base { writer.append(level: level) }
+        writer.append(level: level)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -74,14 +69,11 @@ extension NewNode {
             let group = reader.text(), let services = reader.list({ $0.text() })
         else { return nil }
         self.init(uuid: uuid, host: host, ports: ports, group: group, services: services)
-        guard !reader.isAtEnd else { return }
         guard let next = reader.leb128(), next <= UInt64(UInt32.max) + 1,
-            let total = reader.leb128()
+            let total = reader.leb128(), let level = reader.level()
         else { return nil }
         if next > 0 { namesRevision = UInt32(next - 1) }
         memoryTotal = total
-        guard !reader.isAtEnd else { return }
-        guard let level = reader.level() else { return nil }
         self.level = level
     }
 }
@@ -91,21 +83,20 @@ extension NodeAddress {
         writer.append(node: number)
         writer.append(counted: host)
         ports.append(to: writer)
-        guard isOfLoneNode || memoryTotal != 0 || level != nil else { return }
         writer.append(flag: isOfLoneNode)
         writer.append(number: memoryTotal)
+        writer.append(flag: level != nil)
         if let level { writer.append(level: level) }
     }
 
     init?(_ reader: inout ByteReader) {
-        guard let number = reader.node(), let host = reader.text(), let ports = NodePorts(&reader)
+        guard let number = reader.node(), let host = reader.text(), let ports = NodePorts(&reader),
+            let isLone = reader.flag(), let total = reader.leb128(), let hasLevel = reader.flag()
         else { return nil }
         self.init(number: number, host: host, ports: ports)
-        guard !reader.isAtEnd else { return }
-        guard let isLone = reader.flag(), let total = reader.leb128() else { return nil }
         isOfLoneNode = isLone
         memoryTotal = total
-        guard !reader.isAtEnd else { return }
+        guard hasLevel else { return }
         guard let level = reader.level() else { return nil }
         self.level = level
     }
@@ -124,20 +115,6 @@ extension AlternateChange {
         guard isThere else { return }
         guard let address = AlternateAddress(&reader) else { return nil }
         self.address = address
-    }
-}
-
-extension ViewsPortChange {
-    func append(to writer: ByteWriter) {
-        writer.append(node: number)
-        writer.append(bigEndian: port)
-    }
-
-    init?(_ reader: inout ByteReader) {
-        guard let number = reader.node(), let port = reader.bigEndian(UInt16.self) else {
-            return nil
-        }
-        self.init(number: number, port: port)
     }
 }
 
@@ -200,17 +177,18 @@ extension BucketChange {
     func append(to writer: ByteWriter) {
         settings.append(to: writer)
         options.append(to: writer)
+        writer.append(flag: was != nil)
         guard let was else { return }
         was.settings.append(to: writer)
         was.options.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
-        guard let settings = BucketSettings(&reader), let options = BucketOptions(&reader) else {
-            return nil
-        }
+        guard let settings = BucketSettings(&reader), let options = BucketOptions(&reader),
+            let hasBasis = reader.flag()
+        else { return nil }
         self.init(settings: settings, options: options)
-        guard !reader.isAtEnd else { return }
+        guard hasBasis else { return }
         guard let before = BucketSettings(&reader), let options = BucketOptions(&reader) else {
             return nil
         }
@@ -258,12 +236,10 @@ extension ProgressStep {
 extension FailoverStep {
     init?(_ reader: inout ByteReader) {
         guard let nodes = reader.nodes(), let flags = reader.byte(), flags < 4 else { return nil }
-        self.init(nodes: nodes, isAutomatic: flags & 1 != 0, mayLose: flags & 2 == 0)
+        self.init(nodes: nodes, isAutomatic: flags & 1 != 0, mayLose: flags & 2 != 0)
     }
 
-    /// Bit 1 is inverted: entries of earlier releases have it cleared, and all of them may lose
-    /// data.
-    var flags: UInt8 { (isAutomatic ? 1 : 0) | (mayLose ? 0 : 2) }
+    var flags: UInt8 { (isAutomatic ? 1 : 0) | (mayLose ? 2 : 0) }
 }
 
 /// Six to twelve bytes per vBucket: numbers are differences to the previous step.

@@ -24,33 +24,30 @@ extension ClusterSettings {
         writer.append(flag: autoFailover.isForDiskIssues)
         writer.append(number: autoFailover.diskIssueSeconds)
         writer.append(number: movesPerNode)
+        retry.append(to: writer)
         passwords.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
-        self.init(schemaTwo: &reader)
-        guard let isEnabled = reader.flag(), let timeout = reader.number(UInt16.self),
-            let countMax = reader.number(UInt16.self), let isForDiskIssues = reader.flag(),
-            let diskIssue = reader.number(UInt16.self), let moves = reader.number(UInt16.self),
+        guard let percent = reader.number(UInt16.self), let hours = reader.number(UInt32.self),
+            let buckets = reader.number(UInt32.self), let isEnabled = reader.flag(),
+            let timeout = reader.number(UInt16.self), let countMax = reader.number(UInt16.self),
+            let isForDiskIssues = reader.flag(), let diskIssue = reader.number(UInt16.self),
+            let moves = reader.number(UInt16.self), let retry = RetrySettings(&reader),
             let passwords = PasswordSettings(&reader)
         else { return nil }
-        self.passwords = passwords
+        self.init()
+        fragmentationPercent = percent
+        purgeIntervalHours = hours
+        maxBucketCount = buckets
         autoFailover.isEnabled = isEnabled
         autoFailover.timeoutSeconds = timeout
         autoFailover.countMax = countMax
         autoFailover.isForDiskIssues = isForDiskIssues
         autoFailover.diskIssueSeconds = diskIssue
         movesPerNode = moves
-    }
-
-    init?(schemaTwo reader: inout ByteReader) {
-        guard let percent = reader.number(UInt16.self), let hours = reader.number(UInt32.self),
-            let buckets = reader.number(UInt32.self)
-        else { return nil }
-        self.init()
-        fragmentationPercent = percent
-        purgeIntervalHours = hours
-        maxBucketCount = buckets
+        self.retry = retry
+        self.passwords = passwords
     }
 }
 
@@ -105,24 +102,19 @@ extension RebalanceRetry {
     }
 }
 
-/// Without the port for views: these bytes are older than views.
 extension NodePorts {
     func append(to writer: ByteWriter) {
-        for port in [admin, data, adminTLS, dataTLS, peer] { writer.append(bigEndian: port) }
+        for port in [admin, data, adminTLS, dataTLS, peer, views] { writer.append(bigEndian: port) }
     }
 
     init?(_ reader: inout ByteReader) {
-        self.init(schemaTwo: &reader)
-        guard let peer = reader.bigEndian(UInt16.self) else { return nil }
-        self.peer = peer
-    }
-
-    init?(schemaTwo reader: inout ByteReader) {
         guard let admin = reader.bigEndian(UInt16.self), let data = reader.bigEndian(UInt16.self),
             let adminTLS = reader.bigEndian(UInt16.self),
-            let dataTLS = reader.bigEndian(UInt16.self)
+            let dataTLS = reader.bigEndian(UInt16.self), let peer = reader.bigEndian(UInt16.self),
+            let views = reader.bigEndian(UInt16.self)
         else { return nil }
-        self.init(admin: admin, data: data, adminTLS: adminTLS, dataTLS: dataTLS)
+        self.init(admin: admin, data: data, adminTLS: adminTLS, dataTLS: dataTLS, peer: peer)
+        self.views = views
     }
 }
 
@@ -170,6 +162,10 @@ extension NodeRecord {
         writer.append(membership.rawValue)
         writer.append(recovery.rawValue)
         writer.append(number: fencedAt)
+        writer.append(number: memoryTotal)
+        writer.append(level: level)
+        writer.append(flag: alternate != nil)
+        alternate?.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -178,7 +174,8 @@ extension NodeRecord {
             let services = reader.list({ $0.text() }),
             let membership = reader.byte().flatMap(NodeMembership.init(rawValue:)),
             let recovery = reader.byte().flatMap(RecoveryType.init(rawValue:)),
-            let fencedAt = reader.leb128()
+            let fencedAt = reader.leb128(), let memoryTotal = reader.leb128(),
+            let level = reader.level(), let hasAlternate = reader.flag()
         else { return nil }
         self.init(number: number, uuid: uuid, host: host, ports: ports)
         self.group = group
@@ -186,14 +183,11 @@ extension NodeRecord {
         self.membership = membership
         self.recovery = recovery
         self.fencedAt = fencedAt
-    }
-
-    /// Schemas 1 and 2 had one node and numbered from 0.
-    init?(schemaTwo reader: inout ByteReader) {
-        guard let number = reader.number(UInt16.self), number < .max - 1, let uuid = reader.text(),
-            let host = reader.text(), let ports = NodePorts(schemaTwo: &reader)
-        else { return nil }
-        self.init(number: NodeNumber(number + 1), uuid: uuid, host: host, ports: ports)
+        self.memoryTotal = memoryTotal
+        self.level = level
+        guard hasAlternate else { return }
+        guard let alternate = AlternateAddress(&reader) else { return nil }
+        self.alternate = alternate
     }
 }
 

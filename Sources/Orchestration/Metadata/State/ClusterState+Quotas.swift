@@ -6,7 +6,6 @@ internal import Vocabulary
 /// - The buckets' quotas together stay within `memoryQuota`, which holds on every node.
 /// - Every node's machine can provide `memoryQuota` (`MemoryQuota`). A node restarted on a smaller
 ///   machine serves with a warning: refusing to start would be worse.
-/// - An earlier release could exceed these limits. Such a state is kept; no command makes it worse.
 extension ClusterState {
     /// Bytes of the memory quota not assigned to a bucket; those of the bucket `name` count as
     /// free.
@@ -43,13 +42,12 @@ extension ClusterState {
     /// The bytes on `nodes` nodes together if a quota is `quota` bytes on each.
     ///
     /// `UInt64.max` if the product does not fit into 64 bits: forms also show quotas that they
-    /// refuse, and an earlier release accepted any.
+    /// refuse.
     package static func bytes(ofQuota quota: UInt64, onNodes nodes: UInt64) -> UInt64 {
         let (product, isTooLarge) = quota.multipliedReportingOverflow(by: nodes)
         return isTooLarge ? .max : product
     }
 
-    /// Bytes by which the bucket quotas exceed the memory quota; 0 unless an earlier release did
-    /// that.
+    /// Bytes by which the bucket quotas exceed the memory quota; always 0, as checkers verify.
     package var quotaExcess: UInt64 { bucketQuotas() - min(memoryQuota, bucketQuotas()) }
 }

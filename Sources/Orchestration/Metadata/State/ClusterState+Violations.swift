@@ -43,9 +43,6 @@ extension ClusterState {
         }
         if !isSorted { found.append("\(name) has design documents out of order") }
         if bucket.designRevision > index { found.append("\(name) has designs beyond the index") }
-        if !documents.isEmpty, featureLevel < .designDocuments {
-            found.append("\(name) has design documents at level \(featureLevel.number)")
-        }
         return found
     }
 
@@ -55,9 +52,6 @@ extension ClusterState {
             one.id.utf8.lexicographicallyPrecedes(other.id.utf8)
         }
         if !isSorted { found.append("the users are out of order") }
-        if !users.isEmpty, featureLevel < .localUsers {
-            found.append("there are users at level \(featureLevel.number)")
-        }
         for user in users {
             if Self.flaw(ofUserName: user.id) != nil { found.append("a user is called \(user.id)") }
             if user.hasID(administrator?.name ?? "") { found.append("the administrator is a user") }
@@ -78,9 +72,6 @@ extension ClusterState {
             if node.fencedAt > index { found.append("\(node.number) is fenced beyond the index") }
             if !groups.contains(where: { $0.name == node.group }) {
                 found.append("\(node.number) is in no group")
-            }
-            if node.ports.views != 0, featureLevel < .designDocuments {
-                found.append("\(node.number) serves views at level \(featureLevel.number)")
             }
             let isReturning = node.recovery != .none
             if isReturning, node.membership != .inactiveAdded {

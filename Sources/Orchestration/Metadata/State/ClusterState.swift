@@ -39,12 +39,11 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var uuid: String?
     package internal(set) var name = ""
     package internal(set) var administrator: Administrator?
-    /// Sorted by the bytes of their ids; empty below feature level 4.
+    /// Sorted by the bytes of their ids.
     package internal(set) var users: [LocalUser] = []
     /// For documents, in bytes, on each node.
     package internal(set) var memoryQuota: UInt64
     package internal(set) var settings = ClusterSettings()
-    /// The defaults below feature level 3.
     package internal(set) var indexing = IndexingSettings()
     /// Nodes failed over automatically since an operator reset the count or a rebalance completed.
     package internal(set) var autoFailoverCount: UInt16 = 0
@@ -59,7 +58,7 @@ package struct ClusterState: Hashable, Sendable {
     /// The failed rebalance that is to be retried, or the retry that runs; nil if there is none.
     package internal(set) var retry: RebalanceRetry?
     /// No feature above this level is used, as some member may not understand it; never falls.
-    package internal(set) var featureLevel = FeatureLevel.base
+    package internal(set) var featureLevel = FeatureLevel.lowest
     package internal(set) var counters = ClusterCounters()
     var proposals = ProposalTable()
 

@@ -9,9 +9,6 @@ package struct NodePorts: Hashable, Sendable {
     /// For the other nodes.
     package var peer: UInt16
     /// For design documents and view queries.
-    ///
-    /// The agreed state changes it by a command of its own (`setViewsPort`): the entries that add a
-    /// node or set its address have the form of releases without views, and leave it out.
     package var views: UInt16 = 0
 
     package init(
@@ -110,8 +107,8 @@ package struct NodeRecord: Hashable, Sendable {
     /// reported.
     package internal(set) var memoryTotal: UInt64 = 0
 
-    /// The highest feature level that the node announced; `base` if it never announced one.
-    package internal(set) var level = FeatureLevel.base
+    /// The highest feature level that the node announced.
+    package internal(set) var level = FeatureLevel.lowest
 
     /// The address for clients that cannot reach `host`; nil if none is set.
     package internal(set) var alternate: AlternateAddress?
