@@ -59,8 +59,7 @@ def test_compacted_and_cancelled_bucket_has_all_documents(cluster, documents):
         return reply.status == 200 and not reply.body
 
     for asked, part in enumerate(["Databases", "Bucket"]):
-        # A node that does not answer within two seconds makes it a failure, and so does a cluster
-        # whose feature level does not have cancellations yet.
+        # A node that does not answer within two seconds makes it a failure.
         for member, request in [(asked, f"compact{part}"), (2, f"cancel{part}Compaction")]:
             wait_until(
                 lambda member=member, request=request: accepted(cluster[member], request),

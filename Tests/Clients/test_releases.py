@@ -1,19 +1,15 @@
-"""Clusters of two releases: nodes of the earlier one announce and obey the lower feature level."""
+"""Clusters of two releases: nodes of the artificial earlier one announce and obey feature level 0."""
+
+import sqlite3
 
 import pytest
 
 from cluster import Cluster, Member
-from rig import subdocument as sub
 from rig.node import NotReady, wait_until
-from rig.subdocument import Doc, Path
-from rig.wire import USUAL_FEATURES, Feature, Status, vbucket_of
+from rig.wire import vbucket_of
 
-EARLIER = ("--test-feature-level", "1")
-WITHOUT_ATTRIBUTES = ("--test-feature-level", "5")
-BASE, CURRENT = 1, 6
-# The features of HELLO that need level 6.
-ATTRIBUTES = (Feature.XATTR, 0x15, 0x17, 0x18, 0x19, 0x20, 0x21)
-CAPABILITIES = {"xattr", "tombstonedUserXAttrs", "subdoc.DocumentMacroSupport"}
+EARLIER = ("--test-feature-level", "0")
+BASE, CURRENT = 0, 1
 
 
 def upgrade(member):
@@ -27,11 +23,6 @@ def upgrade(member):
 def level(member):
     """The cluster's feature level as a node of it shows it."""
     return member.admin.get("/pools/default").json["featureLevel"]
-
-
-def grants(member, bucket, features):
-    with member.connect(bucket, features) as kv:
-        return set(features) <= set(kv.features)
 
 
 def announced(member):
@@ -74,11 +65,11 @@ def test_earlier_node_joins_through_current_node_and_last_upgrade_raises_the_lev
         lambda: [level(member) for member in mixed.members] == [CURRENT] * 3, 30, "it is raised"
     )
     for member in mixed.members:
-        assert "The cluster's feature level was raised from 1 to 6" in member.log()
+        assert "The cluster's feature level was raised from 0 to 1" in member.log()
 
 
 def test_random_key_of_other_node_is_found_from_its_level_on(mixed):
-    """The call between nodes is new in level 2; node 1 has no document of its own."""
+    """The call between nodes is new in level 1; node 1 has no document of its own."""
     mixed[0].create_bucket("one", ramQuotaMB=128, replicaNumber=0, numVBuckets=64)
     mixed.rebalance()
     path = "/pools/default/buckets/one/localRandomKey"
@@ -96,79 +87,15 @@ def test_random_key_of_other_node_is_found_from_its_level_on(mixed):
     )
 
 
-def test_changes_feed_is_refused_below_its_level(mixed):
+def test_feed_of_other_nodes_changes_is_served_from_its_level_on(mixed):
+    """The service between nodes is new in level 1; both nodes have active copies."""
     mixed[0].create_bucket("one", ramQuotaMB=128, replicaNumber=0, numVBuckets=64)
     mixed.rebalance()
-    refused = mixed[1].admin.get("/pools/default/buckets/one/changes")
-    assert refused.status == 503 and "need feature level 5" in refused.json["reason"]
+    path = "/pools/default/buckets/one/changes"
+    assert mixed[1].admin.get(path).status == 503
     upgrade(mixed[0])
     wait_until(lambda: level(mixed[1]) == CURRENT, 30, "the level is raised")
-    path = "/pools/default/buckets/one/changes"
     wait_until(lambda: mixed[1].admin.get(path).status == 200, 30, "the feed is served")
-
-
-def own_keys(cluster, bucket):
-    """For each member a key whose active copy it has."""
-    owners = [row[0] for row in cluster.vbucket_map(bucket)]
-    keys = [f"k{number}" for number in range(999)]
-    places = [owners[vbucket_of(key.encode(), len(owners))] for key in keys]
-    return [keys[places.index(number)] for number in range(len(cluster))]
-
-
-def configuration(member):
-    """The capabilities that a node lists for the bucket, and the configuration's revision."""
-    found = member.admin.get("/pools/default/b/one").json
-    return set(found["bucketCapabilities"]), (found["revEpoch"], found["rev"])
-
-
-def on_replica(kv, key, spec):
-    """What a lookup of the node's own replica finds."""
-    return sub.lookup(kv, key, spec, doc_flags=Doc.REPLICA_READ).results
-
-
-def test_attributes_are_refused_until_the_last_member_is_upgraded():
-    features = (*USUAL_FEATURES, *ATTRIBUTES)
-    write, read = sub.attribute("_sync", {"rev": "1-a"}), (sub.GET, Path.XATTR, "_sync")
-    with cluster_of(WITHOUT_ATTRIBUTES, ()) as cluster:
-        cluster.add(1)
-        cluster[0].create_bucket("one", ramQuotaMB=128, replicaNumber=1, numVBuckets=64)
-        cluster.rebalance()
-        keys, revisions = own_keys(cluster, "one"), []
-        for member, key in zip(cluster.members, keys):
-            assert level(member) == CURRENT - 1
-            capabilities, revision = configuration(member)
-            assert not capabilities & CAPABILITIES
-            revisions.append(revision)
-            with member.connect("one", features) as kv:
-                assert set(kv.features) == set(USUAL_FEATURES)
-                assert kv.set(key, b'{"a":1}').status == Status.SUCCESS
-                assert sub.mutate(kv, key, write).status == Status.NOT_SUPPORTED
-                assert sub.lookup(kv, key, read).status == Status.NOT_SUPPORTED
-                # Parts of the body need no level.
-                reply = sub.mutate(kv, key, (sub.UPSERT, 0, "b", b"2"))
-                assert reply.status == Status.SUCCESS
-                assert kv.get(key).value == b'{"a":1,"b":2}'
-        with cluster[1].connect("one", features) as older:
-            upgrade(cluster[0])
-            for member in cluster.members:
-                wait_until(lambda: level(member) == CURRENT, 30, "the level is raised")
-            # A connection has what its HELLO was granted.
-            assert sub.mutate(older, keys[1], write).status == Status.NOT_SUPPORTED
-        for member, key, before in zip(cluster.members, keys, revisions):
-            member.await_bucket("one")
-            wait_until(lambda: CAPABILITIES <= configuration(member)[0], 30, "they are listed")
-            assert configuration(member)[1] > before
-            # Connections are granted it a moment after the administration shows it.
-            wait_until(lambda: grants(member, "one", features), 30, "attributes are granted")
-            with member.connect("one", features) as kv:
-                assert set(kv.features) == set(features)
-                assert sub.mutate(kv, key, write).status == Status.SUCCESS
-                assert sub.lookup(kv, key, read).results == [(0, write[-1])]
-                assert kv.get(key).value == b'{"a":1,"b":2}'
-        for number, key in enumerate(keys):
-            # The other node has the replica.
-            with cluster[1 - number].connect("one", features) as kv:
-                wait_until(lambda: on_replica(kv, key, read) == [(0, write[-1])], 30, key)
 
 
 def test_node_below_the_clusters_level_is_refused_with_cause_and_cure():
@@ -180,8 +107,8 @@ def test_node_below_the_clusters_level_is_refused_with_cause_and_cure():
         assert (reply.status, reply.json) == (
             400,
             [
-                f"Prepare join failed. The node {cluster[2].address} supports feature level 1, and "
-                "this cluster already uses level 6. Start the release of the cluster's nodes "
+                f"Prepare join failed. The node {cluster[2].address} supports feature level 0, and "
+                "this cluster already uses level 1. Start the release of the cluster's nodes "
                 "there, or a later one, and add the node again."
             ],
         )
@@ -199,8 +126,28 @@ def test_member_restarted_below_the_clusters_level_is_refused():
         cluster[1].flags += EARLIER
         with pytest.raises(NotReady):
             cluster[1].start()
-        sentence = "the cluster uses feature level 6, and this node understands levels up to 1 only"
+        sentence = "the cluster uses feature level 1, and this node understands levels up to 0 only"
         assert sentence in cluster[1].log()
         del cluster[1].flags[-2:]
         cluster[1].start()
         wait_until(lambda: level(cluster[1]) == CURRENT, 30, "it is a member again")
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        # As the versions before the first release wrote it.
+        ("PRAGMA application_id = 0x44495643", "is not the control file of this version of Divan"),
+        ("PRAGMA user_version = 2", "another version of Divan (format 2, this program reads 1)"),
+    ],
+)
+def test_directory_of_another_version_is_refused_with_the_cure(change, sentence):
+    with cluster_of(()) as cluster:
+        node = cluster[0]
+        assert node.stop() == 0
+        with sqlite3.connect(f"{node.directory}/cluster/control.sqlite") as file:
+            file.execute(change)
+        with pytest.raises(NotReady):
+            node.start()
+        assert sentence in node.log()
+        assert "Formats change until 0.1.0 is released: start with an empty directory" in node.log()

@@ -372,12 +372,3 @@ def test_every_node_has_the_users_and_sees_a_deletion():
         wait_until(lambda: login.get("/whoami").status == 200, 30, "the first node has the password")
         assert other.admin.delete(f"{USERS}/ann").status == 200
         wait_until(lambda: login.get("/whoami").status == 401, 30, "the user is gone")
-
-
-def test_user_below_the_feature_level_is_refused_with_the_node_to_upgrade():
-    with Cluster([Member(flags=("--test-feature-level", "3")), Member()]) as cluster:
-        cluster.add(1)
-        reply = put(cluster[1], "ann", password="secret-1", roles="ro_admin")
-        assert reply.status == 400
-        text = reply.json["errors"]["_"]
-        assert "need feature level 4" in text and "(level 3)" in text

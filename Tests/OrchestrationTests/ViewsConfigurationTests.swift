@@ -85,7 +85,7 @@ import Vocabulary
 
     @Test func clusterConfigurationListsViewPortsOfActiveNodes() {
         var world = Self.world(views: [8_092, 0, 8_094])
-        var added = ClusterWorld.node(4)
+        let added = ClusterWorld.node(4)
         world.apply(.addNode(added))
         world.announceViews(8_095, by: 4)
         let json = global(world)

@@ -6,18 +6,17 @@ import Vocabulary
 
 /// Checks of the design documents that the nodes agree on.
 extension CheckerTests {
-    /// A state at level 3 with a bucket that has these design documents, which `apply` may refuse.
+    /// A state with a bucket that has these design documents, which `apply` may refuse.
     private func state(
         designs: [(name: String, bytes: Int)],
         revision: UInt8
     ) throws -> ClusterState {
         var state = ClusterState(memoryQuota: 1_000 << 20)
-        var node = NewNode(
+        let node = NewNode(
             uuid: "u",
             host: "10.0.0.1",
             ports: NodePorts(admin: 1, data: 2, peer: 3)
         )
-        node.level = .designDocuments
         let administrator = Administrator(name: "a", credentials: [1])
         var settings = BucketSettings(name: "b", uuid: "b", quota: 100 << 20)
         (settings.vBuckets, settings.replicas) = (1, 0)
@@ -27,18 +26,18 @@ extension CheckerTests {
             .createBucket(.init(settings: settings, options: BucketOptions(), rows: rows)),
         ]
         for command in commands { _ = state.apply(command, at: state.index + 1) }
-        // The encoded state ends with the bucket's revision and documents, the node's port for views,
-        // the settings of indexes, and the checksum.
-        let tail = ByteWriter()
-        let indexing = state.indexing
-        let numbers = [
-            UInt64(indexing.updateIntervalMilliseconds), UInt64(indexing.updateMinChanges),
-            UInt64(indexing.replicaUpdateMinChanges), UInt64(indexing.parallelIndexersMax),
-            UInt64(indexing.fragmentationPercent ?? 0), UInt64(indexing.fragmentationBytes ?? 0),
-        ]
-        for number in numbers { LEB128.append(number, to: tail) }
+        // The encoded state ends with the bucket's revision and documents, five empty fields, the
+        // counters and the checksum.
+        let events = ClusterCounters.Event.allCases.count
+        let tail =
+            [UInt8](repeating: 0, count: 5) + [UInt8(events)]
+            + [UInt8](repeating: 0, count: events)
+        let bytes = Array(state.encoded().dropLast(4))
+        guard Array(bytes.suffix(2 + tail.count)) == [0, 0] + tail else {
+            throw CheckerError(text: "the state ends otherwise")
+        }
         let writer = ByteWriter()
-        writer.append(Array(state.encoded().dropLast(4 + tail.count + 2 + 2)))
+        writer.append(Array(bytes.dropLast(2 + tail.count)))
         writer.append(revision)
         writer.append(UInt8(designs.count))
         for (name, bytes) in designs {
@@ -48,8 +47,7 @@ extension CheckerTests {
             LEB128.append(UInt64(bytes), to: writer)
             writer.append([UInt8](repeating: 0x20, count: bytes))
         }
-        writer.append(bigEndian: UInt16(0))
-        writer.append(tail.view)
+        writer.append(tail)
         writer.append(bigEndian: CRC32.checksum(writer.view))
         guard case .state(let decoded) = ClusterState.decode(writer.bytes) else {
             throw CheckerError(text: "the state is not decoded")
