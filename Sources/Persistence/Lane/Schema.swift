@@ -113,6 +113,7 @@ extension Connection {
     ///   - number: The expected `user_version`.
     ///   - application: The expected `application_id`.
     ///   - kind: What the file should be, for the operator.
+    /// - Throws: `StorageError`: `.foreign` or `.otherFormat`, with the cure.
     func requireFormat(
         _ number: Int64,
         of application: Int64,
