@@ -82,6 +82,8 @@ final class ChangeTraffic: Sendable {
     }
 
     func ignore(_ vBucket: VBucketID, _ number: UInt64) {
+        // `end` has dropped it, and a million calls would wait for the lock.
+        guard !isEnded else { return }
         state.withLock { state in
             state.listeners[vBucket]?.removeAll { $0.number == number }
             if state.listeners[vBucket]?.isEmpty == true { state.listeners[vBucket] = nil }
