@@ -11,26 +11,32 @@ extension AdministrationService {
         descriptors.shortage.map { [Alert(id: "descriptors", message: $0)] } ?? []
     }
 
-    /// Checks that this node may open the index files of a new design document.
+    /// Checks that this node may have the files of all its indexes open, with those of a new design document.
+    ///
+    /// An index without work has no open file, and the next change of its bucket opens it.
     ///
     /// - Throws: `DesignDocumentError.descriptorsExhausted` with the numbers and the cure.
     func requireDescriptors(
         for definition: DesignDefinition,
         in bucket: BucketRecord
     ) throws(DesignDocumentError) {
-        let files = bucket.newMapCount(of: definition) * Limits.descriptorsPerIndex
-        guard files > 0, let obstacle = descriptors.obstacle(toOpening: files) else { return }
+        guard let openCount = settings.openIndexCount?() else { return }
+        let present = bucket.maps
+        let newCount = Set(definition.views.map(\.map)).subtracting(present).count
+        let restingCount = max(0, state.buckets.reduce(0) { $0 + $1.maps.count } - openCount)
+        let files = (newCount + restingCount) * Limits.descriptorsPerIndex
+        guard newCount > 0, let obstacle = descriptors.obstacle(toOpening: files) else { return }
         throw DesignDocumentError(
             .descriptorsExhausted,
-            "The design document is refused. \(obstacle)"
+            "The design document is refused: \(newCount) new indexes would be open beside "
+                + "\(restingCount) of this node that have no work now. \(obstacle)"
         )
     }
 }
 
 extension BucketRecord {
-    /// The map functions of a definition that no design document of the bucket has: each is an index.
-    fileprivate func newMapCount(of definition: DesignDefinition) -> Int {
-        let present = Set(designDocuments.flatMap { $0.definition.views.map(\.map) })
-        return Set(definition.views.map(\.map)).subtracting(present).count
+    /// The different map functions of the bucket's design documents: each is an index.
+    fileprivate var maps: Set<String> {
+        Set(designDocuments.flatMap { $0.definition.views.map(\.map) })
     }
 }

@@ -35,6 +35,8 @@ package final class AdministrationService: Sendable {
         ///
         /// Called from any thread. Nil if the node has no views.
         package var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
+        /// The indexes of this node whose files are open; nil if the node has no views.
+        package var openIndexCount: (@Sendable () -> Int)?
         /// Serves a connection on which a node reads the changes of this node's copies.
         ///
         /// Nil if there is no data service: then there are no feeds.

@@ -49,6 +49,9 @@ final class IndexOpening: Sendable {
     /// The service, if it is open.
     var service: IndexService? { state.withLock { $0.service } }
 
+    /// The indexes whose files are open.
+    var openIndexCount: Int { service?.openIndexCount ?? 0 }
+
     /// Why the service could not be opened, as a sentence; nil if it could, or need not.
     var failure: String? { state.withLock { $0.failure } }
 

@@ -59,6 +59,7 @@ package final class Node: Sendable {
             let opening = IndexOpening(settings, environment, data)
             administration.scripts = ViewSourceCheck(opening)
             administration.compactViews = { opening.follow($0) }
+            administration.openIndexCount = { opening.openIndexCount }
             indexes = opening
         }
         do throws(ClusterError) {

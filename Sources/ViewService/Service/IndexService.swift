@@ -98,6 +98,7 @@ package final class IndexService: Sendable {
     let settings: Settings
     let lanes: Lanes
     let builds = IndexBuilds()
+    let resting: RestingIndexes
     let keeper: IndexKeeper
     let responder: QueryResponder
     let followed: Guarded<Followed>
@@ -134,6 +135,8 @@ package final class IndexService: Sendable {
         let followed = Guarded(Followed())
         self.followed = followed
         let opening = OpeningHook()
+        let resting = RestingIndexes(changes, settings.rest)
+        self.resting = resting
         let surroundings = RunningIndex.Surroundings(
             environment: environment,
             changes: changes,
@@ -143,7 +146,7 @@ package final class IndexService: Sendable {
             builds: builds,
             lanes: IndexLanes(environment.lanes),
             files: settings.files,
-            resting: RestingIndexes(changes, settings.rest),
+            resting: resting,
             opened: { opening.responder?.bucketsChanged() }
         )
         let records = SuccessionFiles(root, environment.disk)
@@ -181,6 +184,9 @@ package final class IndexService: Sendable {
     }
 
     // MARK: Reports
+
+    /// The indexes whose files are open; the other ones rest until they have work.
+    package var openIndexCount: Int { resting.openCount }
 
     /// Passes a report of each index to `done`, sorted by bucket and views, on any lane.
     package func report(_ done: @escaping @Sendable ([IndexReport]) -> Void) {
