@@ -54,7 +54,32 @@ extension AdministrationService {
         }
         birth.memoryQuota = form.memoryQuota
         birth.name = form.name
-        return await carry([.initialise(birth)], logging: "The cluster was initialized.")
+        return await carryBirth(birth)
+    }
+
+    /// Makes a new node a cluster before it listens; logs that it does not if the node has a cluster
+    /// already, or was invited by one.
+    ///
+    /// - Returns: Why that failed, as a sentence for an operator; nil if it did not.
+    package func provision(administrator name: String, password: String) async -> String? {
+        guard !state.isProvisioned, isAlone else {
+            let text =
+                "--administrator and --password-file are ignored: the node has a cluster already."
+            logEvent(.info, .node, text)
+            return nil
+        }
+        let form = FormParameters([("port", "SAME"), ("username", name), ("password", password)])
+        switch await initialise(form) {
+        case .done: return nil
+        case .refused(let errors):
+            let texts = errors.map { error in
+                let flag = error.field == "username" ? "--administrator" : "--password-file"
+                return "\(flag): \(error.text)"
+            }
+            return texts.joined(separator: "; ")
+        case .overtaken: return "The cluster's state was changed meanwhile. Start the node again."
+        case .failed(let text): return text
+        }
     }
 
     /// Checks the form for the administrator.
@@ -85,9 +110,15 @@ extension AdministrationService {
             guard let birth = await initialisation(user: user, password: password) else {
                 return Self.stopping
             }
-            return await carry([.initialise(birth)], logging: "The cluster was initialized.")
+            return await carryBirth(birth)
         }
         return await replaceAdministrator(user, password, by: login)
+    }
+
+    private func carryBirth(_ birth: Initialisation) async -> ClusterFormOutcome {
+        let outcome = await carry([.initialise(birth)], logging: "The cluster was initialized.")
+        await awaitInitToken()
+        return outcome
     }
 
     /// Sets those of memory quota and name that are given.

@@ -112,8 +112,22 @@ extension AdministrationService {
                 "Bucket \"\(settings.name)\" was created: \(settings.quota >> 20) MB on each node, "
                     + "\(settings.evictionPolicy.rawValue), \(settings.vBuckets) vBuckets."
             )
+            warnOfNetwork(settings, before: .none)
         }
         return outcome
+    }
+
+    /// Warns the operator of a bucket that needs no password from the network from now on.
+    private func warnOfNetwork(_ settings: BucketSettings, before: PasswordlessAccess) {
+        guard settings.passwordless == .network, before != .network else { return }
+        logEvent(.warning, .bucket, Self.networkWarning(ofBucket: settings.name))
+    }
+
+    /// What `passwordless=network` means for a bucket, as a sentence for an operator.
+    package static func networkWarning(ofBucket name: String) -> String {
+        "Bucket \"\(name)\" needs no password from any address (passwordless=network): every client "
+            + "that reaches its ports reads and writes its documents. Safer is a local user of the "
+            + "bucket's name."
     }
 
     /// Changes a bucket's settings; done at once if nothing differs.
@@ -191,7 +205,10 @@ extension AdministrationService {
         guard let outcome = await tryCarrying(.changeBucket(change), form, changing: name) else {
             return nil
         }
-        if case .done = outcome { logEvent(.info, .bucket, "Bucket \"\(name)\" was changed.") }
+        if case .done = outcome {
+            logEvent(.info, .bucket, "Bucket \"\(name)\" was changed.")
+            warnOfNetwork(settings, before: existing.settings.passwordless)
+        }
         return outcome
     }
 
@@ -294,11 +311,6 @@ extension AdministrationService {
             nodes: state.activeNodes.map { PlacementNode($0.number, group: $0.group) },
             copies: settings.replicas + 1
         ).map { NodeChain($0) ?? NodeChain() }
-    }
-
-    /// Buckets that clients may use without a password.
-    package var passwordlessBuckets: [BucketRecord] {
-        state.buckets.filter(\.settings.passwordless)
     }
 
     // MARK: Parts

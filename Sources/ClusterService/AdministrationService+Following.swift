@@ -13,6 +13,7 @@ extension AdministrationService: StateFollower {
     ) -> DataPlaneError? {
         core.withLock { $0.state = now }
         defer { notifyStateObserver() }
+        if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
         guard core.withLock({ $0.isFollowing }) else {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
             // This change may remove the voter configuration that validated our lease (one- or
@@ -40,6 +41,7 @@ extension AdministrationService: StateFollower {
     func stateReplaced(from before: ClusterState, by now: ClusterState) {
         core.withLock { $0.state = now }
         defer { notifyStateObserver() }
+        if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
         guard core.withLock({ $0.isFollowing }) else { return }
         replaceUsers(before, now)
         for bucket in before.buckets

@@ -37,6 +37,8 @@ package final class AdministrationService: Sendable {
         package var compactViews: (@Sendable (ViewCompactionOrder) -> Bool)?
         /// The indexes of this node whose files are open; nil if the node has no views.
         package var openIndexCount: (@Sendable () -> Int)?
+        /// Names under which clients reach this node, besides those that the cluster knows.
+        package var hostNames: [String] = []
         /// Serves a connection on which a node reads the changes of this node's copies.
         ///
         /// Nil if there is no data service: then there are no feeds.
@@ -101,6 +103,7 @@ package final class AdministrationService: Sendable {
     package let sampler: StatisticsSampler
     /// Connections to the other nodes, shared with the data plane.
     package let transport: PeerTransport
+    package let initToken: InitToken
     let environment: Environment
     let passwords: PasswordVerifier
     let derivation: PasswordDerivation
@@ -127,6 +130,7 @@ package final class AdministrationService: Sendable {
     ) throws(ClusterError) {
         self.settings = settings
         self.environment = environment
+        initToken = InitToken(in: settings.directory, environment)
         self.dataPlane = dataPlane
         self.passwords = passwords
         derivation = PasswordDerivation(environment)
@@ -156,6 +160,11 @@ package final class AdministrationService: Sendable {
         let member = try ClusterMember.restore(surroundings)
         try member.start()
         core = Guarded(Core(state: member.state, member: member))
+        do throws(DiskError) {
+            try initToken.reconcile(isNeeded: !member.state.isProvisioned)
+        } catch {
+            throw ClusterError(code: .disk, description: error.description)
+        }
         member.log.follower = self
     }
 
@@ -302,8 +311,8 @@ package final class AdministrationService: Sendable {
             orchestrator?.requestRound()
         }
         calls.observe { [weak self] event in self?.peerEvent(event) }
-        calls.handleStrangers(PeerKind.engage) { [weak self] _, bytes, answer in
-            self?.engaged(bytes, answer)
+        calls.handleStrangers(PeerKind.engage) { [weak self] sender, bytes, answer in
+            self?.engaged(bytes, by: sender, answer)
         }
         calls.handleCalls(PeerKind.leader) { [weak orchestrator] _, bytes, answer in
             guard let orchestrator, let request = LeaderRequest(bytes: bytes) else {

@@ -67,7 +67,7 @@ package enum SCRAMMechanism: String, CaseIterable, Sendable {
 }
 
 /// Whether two secrets are equal, in a time that does not depend on where they differ.
-func areEqualInConstantTime(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+package func areEqualInConstantTime(_ one: [UInt8], _ other: [UInt8]) -> Bool {
     guard one.count == other.count else { return false }
     var difference: UInt8 = 0
     for place in one.indices { difference |= one[place] ^ other[place] }

@@ -48,6 +48,7 @@ package final class Node: Sendable {
             memoryTotal: total
         )
         administration.level = settings.featureLevel
+        administration.hostNames = settings.hostNames
         if settings.memcachedPort != nil, let bucket = settings.memcachedBucket {
             administration.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
                 data.servePlainClients(isServing)
@@ -109,6 +110,23 @@ package final class Node: Sendable {
     }
 
     // MARK: Start and stop
+
+    /// The path of the file with the token that a client on another machine needs for the first change;
+    /// nil if the node has a cluster.
+    package var initTokenPath: String? { cluster.initToken.path }
+
+    /// Makes a new node a cluster with an administrator, before it listens; does nothing but to log if
+    /// the node has a cluster, or was invited by one.
+    ///
+    /// Call it before `serve`.
+    ///
+    /// - Throws: `NodeError` if the name or the password is not accepted, or the cluster's state cannot
+    ///   be written.
+    package func provision(administrator name: String, password: String) async throws(NodeError) {
+        if let reason = await cluster.provision(administrator: name, password: password) {
+            throw NodeError(reason)
+        }
+    }
 
     /// The addresses and ports on which a node listens.
     package struct Addresses: Sendable {

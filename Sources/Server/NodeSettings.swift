@@ -25,6 +25,8 @@ package struct NodeSettings: Sendable {
     package var memoryQuota: UInt64?
     /// Whether functions of views run although the kernel does not filter their system calls.
     package var allowsUnfilteredScripts = false
+    /// Names under which clients reach this node, besides those that the cluster knows.
+    package var hostNames: [String] = []
     /// Bytes of memory of the machine or the container.
     package var memoryTotal: UInt64
 

@@ -30,8 +30,8 @@ package struct BucketSettings: Hashable, Sendable {
     package var evictionPolicy: EvictionPolicy
     package var vBuckets: Int
     package var flushEnabled: Bool
-    /// Clients may use the bucket without a password, as plain memcached clients do.
-    package var passwordless: Bool
+    /// From where clients may use the bucket without a password, as very old clients do.
+    package var passwordless: PasswordlessAccess
     /// The text of the keys of the bucket's own password (`StoredCredentials.text`); empty if it has
     /// none.
     package var password: [UInt8]
@@ -54,7 +54,7 @@ package struct BucketSettings: Hashable, Sendable {
         evictionPolicy = .valueOnly
         vBuckets = Limits.vBucketsDefault
         flushEnabled = false
-        passwordless = false
+        passwordless = .none
         password = []
         maxTTL = 0
     }

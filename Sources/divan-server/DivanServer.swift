@@ -23,8 +23,9 @@ struct DivanServer: AsyncParsableCommand {
         abstract: "A node of Divan, a distributed document store with Couchbase's protocols.",
         discussion: """
             Clients connect to the KV port, and to the port for views to query these; administrators \
-            connect to the admin port with a browser or REST. A new node accepts any credentials until it is provisioned (POST /clusterInit, \
-            or the console). Prints one line of JSON when it serves; the log is on standard error.
+            connect to the admin port with a browser or REST. Until a new node is provisioned (POST /clusterInit, or the \
+            console), it accepts changes over loopback, and those with the token of the file init-token in its data directory as \
+            password. Prints one line of JSON when it serves; the log is on standard error.
             """,
         version: Release.version
     )
@@ -61,6 +62,9 @@ struct DivanServer: AsyncParsableCommand {
             version: Release.couchbaseVersion,
             probe: AdminClient()
         )
+        if let (name, password) = try options.firstAdministrator() {
+            try await node.provision(administrator: name, password: password)
+        }
         let addresses = try node.serve()
         let logger = FrameworkLog.logger(world.environment.trace)
         let services = viewServices(of: node)
@@ -82,7 +86,8 @@ struct DivanServer: AsyncParsableCommand {
         }
         try await node.announce(addresses, adminPort: admin.port, viewsPort: views?.port)
         let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
-        Ready.write(addresses, ports, startedNanoseconds: started)
+        let tokenPath = node.initTokenPath
+        Ready.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
         node.beginStop()

@@ -16,6 +16,8 @@ enum Ready {
         let admin: UInt16
         let views: UInt16?
         let memcached: UInt16?
+        /// The path of the file with the token for the first change; nil if the node has a cluster.
+        let initToken: String?
         let ms: UInt64
 
         private enum CodingKeys: String, CodingKey {
@@ -24,6 +26,7 @@ enum Ready {
             case admin
             case views
             case memcached
+            case initToken
             case ms
         }
 
@@ -35,6 +38,7 @@ enum Ready {
             try container.encode(admin, forKey: .admin)
             try container.encode(views, forKey: .views)
             try container.encode(memcached, forKey: .memcached)
+            try container.encode(initToken, forKey: .initToken)
             try container.encode(ms, forKey: .ms)
         }
     }
@@ -42,6 +46,7 @@ enum Ready {
     static func write(
         _ addresses: Node.Addresses,
         _ ports: HTTPPorts,
+        initToken: String?,
         startedNanoseconds: UInt64
     ) {
         let now = ProcessStart.nowNanoseconds
@@ -50,10 +55,11 @@ enum Ready {
             admin: ports.admin,
             views: ports.views,
             memcached: addresses.memcached?.port,
+            initToken: initToken,
             ms: (now - min(startedNanoseconds, now)) / 1_000_000
         )
         let encoder = JSONEncoder()
-        encoder.outputFormatting = .sortedKeys
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         guard let json = try? encoder.encode(line) else {
             preconditionFailure("numbers and a word can be encoded")
         }

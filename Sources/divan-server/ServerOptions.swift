@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import LinuxPlatform
 import Seams
 import Server
@@ -32,6 +33,28 @@ struct ServerOptions: ParsableArguments {
 
     @Option(help: "Port for views over TLS; only 0, as above.")
     var viewsTlsPort: UInt16 = 0
+
+    @Option(
+        name: .customLong("host-name"),
+        help: ArgumentHelp(
+            "Name under which clients reach this node; repeat it for several.",
+            discussion: "Requests without a login need an address or a known name in Host.",
+            valueName: "name"
+        )
+    )
+    var hostNames: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "Administrator of a new node, which then never listens without one.",
+            discussion: "Ignored if the data directory has a cluster.",
+            valueName: "name"
+        )
+    )
+    var administrator: String?
+
+    @Option(help: ArgumentHelp("File with the administrator's password.", valueName: "file"))
+    var passwordFile: String?
 
     @Option(help: "Port for plain memcached clients, without passwords, on loopback only.")
     var memcachedPort: UInt16?
@@ -90,6 +113,14 @@ struct ServerOptions: ParsableArguments {
                 "--memcached-port has no login, so it needs a loopback --bind, not \(bind)"
             )
         }
+        if (administrator == nil) != (passwordFile == nil) {
+            throw ValidationError("--administrator and --password-file need each other")
+        }
+        if let name = hostNames.first(where: { !Self.isHostName($0) }) {
+            throw ValidationError(
+                "--host-name \(name) is not a host name; it has no port and no scheme"
+            )
+        }
         if let level = testFeatureLevel,
             !(FeatureLevel.lowest.number...FeatureLevel.current.number).contains(level)
         {
@@ -108,6 +139,35 @@ struct ServerOptions: ParsableArguments {
         {
             throw ValidationError("--memory-quota \(memoryQuota) cannot be used: \(flaw)")
         }
+    }
+
+    private static func isHostName(_ text: String) -> Bool {
+        !text.isEmpty
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                    UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// The administrator of a new node, with the password of its file; nil without these options.
+    ///
+    /// - Throws: `NodeError` if the file cannot be read or is not UTF-8.
+    func firstAdministrator() throws(NodeError) -> (name: String, password: String)? {
+        guard let administrator, let passwordFile else { return nil }
+        guard let bytes = FileManager.default.contents(atPath: passwordFile) else {
+            throw NodeError("The password file \(passwordFile) cannot be read.")
+        }
+        guard let text = String(validating: bytes, as: UTF8.self) else {
+            throw NodeError("The password file \(passwordFile) is not UTF-8.")
+        }
+        // Editors and `echo` end a file with a line end.
+        let password = text.hasSuffix("\n") ? String(text.dropLast()) : text
+        return (administrator, password)
     }
 
     var limits: ReactorLimits {
@@ -132,6 +192,7 @@ struct ServerOptions: ParsableArguments {
         settings.memcachedBucket = memcachedBucket
         settings.allowsUnfilteredScripts = unfilteredScripts
         settings.memoryQuota = memoryQuota.map { $0 << 20 }
+        settings.hostNames = hostNames
         if let testFeatureLevel { settings.featureLevel = FeatureLevel(testFeatureLevel) }
         return settings
     }

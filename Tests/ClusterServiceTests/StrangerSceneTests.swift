@@ -12,8 +12,8 @@ import Testing
         bytes += [0, 0, 0, 0, 0, 0, 0, 9] + [1]
         bytes += [UInt8(count)] + [UInt8](repeating: 5, count: count)
         bytes += [4] + [UInt8(host.count)] + host
-        // No members, feature level 1.
-        return bytes + [0, 1]
+        // No members, feature level 1, no token: a sender on this machine needs none.
+        return bytes + [0, 1, 0]
     }
 
     private func invite(_ member: SceneMember, secret count: Int, from stranger: PeerNode) async

@@ -206,7 +206,7 @@ import Vocabulary
         let service = try await started()
         #expect(service.login("A", "password") == .administrator("A"))
         #expect(service.isAdministrator("A", "password"))
-        #expect(service.login("open", "") == .bucket("open"))
+        #expect(service.login("open", "") == .guest("open"))
         #expect(service.login("open", "secret-1") == nil)
         #expect(service.login("b", "") == nil)
         #expect(service.login("absent", "") == nil)
@@ -216,7 +216,7 @@ import Vocabulary
         #expect(service.login("open", "secret-1") == .user("open"))
         #expect(!service.isAdministrator("open", "secret-1"))
         _ = await service.deleteUser("open")
-        #expect(service.login("open", "") == .bucket("open"))
+        #expect(service.login("open", "") == .guest("open"))
     }
 
     @Test func checkedLoginIsKnownUntilThePasswordChanges() async throws {
@@ -229,6 +229,6 @@ import Vocabulary
         #expect(service.knownLogin("ann", "secret-1") == nil)
         _ = service.login("ann", "secret-1")
         #expect(service.knownLogin("ann", "secret-1") == .some(nil))
-        #expect(service.knownLogin("open", "") == .some(.bucket("open")))
+        #expect(service.knownLogin("open", "") == .some(.guest("open")))
     }
 }

@@ -12,7 +12,7 @@ import Vocabulary
     init() throws {
         try world.service.open(TestWorld.settings("guests"))
         var closed = TestWorld.settings("closed")
-        closed.passwordless = false
+        closed.passwordless = .none
         try world.service.open(closed)
     }
 
@@ -68,7 +68,7 @@ import Vocabulary
         let client = world.client(of: "guests")
         try world.service.delete("guests")
         var settings = TestWorld.settings("guests")
-        settings.passwordless = false
+        settings.passwordless = .none
         try world.service.open(settings)
         #expect(client.ask(Ask.get("k")).map(\.status) == [8])
         #expect(client.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0x24])

@@ -97,7 +97,7 @@ import Vocabulary
         settings.password = [1]
         #expect(accessFields([("saslPassword", "")], changing: settings) == [.saslPassword])
         settings.password = []
-        settings.passwordless = true
+        settings.passwordless = .loopback
         #expect(accessFields([("passwordless", "1")], changing: settings).isEmpty)
         #expect(accessFields([("passwordless", "0")], changing: settings) == [.passwordless])
     }

@@ -59,7 +59,7 @@ import Vocabulary
         #expect(settings.evictionPolicy == .valueOnly)
         #expect(settings.vBuckets == 1_024)
         #expect(!settings.flushEnabled)
-        #expect(!settings.passwordless)
+        #expect(settings.passwordless == .none)
         #expect(settings.maxTTL == 0)
         #expect(options.compressionMode == .passive)
     }
@@ -78,7 +78,7 @@ import Vocabulary
         #expect(settings.evictionPolicy == .nruEviction)
         #expect(settings.flushEnabled)
         #expect(settings.vBuckets == 64)
-        #expect(settings.passwordless)
+        #expect(settings.passwordless == .loopback)
         #expect(settings.maxTTL == 60)
         #expect(options.compressionMode == .passive)
     }
@@ -137,7 +137,7 @@ import Vocabulary
         ("replicaNumber", "-1", "replicaNumber", "The number of replicas is 0, 1, 2 or 3"),
         ("replicaIndex", "2", "replicaIndex", "replicaIndex is 0 or 1"),
         ("flushEnabled", "yes", "flushEnabled", "flushEnabled is 0 or 1"),
-        ("passwordless", "2", "passwordless", "passwordless is 0 or 1"),
+        ("passwordless", "2", "passwordless", "passwordless is 0, 1 or network"),
         (
             "evictionPolicy", "noEviction", "evictionPolicy",
             "The eviction policy of a couchbase bucket is valueOnly or fullEviction"

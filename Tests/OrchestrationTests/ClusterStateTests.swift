@@ -99,7 +99,7 @@ import Vocabulary
         settings.replicas = 3
         settings.vBuckets = 64
         settings.flushEnabled = true
-        settings.passwordless = true
+        settings.passwordless = .loopback
         settings.maxTTL = 77
         var record = BucketFormTests.record(settings)
         record.options.compressionMode = .off

@@ -247,7 +247,7 @@ struct CommandDice {
             return .deleteBucket(BucketStep(name: name, uuid: gone?.uuid ?? "", phase: .end))
         default:
             settings.replicas = below(4)
-            settings.passwordless = oneIn(2)
+            settings.passwordless = [.none, .loopback, .network][below(3)]
             var change = BucketChange(settings: settings, options: bucket.options)
             if oneIn(2) {
                 change.was = .init(settings: bucket.settings, options: bucket.options)

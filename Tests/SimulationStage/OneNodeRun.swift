@@ -39,7 +39,7 @@ package final class OneNodeRun {
                 quota: 1 << 30
             )
             settings.vBuckets = 16
-            settings.passwordless = true
+            settings.passwordless = .network
             return settings
         }
         node = NodeDriver(world: world, judge: judge, buckets: buckets)

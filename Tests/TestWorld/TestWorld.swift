@@ -112,7 +112,7 @@ package final class TestWorld {
         settings.type = type
         settings.vBuckets = vBuckets
         settings.evictionPolicy = type == .persistent ? .valueOnly : .noEviction
-        settings.passwordless = true
+        settings.passwordless = .loopback
         settings.flushEnabled = true
         return settings
     }

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Consensus
-internal import JSON
 internal import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -21,7 +20,8 @@ extension AdministrationService {
     ///
     /// - Parameters:
     ///   - address: Its admin port: `[http://]host[:port]`.
-    ///   - login: Its administrator; a new node accepts any.
+    ///   - login: Its administrator. A new node on another machine needs its token (`InitToken`) as the
+    ///     password of any user; one on this machine accepts any login.
     ///   - services: Its services; only `kv` is possible.
     ///   - group: Its server group; nil for the first.
     /// - Returns: The node's name, or why it cannot be added.
@@ -61,7 +61,7 @@ extension AdministrationService {
             let names = state.namesRevision
             if let refusal = await reconcileNames(description, as: host) { return refusal }
             let new = newNode(description, host: host, group: group, names: names)
-            if let outcome = await invite(new) { return outcome }
+            if let outcome = await invite(new, token: login.password) { return outcome }
         }
         return .busy("Other nodes are being added or renamed. Retry.")
     }
@@ -153,7 +153,7 @@ extension AdministrationService {
     ///
     /// - Returns: Nil if the names of the nodes changed meanwhile, so that its name must be checked
     ///   again.
-    private func invite(_ new: NewNode) async -> MembershipOutcome? {
+    private func invite(_ new: NewNode, token: String) async -> MembershipOutcome? {
         let host = new.host
         let outcome: ClusterOutcome
         do throws(ClusterError) {
@@ -189,7 +189,8 @@ extension AdministrationService {
                 return .refused("Prepare join failed. \(host) is part of this cluster already.")
             }
         }
-        if let reason = await engage(number, host: host, port: new.ports.peer) {
+        let place = PeerAddress(host: host, port: new.ports.peer)
+        if let reason = await engage(number, at: place, token: token) {
             _ = await carryMembership(.removeNode(number))
             return .refused("Join completion failed. \(reason)")
         }
@@ -207,21 +208,26 @@ extension AdministrationService {
     }
 
     /// Sends a new node the cluster's identity; returns why the node refused, or nil.
-    private func engage(_ number: NodeNumber, host: String, port: UInt16) async -> String? {
+    private func engage(
+        _ number: NodeNumber,
+        at place: PeerAddress,
+        token: String
+    ) async -> String? {
         var message = EngageMessage(
             clusterUUID: state.uuid ?? "",
             groupID: state.groupID,
             revEpoch: state.revEpoch,
             secret: member.identity.secret,
             number: number,
-            host: host,
+            host: place.host,
             members: state.nodes.filter { $0.number != number }.map {
                 PeerPlace($0.number, host: $0.host, port: $0.ports.peer)
             }
         )
         message.level = state.featureLevel
+        message.token = token
         let result = await member.callStranger(
-            PeerAddress(host: host, port: port),
+            place,
             PeerKind.engage,
             message.bytes,
             timeoutNanoseconds: Self.engageTimeoutNanoseconds
@@ -231,21 +237,13 @@ extension AdministrationService {
             guard let answer = EngageAnswer(bytes: bytes) else {
                 return "It sent an invalid answer."
             }
-            return answer.refusal.isEmpty ? nil : answer.refusal
+            return answer.refusal.isEmpty
+                ? nil : ForeignSentences.text(ofRefusal: answer.refusal)
         case .failure:
             return
-                "Its port for other nodes, \(host):\(port), could not be reached. Check that it is "
+                "Its port for other nodes, \(place.host):\(place.port), could not be reached. Check that it is "
                 + "open to the nodes of this cluster."
         }
-    }
-
-    /// The refusal that the other node sent: a JSON list of sentences.
-    private static func sentences(in body: [UInt8]) -> String {
-        let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
-        guard let entries = value?.array else {
-            return String(decoding: body, as: UTF8.self)
-        }
-        return entries.compactMap(\.string).joined(separator: " ")
     }
 
     /// Requests from a cluster that it add this node.
@@ -280,8 +278,9 @@ extension AdministrationService {
             path: "/controller/addNode",
             login: login,
             form: [
-                ("hostname", "\(place):\(own.ports.admin)"), ("user", ""), ("password", ""),
-                ("services", "kv"),
+                ("hostname", "\(place):\(own.ports.admin)"), ("user", ""),
+                // With it the cluster may change this node, whose caller was allowed to do that.
+                ("password", initToken.text ?? ""), ("services", "kv"),
             ]
         )
         switch await probe.ask(request) {
@@ -290,6 +289,7 @@ extension AdministrationService {
             let isIn = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
                 state.isProvisioned && state.node(number: self.thisNode) != nil
             }
+            await awaitInitToken()
             if isIn { return .done(own.otpNode) }
             return .failed("The cluster added this node, but has not sent its metadata yet.")
         case .answered(401, _, _):
@@ -299,8 +299,10 @@ extension AdministrationService {
                 "What answers at \(host):\(port) is not part of a cluster. Set that node up first, "
                     + "or add it to a cluster from there."
             )
-        case .answered(_, let body, _):
-            return .refused(Self.sentences(in: body))
+        case .answered(let status, let body, _):
+            let other =
+                "What answers at \(host):\(port) refused to add this node (status \(status))."
+            return .refused(ForeignSentences.text(of: body) ?? other)
         case .unreachable(let reason):
             return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
         }

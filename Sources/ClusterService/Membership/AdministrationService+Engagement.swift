@@ -8,9 +8,19 @@ internal import Vocabulary
 extension AdministrationService {
     /// A cluster invites this node: the node deletes its own group and waits for the cluster's
     /// metadata.
-    func engaged(_ bytes: [UInt8], _ answer: @escaping PeerCalls.Answer) {
+    ///
+    /// The sender has proved nothing yet: on another machine it has to know this node's token.
+    func engaged(
+        _ bytes: [UInt8],
+        by sender: SocketAddress,
+        _ answer: @escaping PeerCalls.Answer
+    ) {
         guard let message = EngageMessage(bytes: bytes) else {
             return answer(EngageAnswer(refusal: "The invitation is malformed.").bytes)
+        }
+        let isLocal = ClientOrigin(peer: sender.host) == .loopback
+        guard isLocal || state.isProvisioned || initToken.isRight(message.token) else {
+            return answer(EngageAnswer(refusal: Self.lacksToken).bytes)
         }
         guard message.level <= settings.level else {
             return answer(
@@ -43,6 +53,10 @@ extension AdministrationService {
             answer(EngageAnswer().bytes)
         }
     }
+
+    private static let lacksToken =
+        "A node without a cluster accepts an invitation from another machine only with the token of the "
+        + "file \(InitToken.fileName) in its data directory. Add it with the token as password."
 
     /// Whether this node may change its membership now; reserves the change if so.
     private func beginChanging() -> Bool {
@@ -122,6 +136,7 @@ extension AdministrationService {
         connect()
         publishAll()
         notifyStateObserver()
+        reconcileInitToken()
         wakeWatchers()
         // A wait for the current state ended with the previous member: start another one.
         if !core.withLock({ $0.isFollowing }) { executor.spawn { await self.followWhenCurrent() } }
@@ -247,6 +262,7 @@ extension AdministrationService {
         }
         // If a node was added meanwhile, this node stays in the cluster.
         guard state.nodes.count <= 1 else { return .refused(Self.hasOthers) }
+        await awaitInitToken()
         return isOver ? .done("") : .failed("The node could not be reset. See its log.")
     }
 

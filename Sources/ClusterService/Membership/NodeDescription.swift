@@ -108,7 +108,8 @@ extension NodeDescription.Refusal {
                 + "Check that it runs, and that its admin port is open to this node."
         case .wrongPassword:
             return "Prepare join failed. The node \(place) refused user and password. Use the "
-                + "administrator with which it was set up."
+                + "administrator with which it was set up. A node without a cluster needs, as the "
+                + "password of any user, the token of the file \(InitToken.fileName) in its data directory."
         case .provisioned:
             return "Prepare join failed. The node \(place) is provisioned already: it is a cluster "
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "

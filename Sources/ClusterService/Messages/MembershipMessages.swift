@@ -44,6 +44,8 @@ struct EngageMessage: PeerPayload, Hashable {
     var members: [PeerPlace]
     /// The cluster's feature level.
     var level = FeatureLevel.lowest
+    /// The joining node's token (`InitToken`), or another text if the operator has given none.
+    var token = ""
 
     init(
         clusterUUID: String,
@@ -68,6 +70,7 @@ struct EngageMessage: PeerPayload, Hashable {
             let revEpoch = reader.leb128(), let secret = reader.counted(),
             let number = reader.node(), let host = reader.text(),
             let members = reader.all(PeerPlace.self), let level = reader.leb(UInt16.self),
+            let token = reader.text(),
             // The sender is not authenticated, so the secret may be malformed.
             secret.count == PeerSecret.byteCount
         else { return nil }
@@ -81,6 +84,7 @@ struct EngageMessage: PeerPayload, Hashable {
             members: members
         )
         self.level = FeatureLevel(level)
+        self.token = token
     }
 
     func append(to writer: ByteWriter) {
@@ -92,6 +96,7 @@ struct EngageMessage: PeerPayload, Hashable {
         writer.append(counted: host)
         writer.append(all: members)
         writer.append(leb: level.number)
+        writer.append(counted: token)
     }
 }
 

@@ -9,8 +9,12 @@ package enum LoginOutcome: Hashable, Sendable {
     case administrator(String)
     /// A local user, by its id.
     case user(String)
-    /// A bucket, by its name: a login of older clients.
+    /// A bucket, by its name, with its password: a login of older clients.
     case bucket(String)
+    /// A password-less bucket, by its name, with an empty password.
+    ///
+    /// From where the bucket may be used so, the caller decides.
+    case guest(String)
 }
 
 /// Logins with a name and a password.
@@ -70,10 +74,11 @@ extension AdministrationService {
             }
             guard let bucket = core.state.bucket(named: name) else { return nil }
             let password = bucket.settings.password
+            let isOpen = bucket.settings.passwordless != .none
             return Account(
-                outcome: .bucket(name),
+                outcome: isOpen ? .guest(name) : .bucket(name),
                 stored: password.isEmpty ? nil : password,
-                isOpen: bucket.settings.passwordless
+                isOpen: isOpen
             )
         }
     }

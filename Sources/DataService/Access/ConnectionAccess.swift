@@ -82,7 +82,7 @@ extension Connection {
     func mayUse(bucketNamed name: String) -> Bool {
         switch login {
         case .anonymous, .plain: false
-        case .guest(let own), .bucketUser(let own, _):
+        case .guest(let own, _), .bucketUser(let own, _):
             // If the bucket is not open, no privilege can be determined.
             own == name && (service.grants(of: login) != nil || service.bucket(named: name) == nil)
         case .user:

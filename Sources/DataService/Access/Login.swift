@@ -8,8 +8,8 @@ enum Login: Equatable, Sendable {
     case anonymous
     /// The administrator or a local user.
     case user(String, incarnation: UInt64)
-    /// A guest of one bucket that needs no password.
-    case guest(bucket: String)
+    /// A guest of one bucket that needs no password, and from where it connected.
+    case guest(bucket: String, from: ClientOrigin)
     /// A client with the password of one bucket.
     case bucketUser(bucket: String, uuid: String)
     /// A client of the plain memcached listener.
@@ -19,7 +19,7 @@ enum Login: Equatable, Sendable {
     var name: String? {
         switch self {
         case .anonymous, .plain: nil
-        case .user(let name, _), .guest(let name), .bucketUser(let name, _): name
+        case .user(let name, _), .guest(let name, _), .bucketUser(let name, _): name
         }
     }
 }
@@ -35,10 +35,15 @@ extension DocumentService {
     ///
     /// - Parameters:
     ///   - name: The name.
+    ///   - origin: From where the client connected.
     ///   - emptyPassword: The keys of the empty password, for a bucket that needs none.
     /// - Returns: The login and its keys; nil if there is no user or bucket of this name, or if the
     ///   bucket has neither a password nor permits logins without one.
-    func candidate(named name: String, emptyPassword: StoredCredentials?) -> LoginCandidate? {
+    func candidate(
+        named name: String,
+        from origin: ClientOrigin,
+        emptyPassword: StoredCredentials?
+    ) -> LoginCandidate? {
         if let account = accounts[name] {
             let login = Login.user(name, incarnation: account.incarnation)
             return LoginCandidate(login: login, stored: account.stored)
@@ -48,14 +53,15 @@ extension DocumentService {
             let login = Login.bucketUser(bucket: name, uuid: bucket.uuid)
             return LoginCandidate(login: login, stored: stored)
         }
-        guard bucket.settings.passwordless, let emptyPassword else { return nil }
-        return LoginCandidate(login: .guest(bucket: name), stored: emptyPassword)
+        guard bucket.settings.passwordless.admits(origin), let emptyPassword else { return nil }
+        return LoginCandidate(login: .guest(bucket: name, from: origin), stored: emptyPassword)
     }
 
     /// The bucket that a client of this name may use without a password; a user of the same name
     /// takes precedence.
-    func passwordlessBucket(named name: String) -> OpenBucket? {
-        guard let bucket = bucket(named: name), bucket.settings.passwordless else { return nil }
+    func passwordlessBucket(named name: String, from origin: ClientOrigin) -> OpenBucket? {
+        guard let bucket = bucket(named: name), bucket.settings.passwordless.admits(origin)
+        else { return nil }
         return bucket
     }
 
@@ -74,12 +80,12 @@ extension DocumentService {
                 return nil
             }
             return account.grants
-        case .guest(let name):
-            guard passwordlessBucket(named: name) != nil else { return nil }
-            return .bucketUser(of: name)
+        case .guest(let name, let origin):
+            guard passwordlessBucket(named: name, from: origin) != nil else { return nil }
+            return origin == .loopback ? .bucketUser(of: name) : .networkGuest(of: name)
         case .bucketUser(let name, let uuid):
             guard let bucket = bucket(named: name), bucket.uuid == uuid,
-                !bucket.settings.password.isEmpty || bucket.settings.passwordless
+                !bucket.settings.password.isEmpty || bucket.settings.passwordless != .none
             else { return nil }
             return .bucketUser(of: name)
         }
@@ -109,5 +115,11 @@ extension Grants {
     /// The grants of a client that logs in with the name of a bucket.
     static func bucketUser(of bucket: String) -> Grants {
         Grants(CollectionOfOne(RoleGrant(.bucketFullAccess, bucket: bucket)))
+    }
+
+    /// The grants of a client that uses a bucket without a password from another machine: it reads and
+    /// writes documents, and receives no streams.
+    static func networkGuest(of bucket: String) -> Grants {
+        Grants([Role.dataReader, .dataWriter].map { RoleGrant($0, bucket: bucket) })
     }
 }

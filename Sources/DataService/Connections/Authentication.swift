@@ -15,6 +15,9 @@ struct StartedSCRAM {
 }
 
 extension Connection {
+    /// From where the client connected; computed, because only logins need it.
+    var origin: ClientOrigin { ClientOrigin(peer: port.peer.host) }
+
     func listMechanisms(_ request: CommandContext) {
         let offered = service.passwords.rules.mechanisms.map(\.rawValue) + ["PLAIN"]
         let list = Array(offered.joined(separator: " ").utf8)
@@ -50,12 +53,16 @@ extension Connection {
             rules: rules
         ) { name in
             let emptyPassword = service.emptyPassword
-            let candidate = service.candidate(named: name, emptyPassword: emptyPassword)
+            let candidate = service.candidate(
+                named: name,
+                from: origin,
+                emptyPassword: emptyPassword
+            )
             started.user = name
             started.login = candidate?.login
             lacksKeys =
                 candidate == nil && emptyPassword == nil
-                && service.passwordlessBucket(named: name) != nil
+                && service.passwordlessBucket(named: name, from: origin) != nil
             return candidate?.stored
         }
         // Keys are never derived on a reactor.
@@ -131,8 +138,8 @@ extension Connection {
 
     /// The login of a guest, or of a password that was checked lately; nil otherwise.
     private func knownLogin(_ attempt: PasswordLogin) -> Login? {
-        if isGuest(attempt) { return .guest(bucket: attempt.user) }
-        let found = service.candidate(named: attempt.user, emptyPassword: nil)
+        if isGuest(attempt) { return .guest(bucket: attempt.user, from: origin) }
+        let found = service.candidate(named: attempt.user, from: origin, emptyPassword: nil)
         let result = service.passwords.knownResult(of: attempt, stored: found?.stored)
         return result == true ? found?.login : nil
     }
@@ -141,7 +148,7 @@ extension Connection {
     /// name takes precedence.
     private func isGuest(_ attempt: PasswordLogin) -> Bool {
         attempt.password.isEmpty && service.accounts[attempt.user] == nil
-            && service.passwordlessBucket(named: attempt.user) != nil
+            && service.passwordlessBucket(named: attempt.user, from: origin) != nil
     }
 
     /// Sets the login and, as old clients rely on, selects the bucket of the user's name if the user
@@ -182,8 +189,10 @@ extension Connection {
     /// Logs the client in as a guest of the bucket `default`, if that needs no password: old
     /// clients send no login for it.
     func becomeGuestOfDefault() -> Bool {
-        guard let open = service.passwordlessBucket(named: "default") else { return false }
-        login = .guest(bucket: "default")
+        guard let open = service.passwordlessBucket(named: "default", from: origin) else {
+            return false
+        }
+        login = .guest(bucket: "default", from: origin)
         bucket = open
         return true
     }

@@ -75,9 +75,13 @@ extension Connection {
         let now = service.environment.time.monotonicNanoseconds()
         let host = port.peer.host
         let isKnown = service.strangers.isKnown(attempt.user, from: host, at: now)
-        return wait(request) { [service] done in
+        return wait(request) { [service, origin] done in
             let work: PasswordChecks.Work = {
-                let found = service.candidate(named: attempt.user, emptyPassword: nil)
+                let found = service.candidate(
+                    named: attempt.user,
+                    from: origin,
+                    emptyPassword: nil
+                )
                 // An unknown user takes as long as a wrong password.
                 let isRight = service.passwords.verify(attempt, stored: found?.stored)
                 guard isRight, let found else { return done(.failed(.authError, "")) }

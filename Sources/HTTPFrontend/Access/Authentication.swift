@@ -5,7 +5,7 @@ internal import Vocabulary
 /// Authenticates requests and authorizes them for a route.
 ///
 /// - After provisioning, a request without a password may only use password-less buckets; before
-///   provisioning every request is allowed.
+///   provisioning requests from loopback are allowed, and those with the token of `InitToken`.
 /// - Wrong credentials are refused even if the route needs none.
 struct Authentication: Sendable {
     let service: AdministrationService
@@ -19,7 +19,7 @@ struct Authentication: Sendable {
         switch check(request, state) {
         case .identity(let identity): identity
         case .unchecked(let user, let password):
-            await identity(ofUser: user, password, on: request.connection?.login)
+            await identity(ofUser: user, password, request)
         }
     }
 
@@ -33,8 +33,9 @@ struct Authentication: Sendable {
 
     /// Authenticates a request as far as that takes microseconds.
     func check(_ request: RESTRequest, _ state: ClusterState) -> Check {
+        guard state.isProvisioned else { return .identity(identityOfFirstComer(request)) }
         guard let (user, password) = request.basicCredentials,
-            state.isProvisioned, request.fields[.nsServerUI] != "yes"
+            request.fields[.nsServerUI] != "yes"
         else {
             let identity = identityWithoutPassword(of: request, state)
             if let identity { request.connection?.login?.note(identity) }
@@ -43,9 +44,21 @@ struct Authentication: Sendable {
         guard let known = service.knownLogin(user, password), let outcome = known else {
             return .unchecked(user: user, password: password)
         }
-        let identity = Identity(outcome)
+        let identity = Identity(outcome, from: request.origin)
         request.connection?.login?.note(identity)
         return .identity(identity)
+    }
+
+    /// The identity of a request to a node without a cluster.
+    private func identityOfFirstComer(_ request: RESTRequest) -> Identity? {
+        let password = request.basicCredentials?.password
+        let identity = Identity(
+            firstComerFrom: request.origin,
+            hasToken: password.map(service.initToken.isRight) ?? false,
+            hasCredentials: request.fields[.authorization] != nil
+        )
+        if let identity { request.connection?.login?.note(identity) }
+        return identity
     }
 
     /// The identity of a request without a valid name and password.
@@ -53,7 +66,6 @@ struct Authentication: Sendable {
         of request: RESTRequest,
         _ state: ClusterState
     ) -> Identity? {
-        guard state.isProvisioned else { return .unprovisioned }
         // The console marks its requests with this header. Another site's page cannot make a
         // browser send it, so the cookie alone authenticates nothing.
         if request.fields[.nsServerUI] == "yes" {
@@ -63,7 +75,7 @@ struct Authentication: Sendable {
             let now = service.wallMilliseconds
             return sessions.identity(of: token, in: state, nowMilliseconds: now)
         }
-        return request.fields[.authorization] == nil ? .anonymous : nil
+        return request.fields[.authorization] == nil ? .anonymous(from: request.origin) : nil
     }
 
     /// The identity that a name and a password log in; nil if they are wrong.
@@ -73,8 +85,9 @@ struct Authentication: Sendable {
     func identity(
         ofUser user: String,
         _ password: String,
-        on connection: ConnectionLogin?
+        _ request: RESTRequest
     ) async -> Identity? {
+        let connection = request.connection?.login
         var outcome = service.knownLogin(user, password) ?? nil
         if outcome == nil {
             await connection?.pause()
@@ -84,7 +97,7 @@ struct Authentication: Sendable {
             connection?.noteRefusal(of: user)
             return nil
         }
-        let identity = Identity(outcome)
+        let identity = Identity(outcome, from: request.origin)
         connection?.note(identity)
         return identity
     }
@@ -100,11 +113,11 @@ struct Authentication: Sendable {
         guard let identity, identity.exists(in: state) else { return .unauthorized }
         if identity.isAdministrator { return nil }
         guard let permission = access.permission(bucket: name) else {
-            let isServed = identity != .anonymous || state.hasPasswordlessBucket
-            return isServed ? nil : .unauthorized
+            guard case .anonymous(let origin) = identity else { return nil }
+            return state.hasPasswordlessBucket(for: origin) ? nil : .unauthorized
         }
         if Rights(of: identity, in: state).allows(permission) { return nil }
-        return identity == .anonymous ? .unauthorized : .forbidden(permission.text)
+        return identity.isAnonymous ? .unauthorized : .forbidden(permission.text)
     }
 
     /// Browsers share cookies between the ports of a host, so the name contains the port: two nodes
@@ -116,12 +129,13 @@ struct Authentication: Sendable {
 }
 
 extension Identity {
-    init(_ outcome: LoginOutcome) {
+    init(_ outcome: LoginOutcome, from origin: ClientOrigin) {
         self =
             switch outcome {
             case .administrator(let name): .administrator(name)
             case .user(let id): .user(id)
             case .bucket(let name): .bucket(name)
+            case .guest(let name): .guest(name, from: origin)
             }
     }
 }

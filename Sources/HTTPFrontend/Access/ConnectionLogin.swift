@@ -48,6 +48,7 @@ final class ConnectionLogin: Sendable {
         switch identity {
         case .anonymous: return
         case .unprovisioned: return noteGuest()
+        case .guest: return identity.exists(in: service.state) ? noteGuest() : ()
         case .administrator(let known), .user(let known), .bucket(let known): name = known
         }
         state.withLock { $0.isStranger = false }

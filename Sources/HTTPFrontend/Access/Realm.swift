@@ -19,7 +19,7 @@ struct Realm: Equatable, Sendable {
 
     private struct BucketLogin: Equatable {
         let uuid: String
-        let isPasswordless: Bool
+        let passwordless: PasswordlessAccess
         let password: [UInt8]
     }
 
@@ -32,12 +32,12 @@ struct Realm: Equatable, Sendable {
             switch identity {
             case .unprovisioned, .administrator: .administrator(state.administrator)
             case .user(let id): .user(state.user(id)?.credentials)
-            case .bucket(let name):
+            case .bucket(let name), .guest(let name, _):
                 .bucket(
                     state.bucket(named: name).map {
                         BucketLogin(
                             uuid: $0.settings.uuid,
-                            isPasswordless: $0.settings.passwordless,
+                            passwordless: $0.settings.passwordless,
                             password: $0.settings.password
                         )
                     }

@@ -12,6 +12,8 @@ enum Refusal: Sendable {
     case methodNotAllowed([String])
     /// A browser sent the request on behalf of another site's page.
     case fromAnotherSite
+    /// The request names another host than this node, and its client has proved nothing.
+    case foreignHost
     /// The credentials are missing or wrong.
     case unauthorized
     /// The identity lacks this permission.

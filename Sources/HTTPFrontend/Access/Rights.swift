@@ -7,7 +7,7 @@ struct Rights: Sendable {
         case everything
         case grants(Grants)
         /// Nothing but the use of password-less buckets.
-        case withoutLogin
+        case withoutLogin(ClientOrigin)
     }
 
     private let scope: Scope
@@ -21,7 +21,11 @@ struct Rights: Sendable {
             case .user(let id): .grants(state.user(id)?.roles ?? .none)
             case .bucket(let name):
                 .grants(state.bucket(named: name) == nil ? .none : Self.use(of: name))
-            case .anonymous: .withoutLogin
+            // The name of a bucket proves nothing: from the network it permits what no login permits.
+            case .guest(_, .network): .withoutLogin(.network)
+            case .guest(let name, .loopback):
+                .grants(identity.exists(in: state) ? Self.use(of: name) : .none)
+            case .anonymous(let origin): .withoutLogin(origin)
             }
     }
 
@@ -29,7 +33,7 @@ struct Rights: Sendable {
         switch scope {
         case .everything: true
         case .grants(let grants): grants.allows(permission)
-        case .withoutLogin: allowsWithoutLogin(permission)
+        case .withoutLogin(let origin): allowsWithoutLogin(permission, from: origin)
         }
     }
 
@@ -42,17 +46,20 @@ struct Rights: Sendable {
     }
 
     /// Without a login a client finds password-less buckets and uses their views, as very old clients
-    /// do.
+    /// do; from the network it only reads.
     ///
-    /// Documents over HTTP need a login, for which the bucket's name is enough.
-    private func allowsWithoutLogin(_ permission: Permission) -> Bool {
+    /// Documents over HTTP need a login, for which the bucket's name is enough on loopback. A node
+    /// without a cluster shows every client that it has none.
+    private func allowsWithoutLogin(_ permission: Permission, from origin: ClientOrigin) -> Bool {
         switch permission.owner {
         case .bucket(let name):
-            state.bucket(named: name)?.settings.passwordless == true
+            state.bucket(named: name)?.settings.passwordless.admits(origin) == true
                 && ["settings", "views"].contains(permission.path.first)
+                && (origin == .loopback || permission.operation == "read")
                 && Self.use(of: name).allows(permission)
         case .cluster:
-            state.hasPasswordlessBucket && Self.use(of: nil).allows(permission)
+            (!state.isProvisioned || state.hasPasswordlessBucket(for: origin))
+                && Self.use(of: nil).allows(permission)
         case .anyBucket, .everyBucket:
             false
         }
@@ -65,5 +72,8 @@ struct Rights: Sendable {
 }
 
 extension ClusterState {
-    var hasPasswordlessBucket: Bool { buckets.contains(where: \.settings.passwordless) }
+    /// Whether clients of this origin may use a bucket without a password.
+    func hasPasswordlessBucket(for origin: ClientOrigin) -> Bool {
+        buckets.contains { $0.settings.passwordless.admits(origin) }
+    }
 }

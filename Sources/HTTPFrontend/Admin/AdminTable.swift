@@ -45,6 +45,8 @@ struct AdminTable: RouteTable {
             return reply
         case .fromAnotherSite:
             return .text(request.anotherSiteReason + ".\r\n", status: 403)
+        case .foreignHost:
+            return .text(request.foreignHostReason + "\r\n", status: 421)
         case .unauthorized:
             let text =
                 "This request needs the name and the password of a user (HTTP Basic); these are "

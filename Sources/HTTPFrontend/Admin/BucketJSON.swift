@@ -42,7 +42,9 @@ struct BucketJSON {
                 ConfigurationJSON.capabilities(of: bucket, servers: servers)
             ),
             ("authType", "sasl"),
-            ("passwordless", .bool(settings.passwordless)),
+            ("passwordless", .bool(settings.passwordless != .none)),
+            // Beside the flag, which tools read as a Boolean.
+            ("passwordlessNetwork", .bool(settings.passwordless == .network)),
             ("controllers", controllers),
             ("localRandomKeyUri", .string("\(path)/localRandomKey")),
             (

@@ -102,20 +102,27 @@ extension Routes {
         var reply = Reply.empty(202)
         let name = call.request.form["name"] ?? ""
         reply.headers = [("Location", "/pools/default/buckets/\(ConfigurationJSON.path(name))")]
-        return reply
+        return reply.warning(networkWarning(call, of: name))
     }
 
     @Sendable private static func changeBucket(_ call: Call) async -> Reply {
         if call.request.isValidationOnly {
             return validation(call, of: call.capture(0))
         }
-        return reply(
-            await call.service.changeBucket(
-                call.capture(0),
-                call.request.form,
-                by: requester(call)
-            )
+        let outcome = await call.service.changeBucket(
+            call.capture(0),
+            call.request.form,
+            by: requester(call)
         )
+        guard case .done = outcome else { return reply(outcome) }
+        return Reply.done.warning(networkWarning(call, of: call.capture(0)))
+    }
+
+    /// The warning about a form that admits clients from the network without a password; nil for another
+    /// form.
+    private static func networkWarning(_ call: Call, of name: String) -> String? {
+        guard call.request.form["passwordless"] == "network" else { return nil }
+        return AdministrationService.networkWarning(ofBucket: name)
     }
 
     private static func requester(_ call: Call) -> BucketForm.Requester {
@@ -132,7 +139,7 @@ extension Routes {
             let (errors, summaries) = call.service.judgeBucket(call.request.form, changing: name)
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
-        let all = errors + warnings(call, errors)
+        let all = errors + warnings(call, errors, name)
         if !all.isEmpty { return .refused(all, and: more) }
         // As in Couchbase Server, which distinguishes the two.
         return .json(.object([("errors", [:])] + more), status: name == nil ? 200 : 202)
@@ -141,14 +148,22 @@ extension Routes {
     /// Warnings of a validation; the change itself would be accepted.
     ///
     /// `ignore_warnings=1` omits them.
-    private static func warnings(_ call: Call, _ errors: [FieldError]) -> [FieldError] {
-        guard call.request.query["ignore_warnings"] != "1",
-            !errors.contains(where: { $0.field == "replicaNumber" }),
+    private static func warnings(
+        _ call: Call,
+        _ errors: [FieldError],
+        _ name: String?
+    ) -> [FieldError] {
+        guard call.request.query["ignore_warnings"] != "1" else { return [] }
+        var warnings: [FieldError] = []
+        if let text = networkWarning(call, of: name ?? call.request.form["name"] ?? "") {
+            warnings.append(FieldError("passwordless", "Warning: " + text))
+        }
+        guard !errors.contains(where: { $0.field == "replicaNumber" }),
             let replicas = call.request.form["replicaNumber"].flatMap(FormParameters.number),
             replicas >= UInt64(max(call.state.activeNodes.count, 1))
-        else { return [] }
+        else { return warnings }
         let text = "you do not have enough data servers to support this number of replicas."
-        return [FieldError("replicaNumber", "Warning: " + text)]
+        return warnings + [FieldError("replicaNumber", "Warning: " + text)]
     }
 
     static func reply(_ outcome: BucketOutcome) -> Reply {

@@ -105,11 +105,13 @@ extension Routes {
             call.state.user(id).map(UserJSON.user) ?? [
                 "id": .string(id), "domain": .string(UserJSON.domain),
             ]
-        case .bucket(let name):
+        case .bucket(let name), .guest(let name, .loopback):
             [
                 "id": .string(name), "domain": "bucket",
                 "roles": [["role": "bucket_full_access", "bucket_name": .string(name)]],
             ]
+        case .guest(let name, .network):
+            ["id": .string(name), "domain": "bucket", "roles": []]
         case .anonymous:
             ["id": "", "domain": "anonymous", "roles": []]
         }

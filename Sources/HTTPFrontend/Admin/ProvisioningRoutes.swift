@@ -30,7 +30,7 @@ extension Routes {
             return reply(
                 await call.service.setAdministrator(
                     call.request.form,
-                    isFirst: call.identity == .unprovisioned,
+                    isFirst: call.identity.isUnprovisioned,
                     by: call.identity.text
                 ),
                 call,

@@ -24,7 +24,7 @@ extension Routes {
             let identity = await call.authentication.identity(
                 ofUser: user,
                 password,
-                on: call.request.connection?.login
+                call.request
             )
         else {
             return .json(["errors": ["_": "Wrong user name or password."]], status: 400)

@@ -201,7 +201,7 @@ extension Routes {
                 return .refused([FieldError("_", text)])
             }
             return userReply(outcome)
-        case .bucket, .anonymous:
+        case .bucket, .guest, .anonymous:
             return .forbidden(writePermission)
         }
     }

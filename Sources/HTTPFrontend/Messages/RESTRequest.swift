@@ -1,5 +1,14 @@
 internal import Bytes
 internal import Orchestration
+internal import Vocabulary
+
+/// The two ends of a request's connection.
+struct ConnectionAddresses: Sendable {
+    /// The address the request arrived on, in digits, without brackets.
+    let local: String
+    /// From where the client connected.
+    let origin: ClientOrigin
+}
 
 /// A request independent of sockets and the framework.
 struct RESTRequest: Sendable {
@@ -26,6 +35,8 @@ struct RESTRequest: Sendable {
     let fields: RequestFields
     /// The address the request arrived on, in digits, without brackets.
     let localAddress: String
+    /// From where the client connected.
+    let origin: ClientOrigin
     /// The target has bytes that are neither percent-encoded nor UTF-8; their values are lost.
     let isTargetDamaged: Bool
     var body: [UInt8] = []
@@ -38,7 +49,7 @@ struct RESTRequest: Sendable {
         method: String,
         target: String,
         fields: RequestFields,
-        localAddress: String
+        addresses: ConnectionAddresses
     ) {
         self.method = Method(rawValue: method) ?? .other
         // As bytes: characters take several times as long.
@@ -52,7 +63,8 @@ struct RESTRequest: Sendable {
         isTargetDamaged =
             bytes.contains(0xef) && target.unicodeScalars.contains("\u{FFFD}")
         self.fields = fields
-        self.localAddress = localAddress
+        localAddress = addresses.local
+        origin = addresses.origin
     }
 
     /// The body parsed as a form, whatever its content type: old tools send none.
@@ -100,8 +112,8 @@ struct RESTRequest: Sendable {
 
     /// A browser sent the request on behalf of another site's page.
     ///
-    /// An unprovisioned node accepts every request; without this check any web site could control
-    /// it through a user's browser. A proxy before the node may replace `Host`, so two other headers
+    /// An unprovisioned node accepts every request from loopback; without this check any web site could
+    /// control it through a user's browser. A proxy before the node may replace `Host`, so two other headers
     /// can show that the page is the node's own. A page cannot forge them: browsers reserve
     /// `Sec-Fetch-Site` for themselves, and send `X-Forwarded-Host` for a page of another site only
     /// after a preflight request, which is refused.
@@ -121,6 +133,15 @@ struct RESTRequest: Sendable {
         return
             "The request comes from a page of another site (Origin \(origin), Host \(host)) and is "
             + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host, each with the port"
+    }
+
+    /// The cause of a refusal of the request's `Host`, and its cure.
+    var foreignHostReason: String {
+        let host =
+            fields[.host].map { "The host name \($0.prefix(100))" } ?? "A missing host name"
+        return
+            "\(host) is not known as this node's, so the request needs a login on a node that has a "
+            + "cluster. Use the node's address, or start the node with --host-name NAME."
     }
 
     /// The value of a cookie; nil if it is missing.

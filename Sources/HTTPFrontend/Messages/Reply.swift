@@ -49,6 +49,15 @@ struct Reply: Sendable {
         Reply(status: status, contentType: nil, body: .bytes([]))
     }
 
+    /// This reply with a warning in a header, where tools that parse the body do not find it; unchanged
+    /// without one.
+    func warning(_ text: String?) -> Reply {
+        guard let text else { return self }
+        var reply = self
+        reply.headers.append(("Divan-Warning", text))
+        return reply
+    }
+
     static func json(_ json: JSONText, status: Int = 200) -> Reply {
         rendered(json.bytes, status: status)
     }

@@ -62,7 +62,7 @@ struct Route: Sendable {
                 switch identity {
                 case .unprovisioned, .administrator: Self.documentBytesMax
                 case .user: self == .document ? Self.documentBytesMax : 1 << 20
-                case .bucket: 16 << 10
+                case .bucket, .guest: 16 << 10
                 case .anonymous: Strangers.inputBytesMax
                 }
             case .designDocument: Self.designDocumentBytesMax

@@ -197,13 +197,16 @@ struct Router: Sendable {
         ) {
             return refuse(refusal, request)
         }
+        let sender = identity ?? .anonymous(from: request.origin)
+        if let refusal = refusal(ofHost: request, of: sender, route, state) {
+            return refuse(refusal, request)
+        }
         if let refusal = refusal(ofTarget: request, route) { return refuse(refusal, request) }
         if let reply = table.refusalBeforeBody(of: request, to: route, bucket: name, state) {
             return .refused(reply)
         }
-        let sender = identity ?? .anonymous
         // A route that is open to every client is no use of a bucket.
-        if sender == .anonymous, !route.access.isOpen { request.connection?.login?.noteGuest() }
+        if sender.isAnonymous, !route.access.isOpen { request.connection?.login?.noteGuest() }
         let admitted = Admitted(
             route: route,
             identity: sender,
@@ -212,6 +215,26 @@ struct Router: Sendable {
             bodyBytesMax: route.body.bytesMax(from: sender)
         )
         return .admitted(admitted)
+    }
+
+    /// Refuses a request without a proof that names another host than this node.
+    private func refusal(
+        ofHost request: RESTRequest,
+        of identity: Identity,
+        _ route: Route,
+        _ state: ClusterState
+    ) -> Refusal? {
+        var asked = OwnNames.Asked()
+        asked.isOpen = route.access.isOpen
+        asked.isRead = request.isRead
+        asked.isDiscovery = request.segments == [Array("pools".utf8)]
+        asked.hasCredentials = request.fields[.authorization] != nil
+        asked.isWithoutProof = identity.isWithoutProof
+        guard OwnNames.areNeeded(by: asked, isProvisioned: state.isProvisioned) else { return nil }
+        let node = state.node(number: service.thisNode)
+        let known = [node?.host, node?.alternate?.host].compactMap { $0 }
+        let names = OwnNames(service.settings.hostNames + known)
+        return names.contains(request.fields[.host]) ? nil : .foreignHost
     }
 
     /// Refuses text that is not UTF-8: replacement characters could make two names equal.

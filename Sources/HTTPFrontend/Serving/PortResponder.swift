@@ -3,6 +3,7 @@ internal import Hummingbird
 internal import Logging
 internal import NIOCore
 internal import NIOHTTPTypes
+internal import Vocabulary
 
 /// Converts the framework's requests to `RESTRequest`, and `Reply` to the framework's responses.
 struct PortResponder: HTTPResponder {
@@ -34,7 +35,7 @@ struct PortResponder: HTTPResponder {
             method: request.method.rawValue,
             target: request.head.path ?? "/",
             fields: Self.fields(of: request),
-            localAddress: Self.address(context.channel.localAddress)
+            addresses: Self.addresses(of: context.channel)
         )
         asked.connection = ConnectionWatch.current
         let admitted: Router.Admitted
@@ -136,8 +137,16 @@ struct PortResponder: HTTPResponder {
         return RequestFields(fields)
     }
 
+    /// The addresses of a connection's ends; without a peer's address it counts as of the network.
+    static func addresses(of channel: any Channel) -> ConnectionAddresses {
+        ConnectionAddresses(
+            local: address(channel.localAddress),
+            origin: ClientOrigin(peer: channel.remoteAddress?.ipAddress ?? "")
+        )
+    }
+
     /// The address in digits, without the prefix of an IPv4 address on an IPv6 socket.
-    static func address(_ address: SocketAddress?) -> String {
+    private static func address(_ address: SocketAddress?) -> String {
         let digits = address?.ipAddress ?? "127.0.0.1"
         return digits.hasPrefix("::ffff:") ? String(digits.dropFirst(7)) : digits
     }

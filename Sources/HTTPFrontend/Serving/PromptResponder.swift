@@ -43,8 +43,8 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
     private var responseCount = 0
     /// Whether a response of the framework may be the connection's last.
     private var isEnding = false
-    /// The connection's address on this node, once it was needed.
-    private var localAddress: String?
+    /// The addresses of the connection's ends, once they were needed.
+    private var addresses: ConnectionAddresses?
 
     init(_ port: Port, _ watch: ConnectionWatch) {
         self.port = port
@@ -120,13 +120,13 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Answers a request; false, with the work done for it passed on, if it must wait.
     private func answer(_ head: HTTPRequestHead, _ context: ChannelHandlerContext) -> Bool {
-        let address = localAddress ?? PortResponder.address(context.channel.localAddress)
-        localAddress = address
+        let addresses = addresses ?? PortResponder.addresses(of: context.channel)
+        self.addresses = addresses
         var request = RESTRequest(
             method: RESTRequest.Method.get.rawValue,
             target: head.uri,
             fields: RequestFields(head.headers),
-            localAddress: address
+            addresses: addresses
         )
         request.connection = watch
         switch port.router.answerNow(request) {

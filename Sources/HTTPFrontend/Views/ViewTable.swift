@@ -47,6 +47,8 @@ struct ViewTable: RouteTable {
             return reply
         case .fromAnotherSite:
             return .failure(403, "forbidden", request.anotherSiteReason)
+        case .foreignHost:
+            return .failure(421, "misdirected_request", request.foreignHostReason)
         case .unauthorized:
             return Reply.failure(401, "unauthorized", "password required")
                 .withChallenge(for: request)

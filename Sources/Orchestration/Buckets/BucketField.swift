@@ -74,7 +74,7 @@ extension BucketForm {
             }
             switch field {
             case .saslPassword: return !text.isEmpty || existing?.password.isEmpty == false
-            case .passwordless: return flag(text) != (existing?.passwordless ?? false)
+            case .passwordless: return passwordless(text) != (existing?.passwordless ?? .none)
             default: return true
             }
         }

@@ -51,10 +51,10 @@ extension BucketForm {
             }
         }
         if let text = self[.passwordless] {
-            if let flag = Self.flag(text) {
-                settings.passwordless = flag
+            if let access = Self.passwordless(text) {
+                settings.passwordless = access
             } else {
-                refuse("passwordless", "passwordless is 0 or 1")
+                refuse("passwordless", "passwordless is 0, 1 or network")
             }
         }
     }
@@ -64,13 +64,13 @@ extension BucketForm {
         if let text = self[.saslPassword] {
             if text.isEmpty {
                 settings.password = []
-            } else if settings.passwordless {
-                refuse("saslPassword", "A bucket with passwordless=1 has no password")
+            } else if settings.passwordless != .none {
+                refuse("saslPassword", "A bucket without a password (passwordless) has none")
             } else {
                 settings.password = ground.password
             }
         }
-        if settings.passwordless { settings.password = [] }
+        if settings.passwordless != .none { settings.password = [] }
     }
 
     mutating func judgeVBuckets() {
@@ -170,6 +170,12 @@ extension BucketForm {
             "purgeInterval",
             "A bucket has no purge interval of its own: that of \(whose) is \(hours / 24) days"
         )
+    }
+
+    /// From where a value of `passwordless` admits clients; nil for another text.
+    static func passwordless(_ text: String) -> PasswordlessAccess? {
+        if text == "network" { return .network }
+        return flag(text).map { $0 ? .loopback : .none }
     }
 
     static func flag(_ text: String) -> Bool? {

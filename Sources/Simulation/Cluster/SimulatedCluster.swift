@@ -181,9 +181,9 @@ final class SimulatedCluster {
             guard outcome == "done" else { return "no bucket: \(outcome ?? "no answer")" }
         }
         for node in nodes.dropFirst() {
-            let name = node.name
+            let (name, tokens) = (node.name, tokens)
             let outcome = ask(first) {
-                await $0.addNode(name, login: ("", ""), services: ["kv"])
+                await $0.addNode(name, login: tokens[name], services: ["kv"])
             }
             guard case .done? = outcome else {
                 return "\(name) was not added: \(outcome.map { "\($0)" } ?? "no answer")"

@@ -24,8 +24,10 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
         guard let other, !other.host.isFrozen, other.isServing, let service = other.service else {
             return .unreachable("connection refused")
         }
-        if let login = request.login, service.state.isProvisioned,
-            !service.isAdministrator(login.user, login.password)
+        if let login = request.login,
+            !(service.state.isProvisioned
+                ? service.isAdministrator(login.user, login.password)
+                : service.initToken.isRight(login.password))
         {
             return .answered(status: 401, body: [], localHost: from)
         }

@@ -13,8 +13,9 @@ extension Chaos {
         else { return }
         let leavers = state.activeNodes.filter { $0.host != leader.address }
         if state.activeNodes.count < cluster.nodes.count {
+            let tokens = cluster.tokens
             cluster.submit(leader, "all in") { service in
-                let added = await Operator.addAll(service)
+                let added = await Operator.addAll(service, tokens)
                 return "\(added); \(await Operator.recover(service, .full))"
             }
         } else if leavers.count > 1 {

@@ -178,8 +178,9 @@ extension Chaos {
         last(Chaos.cutNanoseconds, .split([few, rest]), .healNetwork)
         cluster.world.after(Chaos.cutNanoseconds + 4_000_000_000) { [weak self] in
             guard let self, !isOver, let leader = cluster.leader else { return }
+            let tokens = cluster.tokens
             cluster.submit(leader, "all in") { service in
-                let added = await Operator.addAll(service)
+                let added = await Operator.addAll(service, tokens)
                 return "\(added); \(await Operator.recover(service, .full))"
             }
         }

@@ -120,8 +120,11 @@ final class Operator {
                 return "\(outcome)"
             }
         default:
-            let host = target.address
-            cluster.submit(asked, what) { await Operator.perform(action, host, dice, $0) }
+            let (host, tokens) = (target.address, cluster.tokens)
+            cluster.submit(asked, what) { service in
+                if action == .add { return await Operator.addAll(service, tokens) }
+                return await Operator.perform(action, host, dice, service)
+            }
         }
     }
 
@@ -174,7 +177,6 @@ final class Operator {
         case .rebalance: return "\(await SimulatedCluster.startRebalance(service))"
         case .stopRebalance: return "\(await service.stopRebalance())"
         case .recover: return await recover(service, dice & 1 == 0 ? .full : .delta)
-        case .add: return await addAll(service)
         case .replicas: return await setReplicas(Int(dice % 3), service)
         case .eject:
             let idle = service.state.nodes.filter { $0.membership != .active }
@@ -210,16 +212,16 @@ final class Operator {
     }
 
     /// Adds all initial nodes of the cluster that are not members.
-    static func addAll(_ service: AdministrationService) async -> String {
+    static func addAll(
+        _ service: AdministrationService,
+        _ tokens: SimulatedTokens
+    ) async -> String {
         var outcomes: [String] = []
         for number in 1...SimulatedCluster.nodesMax {
             let host = SimulatedNode.address(number)
             guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
-            let outcome = await service.addNode(
-                "\(host):\(SimulatedNode.adminPort)",
-                login: ("", ""),
-                services: ["kv"]
-            )
+            let name = "\(host):\(SimulatedNode.adminPort)"
+            let outcome = await service.addNode(name, login: tokens[name], services: ["kv"])
             if case .refused(let text) = outcome, text.contains("reach") { continue }
             outcomes.append("\(outcome)")
         }

@@ -70,8 +70,9 @@ extension SimulationRun {
                 return judge.accuse("Live: no node answers")
             }
             let type: RecoveryType = (plan.seed + UInt64(round)) & 1 == 0 ? .delta : .full
+            let tokens = cluster.tokens
             let outcome = cluster.ask(node, seconds: 60) { service in
-                let added = await Operator.addAll(service)
+                let added = await Operator.addAll(service, tokens)
                 return "\(added); \(await Operator.recover(service, type))"
             }
             note("recovery: \(outcome ?? "no answer")")

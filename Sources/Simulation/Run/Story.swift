@@ -125,9 +125,9 @@ package final class Story {
                 && node.service?.state.nodes.count == 1
         }
         guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
-        let name = node.name
+        let (name, tokens) = (node.name, cluster.tokens)
         cluster.submit(leader, "add") { service in
-            "\(await service.addNode(name, login: ("", ""), services: ["kv"]))"
+            "\(await service.addNode(name, login: tokens[name], services: ["kv"]))"
         }
         let isInvited = cluster.world.run(for: 10 * Story.second) {
             node.service?.raftStatus.configuration.members.isEmpty == true
@@ -148,7 +148,7 @@ package final class Story {
         }
         guard isNew else { return "the node does not become a new one" }
         let added = cluster.ask(leader, seconds: 40) {
-            "\(await $0.addNode(name, login: ("", ""), services: ["kv"]))"
+            "\(await $0.addNode(name, login: tokens[name], services: ["kv"]))"
         }
         guard membership(of: node, at: leader) == .inactiveAdded else {
             return "the node cannot be added again: \(added ?? "no answer")"

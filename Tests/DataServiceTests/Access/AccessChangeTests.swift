@@ -81,10 +81,10 @@ import Vocabulary
         try world.service.open(settings)
         let client = world.client(of: "guests")
         #expect(statuses(Ask.set("k", "v"), by: client) == [0])
-        settings.passwordless = false
+        settings.passwordless = .none
         world.service.change(settings)
         #expect(statuses(Ask.get("k"), by: client) == [0x24])
-        settings.passwordless = true
+        settings.passwordless = .loopback
         world.service.change(settings)
         #expect(statuses(Ask.get("k"), by: client) == [0])
     }

@@ -33,7 +33,7 @@ extension TestWorld {
     /// A bucket that needs a login, with a password of its own unless it is empty.
     func open(_ name: String, password: String = "") throws {
         var settings = TestWorld.settings(name)
-        settings.passwordless = false
+        settings.passwordless = .none
         if !password.isEmpty { settings.password = Array(TestWorld.keys(of: password).text.utf8) }
         try service.open(settings)
     }

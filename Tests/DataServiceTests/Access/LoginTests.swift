@@ -139,7 +139,7 @@ import Vocabulary
         try world.service.delete("demo")
         var settings = TestWorld.settings("demo")
         settings.uuid = "fedcba9876543210fedcba9876543210"
-        settings.passwordless = false
+        settings.passwordless = .none
         settings.password = Array(TestWorld.keys(of: "new").text.utf8)
         try world.service.open(settings)
         #expect(statuses(Ask.get("k"), Ask.select("demo"), by: client) == [8, 0x24])
@@ -151,7 +151,7 @@ import Vocabulary
         let client = Client(world)
         #expect(statuses(Ask.plain("demo", "its own"), Ask.get("k"), by: client) == [0, 1])
         var settings = TestWorld.settings("demo")
-        settings.passwordless = false
+        settings.passwordless = .none
         settings.password = Array(TestWorld.keys(of: "new").text.utf8)
         world.service.change(settings)
         #expect(statuses(Ask.get("k"), by: client) == [1])

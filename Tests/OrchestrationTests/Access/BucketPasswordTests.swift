@@ -71,13 +71,13 @@ import Vocabulary
         }
     }
 
-    @Test(arguments: [false, true])
-    func passwordSurvivesItsEncoding(_ isPasswordless: Bool) throws {
+    @Test(arguments: PasswordlessAccess.allCases)
+    func passwordSurvivesItsEncoding(_ access: PasswordlessAccess) throws {
         var world = world()
         let bucket = try #require(world.state.bucket(named: "b"))
         var settings = bucket.settings
         settings.password = keys
-        settings.passwordless = isPasswordless
+        settings.passwordless = access
         settings.minimumDurability = .persistToMajority
         let change = ClusterCommand.changeBucket(
             BucketChange(settings: settings, options: bucket.options)

@@ -108,7 +108,7 @@ private final class Session {
         )
         settings.type = .ephemeral
         settings.evictionPolicy = .noEviction
-        settings.passwordless = true
+        settings.passwordless = .loopback
         try service.open(settings)
         connection = Connection(port: Port(), service: service, isMemcachedListener: false)
         // As the official clients do: documents are JSON, changes have tokens.

@@ -13,7 +13,11 @@ extension BucketSettings {
         writer.append(flag: flushEnabled)
         let floor = minimumDurability?.rawValue ?? 0
         let hasPassword = !password.isEmpty
-        writer.append(UInt8((passwordless ? 1 : 0) | floor << 1 | (hasPassword ? 8 : 0)))
+        let isOpen = passwordless != .none
+        let isOpenToNetwork = passwordless == .network
+        writer.append(
+            UInt8(isOpen ? 1 : 0) | floor << 1 | (hasPassword ? 8 : 0) | (isOpenToNetwork ? 16 : 0)
+        )
         if hasPassword { writer.append(counted: password) }
     }
 
@@ -24,9 +28,9 @@ extension BucketSettings {
             let quota = reader.leb128(), let replicas = reader.number(UInt8.self),
             let vBuckets = reader.number(UInt16.self), let maxTTL = reader.number(UInt32.self),
             let flushEnabled = reader.flag(),
-            // Bit 0 is `passwordless`, bits 1 and 2 are the durability level, 0 for none. Bit 3: a
-            // password follows.
-            let access = reader.byte(), access < 16
+            // Bit 0: the bucket needs no password. Bits 1 and 2 are the durability level; 0 is none.
+            // Bit 3: a password follows. Bit 4, with bit 0: also from the network.
+            let access = reader.byte(), access < 32
         else { return nil }
         self.init(name: name, uuid: uuid, quota: quota)
         self.type = type
@@ -35,7 +39,12 @@ extension BucketSettings {
         self.vBuckets = Int(vBuckets)
         self.maxTTL = maxTTL
         self.flushEnabled = flushEnabled
-        self.passwordless = access & 1 == 1
+        switch access & 17 {
+        case 0: passwordless = .none
+        case 1: passwordless = .loopback
+        case 17: passwordless = .network
+        default: return nil
+        }
         minimumDurability = DurabilityLevel(rawValue: access >> 1 & 3)
         guard access & 8 != 0 else { return }
         guard let password = reader.counted(), !password.isEmpty else { return nil }

@@ -1,0 +1,20 @@
+internal import ClusterService
+
+/// The tokens of nodes without a cluster, as an operator reads them from the machines' files.
+struct SimulatedTokens: @unchecked Sendable {  // tidy:allow one thread
+    private weak let cluster: SimulatedCluster?
+
+    init(_ cluster: SimulatedCluster) {
+        self.cluster = cluster
+    }
+
+    /// The login with which the node of a name can be added now.
+    subscript(name: String) -> (user: String, password: String) {
+        let node = cluster?.nodes.first { $0.name == name }
+        return ("", node?.service?.initToken.text ?? "")
+    }
+}
+
+extension SimulatedCluster {
+    var tokens: SimulatedTokens { SimulatedTokens(self) }
+}
