@@ -146,7 +146,7 @@ class Cluster:
         form = {
             "hostname": self[number].address,
             "user": USER,
-            "password": PASSWORD,
+            "password": self[number].token or PASSWORD,
             "services": "kv",
         }
         reply = self[at].admin.post("/controller/addNode", form)

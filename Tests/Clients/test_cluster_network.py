@@ -95,7 +95,11 @@ def changes_asked_of(cluster, number, others):
     """Answers to orders that need a majority; each takes seconds, so all are sent at once."""
     known = ",".join(node["otpNode"] for node in cluster.nodes(number).values())
     other, lost = ({"otpNode": cluster.name(each, number)} for each in (others[1], LOST))
-    stranger = {"hostname": cluster[STRANGER].address, "user": "", "password": ""}
+    stranger = {
+        "hostname": cluster[STRANGER].address,
+        "user": "",
+        "password": cluster[STRANGER].token,
+    }
     attempts = {
         "/pools/default/buckets": {"name": "more", "ramQuotaMB": 100},
         "/controller/failOver": other,
@@ -135,7 +139,7 @@ def test_machines_become_one_cluster_by_their_addresses(start, machines):
     # It listened on loopback so far; an added node reaches it at its real address.
     cluster.add(1)
     form = {"hostname": cluster[0].address, "user": USER, "password": PASSWORD}
-    reply = cluster[2].anonymous.post("/node/controller/doJoinCluster", form)
+    reply = cluster[2].newcomer.post("/node/controller/doJoinCluster", form)
     assert reply.status == 200, reply
     expected = {f"{address}:8091" for name, address in machines.addresses.items() if name in NAMES}
     for number in range(3):
@@ -196,14 +200,14 @@ def test_loopback_address_is_refused_in_a_cluster_of_several_machines(start, mac
     # It is named by its request: over loopback, and as the cluster sees it.
     join = "/node/controller/doJoinCluster"
     for name in ("127.0.0.1", "localhost", "same-machine"):
-        reply = beside.anonymous.post(join, {"hostname": f"{name}:8091", **form})
+        reply = beside.newcomer.post(join, {"hostname": f"{name}:8091", **form})
         assert reply.status == 400 and "itself" in reply.text, (name, reply)
     assert shown_nodes(cluster, 0) == shown_nodes(cluster, 1) == known
     # A member cannot be renamed, not even indirectly.
     for number in range(2):
         reply = cluster[number].admin.post("/node/controller/rename", {"hostname": "127.0.0.1"})
         assert reply.status == 400 and "part of a cluster with other nodes" in reply.text
-    reply = beside.anonymous.post(join, {"hostname": f"{address}:8091", **form})
+    reply = beside.newcomer.post(join, {"hostname": f"{address}:8091", **form})
     assert reply.status == 200, reply
     known.add(beside.address)
     cluster.rebalance()
@@ -225,7 +229,7 @@ def test_lone_node_on_loopback_refuses_nodes_of_other_machines(start, machines):
         cluster = start(Cluster, [lone, other])
         reply = lone.admin.post(
             "/controller/addNode",
-            {"hostname": other.address, "user": "", "password": "", "services": "kv"},
+            {"hostname": other.address, "user": "", "password": other.token, "services": "kv"},
         )
         assert reply.status == 400 and "listens on 127.0.0.1 only" in reply.text, reply
         assert set(cluster.nodes()) == {"127.0.0.1:8091"}

@@ -197,7 +197,7 @@ def test_trap_18_open_and_every_control_of_each_client_are_accepted(gateway):
 
 def send_chunked(rest, method, path, body, kind):
     """A request whose body has no Content-Length; returns its answer."""
-    lines = [f"{method} {path} HTTP/1.1", "Host: tests", "Transfer-Encoding: chunked"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked"]
     headers = rest._headers({"Content-Type": kind, "Connection": "close"})
     head = "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items())])
     parts = [body[at : at + 7] for at in range(0, len(body), 7)]

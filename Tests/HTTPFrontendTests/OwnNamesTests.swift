@@ -65,14 +65,16 @@ import Vocabulary
         #expect(OwnNames.areNeeded(by: asked, isProvisioned: row[5]) == isNeeded)
     }
 
-    @Test(arguments: [
-        (ClientOrigin.loopback, false, false, Identity.unprovisioned(hasToken: false)),
+    private static let senders: [(ClientOrigin, Bool, Bool, Identity?)] = [
+        (.loopback, false, false, .unprovisioned(hasToken: false)),
         (.loopback, false, true, .unprovisioned(hasToken: false)),
         (.loopback, true, true, .unprovisioned(hasToken: true)),
         (.network, true, true, .unprovisioned(hasToken: true)),
         (.network, false, false, .anonymous(from: .network)),
         (.network, false, true, nil),
-    ])
+    ]
+
+    @Test(arguments: senders)
     func newNodeKnowsLoopbackAndItsToken(
         _ origin: ClientOrigin,
         _ hasToken: Bool,

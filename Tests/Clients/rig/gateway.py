@@ -29,13 +29,16 @@ ALL_DOCS = """function (doc, meta) {
 
 
 class Gateway:
-    """One gateway of one bucket. `sends_login` is false for 1.0.x, whose REST has no login."""
+    """One gateway of one bucket. `sends_login` is false for 1.0.x, whose REST has no login.
 
-    def __init__(self, node, bucket, sends_login=True, suffix="", newline=""):
+    With a password it logs in as the local user of the bucket's name.
+    """
+
+    def __init__(self, node, bucket, sends_login=True, suffix="", newline="", password=""):
         self.node, self.bucket = node, bucket
-        self.login = (bucket, "")
-        self.rest = rest.Rest(node.admin_port, self.login if sends_login else None)
-        self.views = rest.Rest(int(node.ready["views"]), self.login)
+        self.login = (bucket, password)
+        self.rest = rest.Rest(node.admin_port, self.login if sends_login else None, node.host)
+        self.views = rest.Rest(int(node.ready["views"]), self.login, node.host)
         self.suffix, self.newline = suffix, newline
         self.kv = None
 
@@ -78,7 +81,7 @@ class Gateway:
 
     def log_in(self, lists=True):
         """A login as the bucket's name, which selects the bucket."""
-        kv = wire.Connection(self.node.kv_port)
+        kv = wire.Connection(self.node.kv_port, host=self.node.host)
         if lists:
             assert b"PLAIN" in kv.call(Op.SASL_LIST).value.split()
         assert kv.plain(*self.login).status == Status.SUCCESS
@@ -88,7 +91,7 @@ class Gateway:
 
     def log_in_gocb(self, features):
         """HELLO, error map, PLAIN and configuration in one write; the replies come in order."""
-        kv = wire.Connection(self.node.kv_port)
+        kv = wire.Connection(self.node.kv_port, host=self.node.host)
         hello = struct.pack(f">{len(features)}H", *features)
         plain = b"\0" + self.login[0].encode() + b"\0" + self.login[1].encode()
         selects = Feature.SELECT_BUCKET in features

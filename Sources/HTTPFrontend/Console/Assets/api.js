@@ -19,9 +19,11 @@ class JSONText {
 // In milliseconds. A stopped process still accepts connections, so polling needs a timeout.
 const pollTimeout = 5000;
 
-// Sends a request. Without a timeout it waits indefinitely: a change is still in progress.
-export async function send(method, path, form, timeout) {
+// Sends a request. Without a timeout it waits indefinitely: a change is still in progress. A token is that
+// of a node without a cluster.
+export async function send(method, path, form, timeout, token) {
   const headers = { "ns-server-ui": "yes", "invalid-auth-response": "on" };
+  if (token) headers.Authorization = `Basic ${btoa(`console:${token}`)}`;
   const signal = timeout ? AbortSignal.timeout(timeout) : undefined;
   const options = { method, headers, credentials: "same-origin", cache: "no-store", signal };
   if (form instanceof JSONText) {

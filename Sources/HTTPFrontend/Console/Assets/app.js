@@ -1,6 +1,6 @@
 // The console's frame: login and setup, the current section, and its refresh every second.
 
-import { get, poll, post, checkPermissions, LoggedOut, Refused } from "/ui/api.js";
+import { get, poll, post, send, checkPermissions, LoggedOut, Refused } from "/ui/api.js";
 import { h, fill, setText, field, formError, showErrors } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
@@ -175,22 +175,31 @@ function refuseLogin(form, error) {
 
 async function showSetup() {
   leave();
-  const node = await get("/nodes/self");
+  // From another machine a new node answers nothing but that it is new, unless the request has its token.
+  const node = await get("/nodes/self").catch(error => {
+    if (error instanceof LoggedOut) return null;
+    throw error;
+  });
+  const token = h("input", { autocomplete: "off", spellcheck: "false" });
   const name = h("input", { autocomplete: "off" });
   const user = h("input", { autocomplete: "username", value: "Administrator" });
   const password = h("input", { type: "password", autocomplete: "new-password" });
   const again = h("input", { type: "password", autocomplete: "new-password" });
-  const quota = h("input", { type: "number", min: 256, value: node.memoryQuota });
+  const quota = h("input", { type: "number", min: 256, value: node ? node.memoryQuota : "" });
   const form = h("form", { id: "setup-form", class: "card narrow", novalidate: true },
     h("h1", {}, "Set up your cluster"),
-    h("p", { class: "muted" }, "This node is new. Until it has an administrator, every request is allowed."),
+    h("p", { class: "muted" }, node
+      ? "This node is new. Until it has an administrator, every request from its own machine is allowed."
+      : "This node is new. From another machine it can be set up only with its token."),
+    !node && field({ id: "setup-token", name: "token", label: "Token", control: token,
+      hint: "The content of the file init-token in the node's data directory" }),
     field({ id: "setup-name", name: "clusterName", label: "Cluster name", control: name }),
     field({ id: "setup-user", name: "username", label: "Administrator", control: user }),
     field({ id: "setup-password", name: "password", label: "Password", control: password,
       hint: "At least six characters" }),
     field({ id: "setup-password-again", name: "again", label: "Password again", control: again }),
     field({ id: "setup-quota", name: "memoryQuota", label: "Memory for documents, in MB",
-      control: quota, hint: "For all buckets together, on each node" }),
+      control: quota, hint: `For all buckets together, on each node${node ? "" : "; empty for the default"}` }),
     formError("setup-error"),
     h("div", { class: "buttons" },
       h("button", { id: "setup-submit", class: "primary", type: "submit" }, "Set up")));
@@ -200,12 +209,18 @@ async function showSetup() {
       return showErrors(form, { again: "The two passwords differ." });
     }
     try {
-      await post("/clusterInit", { port: "SAME", services: "kv", clusterName: name.value,
-        username: user.value, password: password.value, memoryQuota: quota.value });
+      const values = { port: "SAME", services: "kv", clusterName: name.value,
+        username: user.value, password: password.value };
+      if (quota.value || node) values.memoryQuota = quota.value;
+      await send("POST", "/clusterInit", values, null, node ? null : token.value.trim());
       await post("/uilogin", { user: user.value, password: password.value });
       await enter();
     } catch (error) {
-      if (error instanceof LoggedOut) return showLogin("This cluster has been set up meanwhile.");
+      if (error instanceof LoggedOut) {
+        const { pools } = await get("/pools").catch(() => ({ pools: [] }));
+        if (!node && pools.length === 0) return showErrors(form, { token: "This is not the node's token." });
+        return showLogin("This cluster has been set up meanwhile.");
+      }
       showErrors(form, error.errors || { _: error.message });
     }
   });

@@ -94,10 +94,12 @@ function bucketRow(changed, pool) {
     dot.title = titles[state];
     setText(name, bucket.name);
     const marks = [bucket.bucketType === "ephemeral" && "ephemeral",
-      bucket.passwordless && "no password"].filter(Boolean);
-    if (tags.dataset.shown !== marks.join()) {
-      tags.dataset.shown = marks.join();
-      fill(tags, marks.map(mark => h("span", { class: "tag" }, mark)));
+      bucket.passwordless && !bucket.passwordlessNetwork && "no password on loopback"].filter(Boolean);
+    const warning = bucket.passwordlessNetwork && "no password from any address";
+    if (tags.dataset.shown !== [...marks, warning].join()) {
+      tags.dataset.shown = [...marks, warning].join();
+      fill(tags, marks.map(mark => h("span", { class: "tag" }, mark)),
+        warning && h("span", { class: "tag warning", title: networkWarning }, warning));
     }
     setText(items, count(stats.itemCount));
     setText(operations, count(stats.opsPerSec));
@@ -157,6 +159,9 @@ function bucketRow(changed, pool) {
 
 const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
 
+const networkWarning = "Every client that reaches the ports reads and writes the documents. "
+  + "Safer is a local user of the bucket's name.";
+
 function bucketDialog(bucket, pool, changed) {
   const isNew = !bucket;
   const type = bucket?.bucketType || "membase";
@@ -174,7 +179,13 @@ function bucketDialog(bucket, pool, changed) {
   const eviction = h("select");
   const vBuckets = h("select", {}, ["64", "128", "256", "1024"].map(text =>
     option(text, text, "1024")));
-  const open = h("input", { type: "checkbox", checked: Boolean(bucket?.passwordless) });
+  const openNow = bucket?.passwordlessNetwork ? "network" : bucket?.passwordless ? "1" : "0";
+  const open = h("select", {}, option("0", "No", openNow), option("1", "From loopback", openNow),
+    option("network", "From every address", openNow));
+  const openWarning = h("p", { id: "bucket-passwordless-warning", class: "warning" }, networkWarning);
+  const showWarning = () => { openWarning.hidden = open.value !== "network"; };
+  open.addEventListener("change", showWarning);
+  showWarning();
   const ttl = h("input", { type: "number", min: 0, value: bucket ? bucket.maxTTL : 0 });
   const level = bucket?.durabilityMinLevel || "none";
   const durability = h("select", {},
@@ -211,7 +222,8 @@ function bucketDialog(bucket, pool, changed) {
         label: "Writes are acknowledged when stored", hint: "Not available with 3 replicas" }),
       field({ id: "bucket-passwordless", name: "passwordless", control: open,
         label: "Allow access without a password",
-        hint: "For old clients and for experiments" })),
+        hint: "For old clients and for experiments" }),
+      openWarning),
     formError("bucket-error"),
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
@@ -224,7 +236,7 @@ function bucketDialog(bucket, pool, changed) {
     event.preventDefault();
     const values = { ramQuota: quota.value, replicaNumber: replicas.value,
       flushEnabled: flush.checked ? 1 : 0, evictionPolicy: eviction.value,
-      passwordless: open.checked ? 1 : 0, maxTTL: ttl.value };
+      passwordless: open.value, maxTTL: ttl.value };
     if (isNew) Object.assign(values, { name: name.value, bucketType: kind.value,
       numVBuckets: vBuckets.value });
     if (durability.value !== level) values.durabilityMinLevel = durability.value;
