@@ -17,6 +17,7 @@ package struct OwnNames: Sendable {
     /// Whether a request's `Host` is an address or one of the names; the port does not count.
     ///
     /// - Parameter header: The field's value; nil if the request has none.
+    /// - Returns: False for a missing or malformed field too.
     package func contains(_ header: String?) -> Bool {
         guard let header, let host = Self.host(of: header) else { return false }
         if Self.isAddress(host) { return true }
