@@ -146,7 +146,7 @@ struct PortResponder: HTTPResponder {
     }
 
     /// The address in digits, without the prefix of an IPv4 address on an IPv6 socket.
-    private static func address(_ address: SocketAddress?) -> String {
+    static func address(_ address: SocketAddress?) -> String {
         let digits = address?.ipAddress ?? "127.0.0.1"
         return digits.hasPrefix("::ffff:") ? String(digits.dropFirst(7)) : digits
     }

@@ -74,7 +74,9 @@ extension BucketForm {
             }
             switch field {
             case .saslPassword: return !text.isEmpty || existing?.password.isEmpty == false
-            case .passwordless: return passwordless(text) != (existing?.passwordless ?? .none)
+            case .passwordless:
+                let present = existing?.passwordless ?? PasswordlessAccess.none
+                return passwordless(text) != present
             default: return true
             }
         }
