@@ -174,7 +174,8 @@ import Vocabulary
 
     @Test func documentBeyondTheSumIsRefusedByName() async throws {
         let service = try await started()
-        let text = #"{"a":""# + String(repeating: "x", count: 1_048_000) + #""}"#
+        let text =
+            #"{"views":{"v":{"map":""# + String(repeating: "x", count: 1_047_982) + #""}}}"#
         for name in ["1", "2", "3", "4"] {
             #expect(await put(name, text, to: service) == nil)
         }

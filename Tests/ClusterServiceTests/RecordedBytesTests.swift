@@ -44,11 +44,11 @@ import Testing
             "01 0d 01 026162 00000000000000ff 07",
             later: "01 0f 01 026162 00000000000000ff 07 eeee 01"
         ),
-        Recording(.place, "02 03612e62 1f9b", later: "01 03612e62 1f9b ff"),
+        Recording(.place, "01 03612e62 1f9b", later: "01 03612e62 1f9b ff"),
         Recording(
             .engage,
-            "026363 \(group) 01 20 \(secret) 03 0161 01 05 01 0162 1f9b 01",
-            later: "026363 \(group) 01 20 \(secret) 03 0161 01 06 01 0162 1f9b ff 01 ee"
+            "026363 \(group) 01 20 \(secret) 03 0161 01 05 01 0162 1f9b 01 03746f6b",
+            later: "026363 \(group) 01 20 \(secret) 03 0161 01 06 01 0162 1f9b ff 01 03746f6b ee"
         ),
         Recording(.engageAnswer, "026e6f", later: "026e6f 00"),
         Recording(.vBuckets, "03 04 026162 01 02 07 09", later: "03 04 026162 01 03 07 09 ff 00"),

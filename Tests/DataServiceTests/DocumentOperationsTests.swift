@@ -110,11 +110,17 @@ import Vocabulary
         #expect(reply.datatype == 1)
     }
 
-    @Test func updateKeepsFlagsAndExpiryThatTheTransformDoesNotName() throws {
+    @Test func updateKeepsFlagsThatTheTransformDoesNotNameAndTheExpiryIfAsked() throws {
         _ = try open()
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", "a", expiry: 1_000))
-        _ = update("key", Self.appending("b"))
+        _ = update("key") { document, writer in
+            if let document { writer.append(document.value) }
+            writer.append(text: "b")
+            var fields = DocumentChange.Fields()
+            fields.preservesExpiry = true
+            return .store(fields)
+        }
         guard case .found(let copy) = perform(.read, "key") else {
             Issue.record("the document is gone")
             return

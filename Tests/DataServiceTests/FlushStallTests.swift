@@ -41,9 +41,14 @@ import Testing
         ])
         #expect(stall.isStalled)
         let released = walk([
+            .check(oldest: 10, at: 10, becomesStalled: false),
+            .check(oldest: 10, at: 11, becomesStalled: false),
             .check(oldest: 10, at: 12, becomesStalled: true),
+            .check(oldest: 10, at: 13, becomesStalled: false),
             .commit(at: 14, endsStall: true),
+            .check(oldest: 14, at: 14, becomesStalled: false),
             .commit(at: 15, endsStall: false),
+            .check(oldest: 14, at: 15, becomesStalled: false),
             .check(oldest: 14, at: 16, becomesStalled: false),
             .check(oldest: 14, at: 17, becomesStalled: true),
         ])
@@ -70,9 +75,22 @@ import Testing
         #expect(walk(steps + [.check(oldest: 95, at: 102, becomesStalled: true)]).isStalled)
     }
 
+    @Test func suspendedProcessDoesNotStallItsLanes() {
+        let stall = walk([
+            .check(oldest: nil, at: 10, becomesStalled: false),
+            .check(oldest: 11, at: 11, becomesStalled: false),
+            // Nothing ran for a minute.
+            .check(oldest: 11, at: 71, becomesStalled: false),
+            .check(oldest: 11, at: 72, becomesStalled: false),
+            .check(oldest: 11, at: 73, becomesStalled: true),
+        ])
+        #expect(stall.isStalled)
+    }
+
     @Test func idleLaneIsNotStalledByItsFirstChange() {
         let stall = walk([
             .commit(at: 1, endsStall: false),
+            .check(oldest: nil, at: 1_000, becomesStalled: false),
             .check(oldest: 1_000, at: 1_001, becomesStalled: false),
             .check(oldest: 1_000, at: 1_002, becomesStalled: true),
         ])

@@ -142,7 +142,7 @@ import Vocabulary
         #expect(client.replies().isEmpty)
         world.service.refuseWrites()
         world.service.persistAll(progress: { _ in }, {})
-        world.settle()
+        client.settle()
         #expect(client.replies().map(\.status) == [0xa3])
         #expect(world.service.unpersistedCount == 0)
     }

@@ -111,42 +111,6 @@ import Vocabulary
         #expect(decoded == state)
     }
 
-    /// Written by a node of schema 1, with every setting that schema 2 dropped.
-    private static let schemaOne =
-        "RElWQU5DTFUAAQUBBCBkOWFiOWFjYzA5MmRlMDAyNWQ3ZDMxMWNmOWE0NWNmZQNvbGQBDUFkbWluaXN0"
-        + "cmF0b3LPA3NjcmFtLTE7U0NSQU0tU0hBNTEyLDEwMDAwLGdDY1RWQmhvb0lOU3V3V05aRzFXVUE9PSx2"
-        + "RCtVejBSUW1rMDQ3UkN2TjZrcDRPMUg2b3pGWHptQWNYWkFtcDRrRlc1WEhxMzBaa1BhME9yWnRnODJk"
-        + "Q0xneW8xdXlNZllTeG5vUXhZUHNyaTNBdz09LFJxaEF3SWpSUjIxRzgvYTdWdGw0eXE4WnlQOG1sMThY"
-        + "UDlFV3VmUmd1WWtTZWFsNTJtUXZmeUhLZXZ6OWNVbG02UElZVnNqRzdDTUJYYnNyemdWZW1nPT07U0NS"
-        + "QU0tU0hBMjU2LDEwMDAwLEIzRWhiL09mdytydi9KZmdkNjgxV1E9PSxlTGgvcE9OeDM1K0RHellreGsw"
-        + "aWtxNlV5aGZHRGU0VVdUVk55OVBqWUpFPSxNcE1LM201MXJYUTFTSWQ0a0dEb1VESUlCMW82dVV6Y2FN"
-        + "T0JSZkxuRUJBPTtTQ1JBTS1TSEExLDEwMDAwLDFldzUxYkFUME41c2xJNWdOR1B4aUE9PSxlWFl2bmRx"
-        + "clJmOTE0WnQvS3VPVTcvQmpzeXM9LFgxbjlxT0ZYZmZSNHN2Zy9ud0FGTklEbjlEST2AgICAAh5I6AcB"
-        + "ACAxYmIxMzc4OWUxMjkzOWI3M2ZiZTcyYTBhY2E4MjBjZQkxMjcuMC4wLjGXpbN/AAAAAAEBYiAyMzg1"
-        + "NzU5ZTAyZDVkMjQ2NDFkOTJmYWUzODBjNDAzYwdtZW1iYXNlCXZhbHVlT25seQVtYWdtYQZhY3RpdmUF"
-        + "c2Vxbm+AgIAyAEAJAAAABQEAAUAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-        + "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAvzygjg=="
-
-    @Test func stateOfSchemaOneIsRead() throws {
-        let bytes = Array(try #require(Data(base64Encoded: Self.schemaOne)))
-        guard case .state(let state) = ClusterState.decode(bytes) else {
-            Issue.record("not decoded")
-            return
-        }
-        #expect(state.name == "old")
-        let bucket = try #require(state.buckets.first)
-        #expect(bucket.settings.name == "b")
-        #expect(bucket.settings.quota == 100 << 20)
-        #expect(bucket.settings.maxTTL == 9)
-        #expect(bucket.options.compressionMode == .active)
-        #expect(bucket.placements.count == 64)
-        #expect(bucket.placements.allSatisfy { $0.chain == [NodeNumber(1)] && $0.fence == 0 })
-        #expect(bucket.rev == 5)
-        #expect(state.nodes.map(\.number) == [NodeNumber(1)])
-        #expect(state.nextNodeNumber == NodeNumber(2))
-        #expect(state.violations() == [])
-    }
-
     @Test(arguments: [0, 2, 9] as [UInt8])
     func stateOfAnotherSchemaIsRefused(_ schema: UInt8) {
         var bytes = BucketFormTests.state.encoded()

@@ -74,6 +74,7 @@ import Vocabulary
         var record = VBucketRecord(id: VBucketID(0), state: .replica, failoverLog: log)
         record.fence = 1 << 63
         record.isIntact = true
+        record.highSeqno = Seqno(10)
         let batch = CommitBatch()
         batch.begin(record)
         let meta = DocumentMeta(seqno: Seqno(10), cas: CAS(.max), revision: .max)

@@ -5,8 +5,8 @@ package import Vocabulary
 ///
 /// Compares with the levels that processes announce, because the records in the state may be wrong.
 package struct LevelBound {
-    private var newest: (age: ClusterState.Age, level: FeatureLevel)?
-    /// How often the level was raised.
+    private var newest: (age: ClusterState.Age, level: FeatureLevel, hasNodes: Bool)?
+    /// How often the level was raised; the first node of a cluster sets it, and does not raise it.
     package private(set) var raises = 0
 
     package init() {}
@@ -27,9 +27,11 @@ package struct LevelBound {
             guard level >= newest.level else {
                 return "index \(state.index) has level \(level.number) after \(newest.level.number)"
             }
-            if level > newest.level { raises += 1 }
+            if newest.hasNodes, level > newest.level { raises += 1 }
         }
-        if newest.map({ state.age >= $0.age }) ?? true { newest = (state.age, level) }
+        if newest.map({ state.age >= $0.age }) ?? true {
+            newest = (state.age, level, !state.nodes.isEmpty)
+        }
         for node in state.members {
             let least = min(node.level, announced[node.host] ?? node.level)
             guard least < level else { continue }

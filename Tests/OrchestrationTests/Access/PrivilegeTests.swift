@@ -8,11 +8,11 @@ import Vocabulary
         (.clusterAdmin, [.stats, .flush]),
         (.bucketAdmin, [.stats, .flush]),
         (.bucketFullAccess, .all),
-        (.viewsAdmin, [.read, .metaRead, .dcpProducer, .stats]),
+        (.viewsAdmin, [.read, .metaRead, .dcpProducer, .stats, .systemXattrRead]),
         (.viewsReader, [.read]),
         (.dataReader, [.read, .metaRead]),
         (.dataWriter, [.insert, .upsert, .delete]),
-        (.dataDCPReader, [.read, .metaRead, .dcpProducer]),
+        (.dataDCPReader, [.read, .metaRead, .dcpProducer, .systemXattrRead]),
     ]
 
     @Test(arguments: privileges)
