@@ -145,7 +145,7 @@ def test_directory_of_another_version_is_refused_with_the_cure(change, sentence)
     with cluster_of(()) as cluster:
         node = cluster[0]
         assert node.stop() == 0
-        with sqlite3.connect(f"{node.directory}/cluster/control.sqlite") as file:
+        with sqlite3.connect(node.data / "control.sqlite") as file:
             file.execute(change)
         with pytest.raises(NotReady):
             node.start()

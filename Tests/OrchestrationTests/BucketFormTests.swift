@@ -281,7 +281,10 @@ import Vocabulary
         ("bucketType", "ephemeral", "A bucket's type cannot be changed"),
         ("numVBuckets", "64", "A bucket's number of vBuckets cannot be changed"),
         ("storageBackend", "rocks", "The storage backend is couchstore or magma"),
-        ("conflictResolutionType", "lww", "The conflict resolution is seqno; there is no other"),
+        (
+            "conflictResolutionType", "lww",
+            "Conflict resolution type 'lww' is supported only in enterprise edition"
+        ),
     ])
     func immutableFieldsCannotBeChanged(_ field: String, _ value: String, _ text: String) {
         #expect(
