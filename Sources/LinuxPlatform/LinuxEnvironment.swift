@@ -58,6 +58,7 @@ package struct LinuxEnvironment: Sendable {
             children: children
         )
         environment.descriptors = descriptors
+        environment.returnFreeMemory = { divan_return_free_memory() }
         return LinuxEnvironment(
             environment: environment,
             network: network,

@@ -13,6 +13,8 @@ package struct Environment: Sendable {
     package let children: any ChildProcesses
     /// The descriptors of the process; set once, where they are bounded.
     package var descriptors = Descriptors.unlimited
+    /// Returns free memory of the heap to the system, which takes some milliseconds.
+    package var returnFreeMemory: @Sendable () -> Void = {}
 
     package init(
         time: any TimeSource,

@@ -122,10 +122,12 @@ import Wire
         first.follow([world.bucket([other])])
         try world.awaitFresh(first, other)
         try world.stop(first)
-        try FileManager.default.moveItem(
-            atPath: world.path(first, other),
-            toPath: world.path(first, view)
-        )
+        for suffix in ["", "-wal"] {
+            try FileManager.default.moveItem(
+                atPath: world.path(first, other) + suffix,
+                toPath: world.path(first, view) + suffix
+            )
+        }
         let second = try world.service()
         second.follow([world.bucket([view])])
         try world.awaitFresh(second, view)

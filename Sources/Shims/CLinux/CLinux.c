@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -71,6 +72,8 @@ int divan_open_descriptors(int limit) {
   }
   return open;
 }
+
+void divan_return_free_memory(void) { malloc_trim(0); }
 
 int divan_processors(void) {
   cpu_set_t set;

@@ -10,6 +10,7 @@ extension IndexService {
             // A report may be missing, of an index that is closed meanwhile.
             scheduleChecks()
             freeIdleIndexes()
+            resting.returnMemory()
             report { [weak self] in self?.compactNext(of: $0) }
         }
     }

@@ -135,7 +135,7 @@ package final class IndexService: Sendable {
         let followed = Guarded(Followed())
         self.followed = followed
         let opening = OpeningHook()
-        let resting = RestingIndexes(changes, settings.rest)
+        let resting = RestingIndexes(changes, settings.rest, environment)
         self.resting = resting
         let surroundings = RunningIndex.Surroundings(
             environment: environment,

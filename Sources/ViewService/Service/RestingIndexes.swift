@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Indexing
+internal import Seams
 internal import Vocabulary
 
 /// The indexes at rest: their files and feeds are closed until their bucket changes or a query comes.
@@ -22,13 +23,24 @@ final class RestingIndexes: Sendable {
         /// Counts the watches.
         var numbers: UInt64 = 0
         var openCount = 0
+        /// Indexes at rest whose memory was not returned to the system.
+        var unreturned = 0
     }
 
+    /// Rests after which their memory is returned: 100 MB.
+    private static let unreturnedMax = 64
+
     let limits: RestRule.Limits
+    private let environment: Environment
     private let changes: any DocumentChanges
     private let state = Guarded(State())
 
-    init(_ changes: any DocumentChanges, _ limits: RestRule.Limits) {
+    init(
+        _ changes: any DocumentChanges,
+        _ limits: RestRule.Limits,
+        _ environment: Environment
+    ) {
+        self.environment = environment
         self.changes = changes
         self.limits = limits
     }
@@ -39,6 +51,23 @@ final class RestingIndexes: Sendable {
     func noteOpened() { state.withLock { $0.openCount += 1 } }
 
     func noteClosed() { state.withLock { $0.openCount -= 1 } }
+
+    /// An index was closed for a rest, and its memory is free; on a lane that may be occupied.
+    func noteFreed() {
+        state.withLock { $0.unreturned += 1 }
+        returnMemory(ifOf: RestingIndexes.unreturnedMax)
+    }
+
+    /// Returns the memory of so many or more indexes to the system: the heap keeps it, since it is between
+    /// memory in use.
+    func returnMemory(ifOf countMin: Int = 1) {
+        let isDue = state.withLock { state in
+            guard state.unreturned >= countMin else { return false }
+            state.unreturned = 0
+            return true
+        }
+        if isDue { environment.returnFreeMemory() }
+    }
 
     /// Calls `wake` once at the next change of the served vBuckets, or of what this node has of them.
     ///

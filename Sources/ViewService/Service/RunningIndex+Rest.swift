@@ -38,11 +38,17 @@ extension RunningIndex {
         return index
     }
 
-    /// Calls `body` with the index on its lane, after it was opened if it rests.
+    /// Calls `body` with the index; if it rests, on its lane when it is open.
     ///
     /// - Returns: False if its file cannot be used now.
     func use(_ body: @escaping @Sendable (ViewIndex) -> Void) -> Bool {
-        guard openIndex() != nil || isResting else { return false }
+        let (open, isResting) = state.withLock { state in
+            state.rest.isUsed = true
+            return (state.index, state.rest.isResting)
+        }
+        if let open { body(open) }
+        guard open == nil, isResting else { return open != nil }
+        wake()
         lane.post { [self] in
             if let index { body(index) }
         }
@@ -100,6 +106,8 @@ extension RunningIndex {
         guard isClosed else { return resting.remove(name) }
         resting.noteClosed()
         index.stop()
+        // Behind the closing of the file.
+        lane.post { resting.noteFreed() }
     }
 
     private var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }

@@ -221,6 +221,7 @@ final class RunningIndex: Sendable {
 
     func open() {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
+        surroundings.resting.remove(name)
         do throws(StorageError) {
             let index = try makeIndex()
             let now = surroundings.environment.time.monotonicNanoseconds()

@@ -41,6 +41,8 @@ int divan_accept(int listener, void *peer, uint32_t *length);
 // How many of the descriptors below `limit` are open; opens none.
 int divan_open_descriptors(int limit);
 
+// Returns free memory of the heap to the system, also between memory that is in use.
+void divan_return_free_memory(void);
 // How many processors this process may run on; 1 if that is unknown.
 int divan_processors(void);
 // Names the calling thread; Linux keeps 15 bytes.
