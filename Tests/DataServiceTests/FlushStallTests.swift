@@ -34,6 +34,7 @@ import Testing
     @Test func changeThatIsNotPersistedForTwoSecondsStallsTheLaneUntilACommit() {
         let stall = walk([
             .check(oldest: nil, at: 9, becomesStalled: false),
+            .check(oldest: 10, at: 10, becomesStalled: false),
             .check(oldest: 10, at: 11, becomesStalled: false),
             .check(oldest: 10, at: 12, becomesStalled: true),
             // Reported once.
@@ -72,7 +73,7 @@ import Testing
             ]
         }
         #expect(!walk(steps).isStalled)
-        #expect(walk(steps + [.check(oldest: 95, at: 102, becomesStalled: true)]).isStalled)
+        #expect(walk(steps + [.check(oldest: 95, at: 101, becomesStalled: true)]).isStalled)
     }
 
     @Test func suspendedProcessDoesNotStallItsLanes() {
