@@ -85,8 +85,7 @@ def test_bucket_of_loopback_refuses_its_name_on_the_data_port(node, mechanism):
         if mechanism == "PLAIN":
             assert connection.plain("local", "").status == Status.AUTH_ERROR
         else:
-            with pytest.raises(Exception):
-                connection.log_in("local", "", mechanism)
+            assert connection.log_in("local", "", mechanism).status == Status.AUTH_ERROR
         assert connection.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
         assert connection.select_bucket("local").status == Status.ACCESS
 
@@ -234,7 +233,7 @@ def test_gateway_on_another_machine_mounts_as_a_local_user_of_the_buckets_name(n
             # TAP_CONNECT has no reply: the reply to a later request comes first.
             tap.send(frame(TAP_CONNECT, extras=struct.pack(">I", 1), value=b"\xff" * 8))
             assert tap.call(Op.NOOP).op == Op.NOOP
-            gateway.write(writer, b"doc", 1)
+            gateway.write(writer, "doc", 1)
             while consumer.receive().key != b"doc":
                 pass
             while tap.receive().key != b"doc":
