@@ -153,10 +153,10 @@ import Vocabulary
         #expect(bucket.counters.total(.temporaryFailures) == 0)
     }
 
-    /// Keys and metadata of the documents use half of the quota.
+    /// Keys and metadata of the documents use more than half of the quota.
     private func fillWithKeys(_ bucket: OpenBucket, _ client: Client) {
         var number = 0
-        while bucket.engine.account.bytes < Self.quota / 2 {
+        while bucket.engine.account.bytes < Self.quota * 11 / 20 {
             let sets = (0..<100).flatMap { _ -> [UInt8] in
                 number += 1
                 return Ask.set("\(number)" + text(240), "")
