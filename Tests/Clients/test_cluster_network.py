@@ -183,7 +183,7 @@ def test_loopback_address_is_refused_in_a_cluster_of_several_machines(start, mac
         tuple(port + 100 for port in PORTS),
         host=address,
         prefix=machines.command("db1"),
-        flags=("--bind", "0.0.0.0"),
+        flags=("--bind", "0.0.0.0", "--host-name", "same-machine"),
     )
     cluster = start(Cluster, [*members(machines, NAMES[:2]), beside])
     assert cluster[0].admin.post("/node/controller/rename", {"hostname": address}).status == 200

@@ -11,6 +11,8 @@ struct NodeDescription: Sendable {
         /// The node is part of a cluster; with the cluster's UUID.
         case provisioned(String?)
         case notDivan
+        /// The node serves requests without a login only under names that it knows.
+        case nameUnknown
         /// The node is starting or stopping, or has no record of itself: it has just left a cluster,
         /// or another cluster has invited it.
         case notReady
@@ -90,6 +92,7 @@ struct NodeDescription: Sendable {
             let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
             guard let value else { throw .notDivan }
             return (value, address)
+        case .answered(421, _, _): throw .nameUnknown
         case .answered(503, _, _): throw .notReady
         // Requested only after /pools has shown that the server is a Divan node.
         case .answered(404, _, _) where path == ownPath: throw .notReady
@@ -114,6 +117,9 @@ extension NodeDescription.Refusal {
             return "Prepare join failed. The node \(place) is provisioned already: it is a cluster "
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
                 + "it holds."
+        case .nameUnknown:
+            return "Prepare join failed. The node \(place) does not know the name \(host). Start it with "
+                + "--host-name \(host), or add it by its address."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .notReady:
             return "Prepare join failed. The node \(place) is not ready: it is starting, stopping, "
