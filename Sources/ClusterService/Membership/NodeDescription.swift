@@ -118,7 +118,7 @@ extension NodeDescription.Refusal {
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
                 + "it holds."
         case .nameUnknown:
-            return "Prepare join failed. The node \(place) does not know the name \(host). Start it with "
+            return "Prepare join failed. The node \(place) does not know this name. Start it with "
                 + "--host-name \(host), or add it by its address."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .notReady:
