@@ -34,9 +34,11 @@ extension Story {
                 return placement?.chain == NodeChain([number]) && placement?.isConfirmed == true
             }
         }
-        guard isAlone, membership(of: leader, at: node) == .inactiveFailed else {
-            return "the leader was not failed over"
+        // The node applies the failover later than the node with the newest state.
+        let isFailedOver = cluster.waitUntil(seconds: 1) { [self] in
+            membership(of: leader, at: node) == .inactiveFailed
         }
+        guard isAlone, isFailedOver else { return "the leader was not failed over" }
         // The old leader repeats its proposals when it is reconnected.
         world.run(for: 7 * Story.second)
         world.apply(.healNetwork)
