@@ -24,7 +24,8 @@ def node():
 
 
 def number_of(node, port):
-    return {"kv": node.kv_port, "admin": node.admin_port, "views": node.views_port}[port]
+    views = int(node.flag("--views-port"))
+    return {"kv": node.kv_port, "admin": node.admin_port, "views": views}[port]
 
 
 def connect(node, port, host=STRANGER):

@@ -15,7 +15,7 @@ enum NumberExceptions {
         "ClusterService.PeerLimits": 15,
         "ClusterService.RaftDriver": 27,
         "DataService.Connection": 35,
-        "DataService.DocumentService": 26,
+        "DataService.DocumentService": 25,
         "DataService.IncomingStream": 13,
         "DataService.ReplicationConsumer": 16,
         "DataService.ReplicationProducer": 17,

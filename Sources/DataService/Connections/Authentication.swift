@@ -34,7 +34,7 @@ extension Connection {
 
     /// SASL_AUTH: all of PLAIN, or the first half of SCRAM.
     func authenticate(_ request: CommandContext, _ completion: Completion?) -> Execution {
-        scram = nil
+        stranger.scram = nil
         if request.frame.key.text == "PLAIN" { return authenticatePlainly(request, completion) }
         if completion == nil, let pause = pauseLogin(request) { return pause }
         let rules = service.passwords.rules
@@ -79,7 +79,7 @@ extension Connection {
             answer(.invalid, to: request.replyTo, because: "Invalid SCRAM message.")
         case .answer(let server, let text):
             started.server = server
-            scram = started
+            stranger.scram = started
             answer(.authContinue, text, request)
         }
         return .done
@@ -87,7 +87,7 @@ extension Connection {
 
     /// SASL_STEP: the second half of SCRAM.
     func continueAuthentication(_ request: CommandContext) -> Execution {
-        guard let started = scram, let server = started.server else {
+        guard let started = stranger.scram, let server = started.server else {
             answer(
                 .invalid,
                 to: request.replyTo,
@@ -95,7 +95,7 @@ extension Connection {
             )
             return .done
         }
-        scram = nil
+        stranger.scram = nil
         guard case .authenticated(_, let text) = server.finish(clientFinal: request.frame.value),
             let login = started.login, logIn(as: login)
         else { return refuseLogin(request, of: started.user) }

@@ -60,8 +60,7 @@ package final class Connection: ConnectionHandler {
     }
     var access = ConnectionAccess()
     let accessRevision: SharedWord
-    var scram: StartedSCRAM?
-    /// What the node notes of the connection until its client has logged in.
+    /// What the node notes of the client's logins, and of the connection until the first one.
     var stranger = Stranger()
     /// What is sent without a request.
     var pushes = Pushes()

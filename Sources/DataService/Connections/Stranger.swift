@@ -10,6 +10,8 @@ struct Stranger {
     /// Whether the client has no login.
     private(set) var isStranger = false
     private var refusedCount = 0
+    /// The first half of a login by SCRAM, until its second half.
+    var scram: StartedSCRAM?
 
     /// The connection was accepted.
     mutating func enter(_ connection: Connection) {

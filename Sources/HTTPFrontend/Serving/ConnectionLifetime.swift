@@ -58,18 +58,14 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private var probe: Scheduled<Void>?
     /// The ends of responses that are queued and whose write is awaited.
     private var unwrittenEndCount = 0
-    private var isReading = false
+    private var input: StrangerInput
     private var isLast = false
     private var isClosedByRoute = false
-    /// Whether the body of a client without a login is not read until its request is admitted.
-    private var isHeld = false
-    /// Whether the channel was asked to read meanwhile.
-    private var isReadOwed = false
-    private var receivesLittle = true
 
     init(_ settings: PortChannel.Settings, _ watch: ConnectionWatch) {
         stallTimeout = settings.stallTimeout.map { TimeAmount($0) }
         self.watch = watch
+        input = StrangerInput(isStranger: watch.login != nil)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
@@ -91,15 +87,12 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Reads on after a request was admitted or answered.
     private func release(_ context: ChannelHandlerContext) {
-        isHeld = false
         endBound(context)
-        guard isReadOwed, context.channel.isActive else { return }
-        isReadOwed = false
-        context.read()
+        if input.release(), context.channel.isActive { context.read() }
     }
 
     func read(context: ChannelHandlerContext) {
-        if isHeld, isReading { isReadOwed = true } else { context.read() }
+        if input.mayRead() { context.read() }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -126,14 +119,14 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         switch unwrapInboundIn(data) {
         case .head(var head):
             persistence.receive(&head)
-            isReading = true
-            noteHead(context)
+            endBound(context)
+            input.beginRequest()
             setDeadline(Self.bodyTimeout, context)
             return context.fireChannelRead(wrapInboundOut(.head(head)))
         case .body:
             break
         case .end:
-            isReading = false
+            input.endRequest()
             if persistence.unansweredCount > 0 {
                 deadline.clear()
             } else if !isLast, unwrittenEndCount == 0 {
@@ -169,17 +162,12 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
         context.write(data, promise: promise)
     }
 
-    /// Holds the body of a client without a login; its head has arrived.
-    private func noteHead(_ context: ChannelHandlerContext) {
-        endBound(context)
-        isHeld = receivesLittle
-    }
-
     /// Ends the bound of the input once the client has logged in.
     private func endBound(_ context: ChannelHandlerContext) {
-        guard receivesLittle, !(watch.login?.isStranger ?? false) else { return }
-        receivesLittle = false
-        if watch.login != nil { setReceiveBytes(nil, context) }
+        guard input.receivesLittle, watch.login?.isStranger == false, input.noteLogin() else {
+            return
+        }
+        setReceiveBytes(nil, context)
     }
 
     /// Writes the end of a response after which the connection is idle, or closes.
@@ -241,7 +229,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     /// Closes the connection if the client sends nothing: no next request, not the rest of its
     /// request, or no close after the last response.
     private func setIdleDeadline(_ context: ChannelHandlerContext) {
-        setDeadline(isLast || isReading ? Self.closeTimeout : Self.nextHeadTimeout, context)
+        setDeadline(isLast || input.isReading ? Self.closeTimeout : Self.nextHeadTimeout, context)
     }
 
     /// Closes the connection if nothing of what is queued is sent in this time; else begins again.
