@@ -146,6 +146,10 @@ def test_node_of_300_descriptors_outlives_crowds_on_each_port_and_loses_nothing_
         for key, versions in writer.acknowledged.items():
             old = [version for at, version in versions if at < killed - 2]
             if old:
+                # The other nodes let the restarted copy serve again.
+                wait_until(
+                    lambda key=key: connection.get(key).status != Status.NOT_MY_VBUCKET, 20, key
+                )
                 found = connection.get(key)
                 assert found.status == Status.SUCCESS and int(found.value) >= old[-1], key
 
