@@ -5,29 +5,37 @@ import Testing
 @Suite struct StrangerInputTests {
     @Test func bodyOfAStrangerWaitsForTheAdmissionOfItsHead() {
         var input = StrangerInput(isStranger: true)
-        #expect(input.mayRead() && input.receivesLittle)
+        let beforeHead = input.mayRead()
+        #expect(beforeHead && input.receivesLittle)
         input.beginRequest()
-        #expect(!input.mayRead() && !input.mayRead())
-        #expect(input.release())
-        #expect(input.mayRead() && !input.release())
+        let held = [input.mayRead(), input.mayRead(), input.release()]
+        #expect(held == [false, false, true])
+        let admitted = [input.mayRead(), input.release()]
+        #expect(admitted == [true, false])
         input.endRequest()
         input.beginRequest()
-        #expect(!input.mayRead())
+        let next = input.mayRead()
+        #expect(!next)
         // A request that has arrived as a whole holds nothing.
         input.endRequest()
-        #expect(input.mayRead())
+        let whole = input.mayRead()
+        #expect(whole)
     }
 
     @Test func bodyOfAClientWithALoginIsReadAtOnceAndInLargePieces() {
         var input = StrangerInput(isStranger: true)
         input.beginRequest()
-        #expect(input.noteLogin() && !input.noteLogin())
-        #expect(!input.receivesLittle && !input.release())
+        let logins = [input.noteLogin(), input.noteLogin()]
+        #expect(logins == [true, false])
+        let release = input.release()
+        #expect(!input.receivesLittle && !release)
         input.endRequest()
         input.beginRequest()
-        #expect(input.mayRead())
+        let afterLogin = input.mayRead()
+        #expect(afterLogin)
         var exempt = StrangerInput(isStranger: false)
         exempt.beginRequest()
-        #expect(exempt.mayRead() && !exempt.noteLogin())
+        let exemptAnswers = [exempt.mayRead(), exempt.noteLogin()]
+        #expect(exemptAnswers == [true, false])
     }
 }
