@@ -1,7 +1,5 @@
 internal import Bytes
 internal import CLinux
-// The runtime asks such a factory for its executors; in Swift 6.3 these protocols are not public yet.
-@_spi(ExperimentalCustomExecutors) @_spi(ExperimentalScheduling) internal import _Concurrency
 
 /// The threads that run Swift's tasks (`async` functions), in place of libdispatch's global queues.
 ///
@@ -9,51 +7,44 @@ internal import CLinux
 /// fails for want of a descriptor. These threads open nothing, and their number does not change: without
 /// descriptors, memory for stacks or threads, tasks continue.
 ///
-/// - A task with an executor of its own (an event loop, `Lane.asExecutor`) never comes here; its sleeps do.
+/// - A task with an executor of its own (an event loop, `Lane.asExecutor`) never comes here.
 /// - Jobs run in the order in which they became ready. A job that blocks occupies a thread, so blocking work
 ///   belongs on a lane or on `WorkExecutor`.
 package enum TaskThreads {
     /// Enough that a request is served beside a few that compute.
     package static let countMin = 4
 
-    /// The runtime's executors: its own for the main thread, and ours for all other tasks.
-    private enum Factory: ExecutorFactory {
-        static var mainExecutor: any MainExecutor { PlatformExecutorFactory.mainExecutor }
-        static let pool = TaskPool(threads: max(TaskThreads.countMin, Int(divan_processors())))
-        static var defaultExecutor: any TaskExecutor { pool }
-    }
-
-    private static let isStarted = Guarded(false)
+    private static let pool = Guarded<TaskPool?>(nil)
 
     /// Makes Swift's tasks run on threads of their own, until the process ends; later calls have no effect.
     ///
-    /// The first call must come before a task sleeps.
-    package static func start() {
-        isStarted.withLock { isStarted in
-            guard !isStarted else { return }
-            isStarted = true
-            _createExecutors(factory: Factory.self)
+    /// - Parameter count: The number of threads; nil for one for each processor, at least `countMin`.
+    package static func start(count: Int? = nil) {
+        pool.withLock { pool in
+            guard pool == nil else { return }
+            let count = count ?? max(countMin, Int(divan_processors()))
+            let made = TaskPool(threads: count)
+            pool = made
+            divan_queue_jobs(
+                { context, job, nanoseconds in
+                    guard let context, let job else { return }
+                    let pool = Unmanaged<TaskPool>.fromOpaque(context).takeUnretainedValue()
+                    pool.add(TaskPool.Job(pointer: job), after: nanoseconds)
+                },
+                Unmanaged.passUnretained(made).toOpaque()
+            )
         }
     }
 
     /// Whether the calling thread is one of these.
-    package static var isCurrent: Bool { isStarted.withLock { $0 } && Factory.pool.isCurrent }
-
-    /// The sleeps of tasks that have begun.
-    package static var timerCount: UInt64 { Factory.pool.timerCount }
+    package static var isCurrent: Bool { pool.withLock { $0?.isCurrent ?? false } }
 }
 
 /// The jobs that are ready, and the threads that run them.
-private final class TaskPool: TaskExecutor, SchedulingExecutor,
-    @unchecked Sendable  // tidy:allow its monitor is the proof
-{
+private final class TaskPool: @unchecked Sendable {  // tidy:allow its monitor is the proof
     /// A job of the runtime, which is run once.
-    private struct Job: @unchecked Sendable {  // tidy:allow the runtime passes it to one owner
+    struct Job: @unchecked Sendable {  // tidy:allow the runtime passes each job to one owner
         let pointer: UnsafeMutableRawPointer
-
-        init(_ job: consuming ExecutorJob) {
-            pointer = unsafeBitCast(UnownedJob(job), to: UnsafeMutableRawPointer.self)
-        }
     }
 
     private let monitor = Monitor()
@@ -61,7 +52,6 @@ private final class TaskPool: TaskExecutor, SchedulingExecutor,
     private var jobs: [Job] = []
     private var head = 0
     private var idleCount = 0
-    private var timerNumbers: UInt64 = 0
     private var threads: [SystemThread] = []
     /// Waits for the jobs that begin later.
     private let timers = ThreadLane("task-timers")
@@ -78,35 +68,12 @@ private final class TaskPool: TaskExecutor, SchedulingExecutor,
         return threads.contains { $0.isCurrent }
     }
 
-    func enqueue(_ job: consuming ExecutorJob) { add(Job(job)) }
-
-    func enqueue<C: Clock>(
-        _ job: consuming ExecutorJob,
-        after delay: C.Duration,
-        tolerance: C.Duration?,
-        clock: C
-    ) {
-        let job = Job(job)
-        // Both clocks of the standard library have it; a delay of another clock has no length here.
-        guard let delay = delay as? Duration else {
-            preconditionFailure("tasks sleep by ContinuousClock or SuspendingClock")
-        }
-        let (seconds, attoseconds) = delay.components
-        // At most a century.
-        let nanoseconds = min(max(seconds, 0), 1 << 32) * 1_000_000_000
-        monitor.acquire()
-        timerNumbers += 1
-        monitor.release()
-        timers.post(after: UInt64(max(0, nanoseconds + attoseconds / 1_000_000_000))) { [self] in
+    func add(_ job: Job, after nanoseconds: UInt64) {
+        if nanoseconds == 0 {
             add(job)
+        } else {
+            timers.post(after: nanoseconds) { [self] in add(job) }
         }
-    }
-
-    /// The sleeps that have begun.
-    var timerCount: UInt64 {
-        monitor.acquire()
-        defer { monitor.release() }
-        return timerNumbers
     }
 
     private func add(_ job: Job) {

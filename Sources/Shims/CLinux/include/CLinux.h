@@ -50,6 +50,11 @@ void divan_name_thread(const char *name);
 // Sets the calling thread's niceness to 0...19; a higher one lowers its priority.
 void divan_lower_priority(int niceness);
 
+// Gets a job of a Swift task, which is to be run on any thread once the delay in nanoseconds has passed.
+typedef void (*divan_job_queue)(void *context, void *job, uint64_t nanoseconds);
+// Passes the jobs that the runtime would run on libdispatch's global queues to `destination`.
+// Called once, before other threads run tasks.
+void divan_queue_jobs(divan_job_queue destination, void *context);
 // Runs a job until its task suspends or ends; once for each job.
 void divan_run_job(void *job);
 
