@@ -25,8 +25,11 @@ class Reply:
 
 
 class Rest:
-    def __init__(self, port, login, host="127.0.0.1"):
+    """Requests to a port; `source` is the client's address, if it has several."""
+
+    def __init__(self, port, login, host="127.0.0.1", source=None):
         self.port = port
+        self.source = (source, 0) if source else None
         self.host = host
         self.login = login
 
@@ -42,7 +45,9 @@ class Rest:
         return headers
 
     def request(self, method, path, body=None, headers=None, seconds=30):
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        connection = http.client.HTTPConnection(
+            self.host, self.port, timeout=seconds, source_address=self.source
+        )
         try:
             connection.request(method, path, body, self._headers(headers))
             answer = connection.getresponse()
@@ -70,7 +75,9 @@ class Rest:
 
     def head_of(self, method, path, body=None, headers=None, seconds=30):
         """The reply without the body of a success, which may be a stream without an end."""
-        connection = http.client.HTTPConnection(self.host, self.port, timeout=seconds)
+        connection = http.client.HTTPConnection(
+            self.host, self.port, timeout=seconds, source_address=self.source
+        )
         try:
             connection.request(method, path, body, self._headers(headers))
             answer = connection.getresponse()
