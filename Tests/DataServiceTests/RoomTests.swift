@@ -156,7 +156,7 @@ import Vocabulary
     /// Keys and metadata of the documents use more than half of the quota.
     private func fillWithKeys(_ bucket: OpenBucket, _ client: Client) {
         var number = 0
-        while bucket.engine.account.bytes < Self.quota * 11 / 20 {
+        while bucket.engine.account.bytes < Self.quota * 13 / 25 {
             let sets = (0..<100).flatMap { _ -> [UInt8] in
                 number += 1
                 return Ask.set("\(number)" + text(240), "")
