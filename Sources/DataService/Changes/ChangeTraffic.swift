@@ -34,9 +34,23 @@ final class ChangeTraffic: Sendable {
     }
 
     private struct State {
+        /// In ascending order of their numbers; a vBucket without listeners is missing.
         var listeners: [VBucketID: [Listener]] = [:]
         var lastNumber: UInt64 = 0
         var acknowledged: [VBucketID: [NodeNumber: LastAcknowledgement]] = [:]
+
+        /// Where a listener of a vBucket is; nil if there is none of that number.
+        ///
+        /// A thousand indexes each have a listener of every vBucket, and are closed one after the other.
+        func place(of number: UInt64, _ vBucket: VBucketID) -> Int? {
+            guard let list = listeners[vBucket] else { return nil }
+            var (first, end) = (0, list.count)
+            while first < end {
+                let middle = (first + end) / 2
+                if list[middle].number < number { first = middle + 1 } else { end = middle }
+            }
+            return first < list.count && list[first].number == number ? first : nil
+        }
     }
 
     private let state = Guarded(State())
@@ -85,8 +99,12 @@ final class ChangeTraffic: Sendable {
         // `end` has dropped it, and a million calls would wait for the lock.
         guard !isEnded else { return }
         state.withLock { state in
-            state.listeners[vBucket]?.removeAll { $0.number == number }
-            if state.listeners[vBucket]?.isEmpty == true { state.listeners[vBucket] = nil }
+            guard let place = state.place(of: number, vBucket) else { return }
+            if state.listeners[vBucket]?.count == 1 {
+                state.listeners[vBucket] = nil
+            } else {
+                state.listeners[vBucket]?.remove(at: place)
+            }
         }
     }
 

@@ -96,9 +96,7 @@ package final class ReadinessCheck: Sendable {
             for definition in service.unsettled(ofBucket: bucket.uuid) {
                 let signature = service.signature(of: definition)
                 // Then it is not complete everywhere.
-                guard let index = service.index(signature, ofBucket: bucket.uuid),
-                    index.fault == nil
-                else { continue }
+                guard service.isUsable(signature, ofBucket: bucket.uuid) else { continue }
                 let bucket = QueryRun.Bucket(uuid: bucket.uuid, name: bucket.name)
                 if await isComplete(signature, in: bucket, surroundings) {
                     service.settle(definition, ofBucket: bucket.uuid)

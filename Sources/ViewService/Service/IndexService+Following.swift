@@ -185,6 +185,13 @@ extension IndexService {
 
     // MARK: Indexes
 
+    /// Whether an index is open or at rest, and gets changes.
+    func isUsable(_ signature: IndexSignature, ofBucket uuid: String) -> Bool {
+        keeper[IndexName(bucket: uuid, signature: signature)].map {
+            ($0.isResting || $0.index != nil) && $0.fault == nil
+        } ?? false
+    }
+
     /// An index; nil if no view of the bucket needs it, or while its file is not open.
     ///
     /// One at rest is being opened when this returns.
