@@ -123,7 +123,7 @@ extension AdministrationService {
         logEvent(.warning, .bucket, Self.networkWarning(ofBucket: settings.name))
     }
 
-    /// What `passwordless=network` means for a bucket, as a sentence for an operator.
+    /// The meaning of `passwordless=network` for a bucket, as a sentence for an operator.
     package static func networkWarning(ofBucket name: String) -> String {
         "Bucket \"\(name)\" needs no password from any address (passwordless=network): every client "
             + "that reaches its ports reads and writes its documents. Safer is a local user of the "

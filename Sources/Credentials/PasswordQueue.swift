@@ -15,7 +15,7 @@ package struct PasswordQueue<Work> {
         case isFull
     }
 
-    /// What the lane does next.
+    /// The next action of the lane.
     package struct Step {
         /// The work of callers with an equal name and password; empty if there is only a retry.
         package let works: [Work]

@@ -82,7 +82,7 @@ struct OwnedRequest: Sendable {
     private let jsonBodies: UInt16
     private let cas: CAS
     private let preservesExpiry: Bool
-    /// What the client had when the request was accepted.
+    /// The client's state when the request was accepted.
     private let privileges: Privileges
 
     init(

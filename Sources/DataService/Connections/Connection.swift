@@ -60,7 +60,7 @@ package final class Connection: ConnectionHandler {
     }
     var access = ConnectionAccess()
     let accessRevision: SharedWord
-    /// What the node notes of the client's logins, and of the connection until the first one.
+    /// Notes on the client's logins, and on the connection until the first one.
     var stranger = Stranger()
     /// What is sent without a request.
     var pushes = Pushes()

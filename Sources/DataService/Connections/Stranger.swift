@@ -3,7 +3,7 @@ internal import Credentials
 internal import Seams
 internal import Wire
 
-/// What the node notes of one connection until its client has logged in (`Strangers`).
+/// Notes on one connection until its client has logged in (`Strangers`).
 struct Stranger {
     /// 0 if the connection is not counted.
     private var number: Strangers.Number = 0

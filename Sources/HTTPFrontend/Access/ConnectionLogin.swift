@@ -2,7 +2,7 @@ internal import Bytes
 internal import ClusterService
 internal import Seams
 
-/// What the node notes of one HTTP connection until its client has logged in (`Strangers`).
+/// Notes on one HTTP connection until its client has logged in (`Strangers`).
 ///
 /// - Until then it is one of a bounded number, and is closed after some time.
 /// - Until a request is admitted, at most `Strangers.inputBytesMax` of its body are read: the login is

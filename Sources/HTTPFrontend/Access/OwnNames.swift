@@ -45,7 +45,7 @@ package struct OwnNames: Sendable {
         (try? SocketAddress(ipAddress: host, port: 0)) != nil
     }
 
-    /// What the rule needs to know of a request.
+    /// The inputs of the rule from a request.
     package struct Asked: Sendable {
         /// The route serves every request: it has no data and changes nothing.
         package var isOpen = false

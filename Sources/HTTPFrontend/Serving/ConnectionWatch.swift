@@ -19,7 +19,7 @@ final class ConnectionWatch: Sendable {
     }
 
     private let state = Guarded(State())
-    /// What the connection's client has proved.
+    /// The proof that the connection's client has given.
     let login: ConnectionLogin?
 
     init(login: ConnectionLogin? = nil) {

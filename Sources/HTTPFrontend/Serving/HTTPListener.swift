@@ -22,7 +22,7 @@ final class HTTPListener: Sendable {
         let name: String
         /// The option of `divan-server` that sets the port; nil if there is none.
         let option: String?
-        /// What the port's connections are for.
+        /// The purpose of the port's connections.
         var use = DescriptorPlan.Use.clients
         var channel = PortChannel.Settings()
     }
