@@ -133,7 +133,10 @@ extension ViewIndex {
     private func tick() {
         alarm.isTicking = false
         guard !health.isStopped, health.failure == nil else { return }
-        for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
+        // An index that has nothing to do has no scan, and may have feeds of 1024 vBuckets.
+        if !isQuiet {
+            for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
+        }
         reportErrors()
         startTicking()
         // Before the marks of the last second are cleared.
