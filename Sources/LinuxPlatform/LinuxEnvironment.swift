@@ -24,13 +24,17 @@ package struct LinuxEnvironment: Sendable {
     ///     that this process may use.
     ///   - logLevel: Events below this are not logged.
     ///   - limits: The bounds of reactors and connections.
+    ///   - logBytesMax: The bound of a log file; nil for none.
     /// - Returns: The environment, with its reactors running.
     package static func make(
         reactors: Int? = nil,
         logLevel: Severity = .info,
-        limits: ReactorLimits = ReactorLimits()
+        limits: ReactorLimits = ReactorLimits(),
+        logBytesMax: Int? = nil
     ) -> LinuxEnvironment {
-        make(reactors: reactors, trace: LogTrace(threshold: logLevel), limits: limits)
+        let rotation = logBytesMax.flatMap { LogRotation(bytesMax: $0) }
+        let trace = LogTrace(threshold: logLevel, rotation: rotation)
+        return make(reactors: reactors, trace: trace, limits: limits)
     }
 
     /// Makes the environment with another trace.

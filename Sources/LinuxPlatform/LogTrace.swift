@@ -6,10 +6,16 @@ package import Seams
 package struct LogTrace: Trace {
     package let threshold: Severity
     private let descriptor: Int32
+    private let rotation: LogRotation?
 
-    package init(threshold: Severity = .info, descriptor: Int32 = STDERR_FILENO) {
+    package init(
+        threshold: Severity = .info,
+        descriptor: Int32 = STDERR_FILENO,
+        rotation: LogRotation? = nil
+    ) {
         self.threshold = threshold
         self.descriptor = descriptor
+        self.rotation = rotation
     }
 
     package func log(_ severity: Severity, _ module: String, _ message: String) {
@@ -19,6 +25,7 @@ package struct LogTrace: Trace {
         // One write for each line, so lines of several threads do not interleave. A failing log
         // must not stop the server, so errors are ignored.
         line.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
+        rotation?.wrote(line.count)
     }
 
     /// The line of an event, with its newline; control characters are escaped.

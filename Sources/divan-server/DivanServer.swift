@@ -49,10 +49,12 @@ struct DivanServer: AsyncParsableCommand {
 
     private func serve() async throws {
         let started = ProcessStart.nanoseconds
+        let manager = ServiceManager.fromEnvironment()
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
             logLevel: options.logLevel.severity,
-            limits: options.limits
+            limits: options.limits,
+            logBytesMax: options.logLimit.map { $0 << 20 }
         )
         let (stopping, stop) = AsyncStream<Int32>.makeStream()
         let signals = SignalWatch { stop.yield($0) }
@@ -88,8 +90,14 @@ struct DivanServer: AsyncParsableCommand {
         let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
         let tokenPath = node.initTokenPath
         Ready.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
+        manager?.notify(.ready)
+        if let manager, let watchdog = manager.watchdogNanoseconds {
+            // Three reports in the time of one: a late one is no reason to end the node.
+            node.reportLiveness(everyNanoseconds: watchdog / 3) { manager.notify(.alive) }
+        }
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
+        manager?.notify(.stopping)
         node.beginStop()
         await node.persistAll()
         async let viewsEnd: Void? = views?.stop()

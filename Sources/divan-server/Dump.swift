@@ -3,7 +3,8 @@ import Foundation
 import LinuxPlatform
 import Server
 
-/// `--dump`, `--dump-index` and `--check-index`: what a data directory and an index file have.
+/// `--dump`, `--identity`, `--dump-index` and `--check-index`: what a data directory and an index file
+/// have.
 ///
 /// Documents and rows are on standard output, as are the findings of a check; notes on omitted or
 /// unreadable data are on standard error.
@@ -22,6 +23,11 @@ enum Dump {
             note: report,
             write: print
         )
+    }
+
+    static func writeIdentity(_ directory: String) throws {
+        let line = try DirectoryIdentity(disk: LinuxDisk()).line(of: directory)
+        FileHandle.standardOutput.write(Data(line))
     }
 
     static func writeIndex(_ path: String) throws {

@@ -87,6 +87,15 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Lowest severity that is logged: \(LogLevel.names).")
     var logLevel = LogLevel.info
 
+    @Option(
+        help: ArgumentHelp(
+            "Most megabytes of log, if standard error is a file: half as many in it and in FILE.1.",
+            discussion: "A full file is renamed to FILE.1, and a new one begun.",
+            valueName: "megabytes"
+        )
+    )
+    var logLimit: Int?
+
     /// For tests of mixed releases only.
     @Option(help: ArgumentHelp("Announce and use a lower feature level.", visibility: .private))
     var testFeatureLevel: UInt16?
@@ -130,6 +139,9 @@ struct ServerOptions: ParsableArguments {
         }
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors must be 1 to 256")
+        }
+        if let logLimit, !(1...1_048_576).contains(logLimit) {
+            throw ValidationError("--log-limit must be 1 MB to 1048576 MB")
         }
         if let clientMemory, !(64...1_048_576).contains(clientMemory) {
             throw ValidationError("--client-memory must be 64 MB to 1048576 MB")
@@ -205,6 +217,15 @@ struct InspectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
+            "Print the node, the cluster and the epoch of a data directory as JSON, and exit.",
+            discussion: "A node may have the directory open.",
+            valueName: "directory"
+        )
+    )
+    var identity: String?
+
+    @Option(
+        help: ArgumentHelp(
             "Print the rows of a view's index file as lines of JSON, and exit.",
             discussion: "The first line describes the index. A node may have the file open.",
             valueName: "file"
@@ -222,14 +243,16 @@ struct InspectionOptions: ParsableArguments {
     var checkIndex: String?
 
     func validate() throws {
-        guard [dump, dumpIndex, checkIndex].compactMap(\.self).count > 1 else { return }
-        throw ValidationError("Use one of --dump, --dump-index and --check-index")
+        guard [dump, identity, dumpIndex, checkIndex].compactMap(\.self).count > 1 else { return }
+        throw ValidationError("Use one of --dump, --identity, --dump-index and --check-index")
     }
 
     /// Reads the file that an option names; false if there is no such option.
     func inspect() throws -> Bool {
         if let dump {
             try Dump.write(dump)
+        } else if let identity {
+            try Dump.writeIdentity(identity)
         } else if let dumpIndex {
             try Dump.writeIndex(dumpIndex)
         } else if let checkIndex {

@@ -135,6 +135,10 @@ extension ControlFile {
     }
 
     func fact(_ name: String) throws(StorageError) -> [UInt8]? {
+        try Self.fact(name, connection)
+    }
+
+    static func fact(_ name: String, _ connection: Connection) throws(StorageError) -> [UInt8]? {
         let select = try connection.prepare("SELECT bytes, crc FROM fact WHERE name = ?")
         select.bind(1, text: name)
         guard try select.step() else { return nil }
@@ -142,7 +146,8 @@ extension ControlFile {
         let bytes = select.bytes(0).bytes
         let checksum = RowChecksum("fact").with(text: name).over(bytes)
         guard select.integer(1) == Int64(checksum) else {
-            throw ControlSchema.damage(path, "its value \"\(name)\" does not match its checksum")
+            let what = "its value \"\(name)\" does not match its checksum"
+            throw ControlSchema.damage(connection.path, what)
         }
         return bytes
     }

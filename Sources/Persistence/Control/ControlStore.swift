@@ -89,6 +89,26 @@ package final class ControlStore: Sendable {
         try open { file throws(StorageError) in try file.fact(name) }
     }
 
+    /// The value stored under `name` in a control file, read without a change; a server may have the
+    /// file open.
+    ///
+    /// Nil if there is none.
+    ///
+    /// - Throws: `StorageError` if it is not a control file of this format, as `load` otherwise.
+    package static func fact(
+        _ name: String,
+        ofFile path: String,
+        disk: any Disk
+    ) throws(StorageError) -> [UInt8]? {
+        let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
+        try connection.requireFormat(
+            ControlSchema.number,
+            of: ControlSchema.applicationID,
+            "the control file"
+        )
+        return try ControlFile.fact(name, connection)
+    }
+
     // MARK: The file
 
     /// Copies the WAL into the file and closes it; the next call reopens it.
