@@ -6,6 +6,7 @@ import zlib
 import pytest
 
 from rig import sdk
+from rig.checkout import Checkout
 from rig.disk import Impossible, SmallDisk
 from rig.node import Node
 
@@ -44,6 +45,14 @@ def bucket(node):
     """The name of a bucket on the shared node."""
     node.create_bucket("travel")
     return "travel"
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """The commands of `cluster/`, in a checkout of the test's own."""
+    checkout = Checkout(tmp_path)
+    yield checkout
+    checkout.run("stop", "--patience", "10")
 
 
 @pytest.fixture

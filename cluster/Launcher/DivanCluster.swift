@@ -14,7 +14,7 @@ struct DivanCluster: ParsableCommand {
         subcommands: [
             StartCommand.self, StopCommand.self, StatusCommand.self, KillCommand.self,
             LogsCommand.self, AddCommand.self, RemoveCommand.self, FailoverCommand.self,
-            RebalanceCommand.self, DemoCommand.self,
+            RecoverCommand.self, RebalanceCommand.self, DemoCommand.self,
         ]
     )
     /// The files of every command, and of the servers that it starts, are private.

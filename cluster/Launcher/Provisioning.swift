@@ -21,14 +21,20 @@ struct Provisioning {
     }
 
     /// Creates missing buckets; an existing one is not changed.
-    func create(_ requests: [BucketRequest]) throws {
-        let present = Set(try buckets().map(\.name))
-        for request in requests {
-            if present.contains(request.name) {
-                note("Bucket \(request.name) exists already and is not changed.")
-            } else {
+    ///
+    /// - Returns: A sentence for each existing bucket with other settings than those named.
+    /// - Throws: `Refusal` if the cluster refuses a bucket.
+    func create(_ requests: [BucketRequest]) throws -> [String] {
+        let present = try buckets()
+        return try requests.compactMap { request in
+            guard let bucket = present.first(where: { $0.name == request.name }) else {
                 try create(request)
+                return nil
             }
+            let differences = request.differences(from: bucket)
+            guard !differences.isEmpty else { return nil }
+            return "Bucket \(bucket.name) exists with other settings and was not changed: it has "
+                + differences.joined(separator: "; ") + ". Change it on the page."
         }
     }
 
@@ -135,6 +141,7 @@ struct BucketStatus: Decodable {
     }
 
     let name: String
+    let uuid: String
     let nodes: [Node]
     let quota: Quota
     let replicaNumber: Int

@@ -29,6 +29,12 @@ struct RememberedNode: Codable {
     func dataDirectory(in directory: String) -> String { "\(directory)/node-\(index)" }
     func logFile(in directory: String) -> String { "\(directory)/node-\(index).log" }
     func readyFile(in directory: String) -> String { "\(directory)/node-\(index).ready" }
+
+    /// Everything that the node has in the cluster's directory.
+    func files(in directory: String) -> [String] {
+        let log = logFile(in: directory)
+        return [dataDirectory(in: directory), readyFile(in: directory), log, log + ".1"]
+    }
 }
 
 /// The ports of a node: each is 100 above that of the node before.
@@ -91,7 +97,17 @@ final class ClusterMemory: Sendable {
 
     deinit { close(lock) }
 
-    func load() throws -> RememberedCluster? {
+    func load() throws -> RememberedCluster? { try read(path) }
+
+    /// The cluster of `directory` that was set aside; nil if there is none.
+    func load(of directory: String) throws -> RememberedCluster? {
+        guard var cluster = try read(directory + "/cluster.json") else { return nil }
+        // The directory may have been moved.
+        cluster.directory = directory
+        return cluster
+    }
+
+    private func read(_ path: String) throws -> RememberedCluster? {
         guard let data = FileManager.default.contents(atPath: path) else { return nil }
         do {
             return try JSONDecoder().decode(RememberedCluster.self, from: data)
@@ -111,7 +127,16 @@ final class ClusterMemory: Sendable {
         }
     }
 
-    func store(_ cluster: RememberedCluster) throws {
+    func store(_ cluster: RememberedCluster) throws { try write(cluster, to: path) }
+
+    /// Stores a stopped cluster in its own directory, because another one takes its place here: a
+    /// later start in that directory finds its nodes again.
+    func setAside(_ cluster: RememberedCluster) throws {
+        guard access(cluster.directory, F_OK) == 0 else { return }
+        try write(cluster, to: cluster.directory + "/cluster.json")
+    }
+
+    private func write(_ cluster: RememberedCluster, to path: String) throws {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.prettyPrinted, .sortedKeys, .withoutEscapingSlashes]
         try encoder.encode(cluster).write(to: URL(filePath: path), options: .atomic)

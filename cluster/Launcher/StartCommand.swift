@@ -8,8 +8,8 @@ struct StartCommand: ParsableCommand {
         abstract: "Start the nodes that do not run, and create the named buckets."
     )
 
-    @Option(help: "How many nodes a new cluster has.")
-    var nodes = 1
+    @Option(help: "How many nodes a new cluster has (default: 1).")
+    var nodes: Int?
 
     @Option(
         name: .customLong("dir"),
@@ -29,10 +29,18 @@ struct StartCommand: ParsableCommand {
     @Option(help: "Added to every port, for more than one cluster on a machine.")
     var portOffset: Int?
 
+    @Flag(
+        help: """
+            Also start nodes that a quorum recovery gave up: their documents are deleted, and they are \
+            added as new nodes.
+            """
+    )
+    var discard = false
+
     private static let nodesMax = 16
 
     func run() throws {
-        guard (1...Self.nodesMax).contains(nodes) else {
+        guard (1...Self.nodesMax).contains(nodes ?? 1) else {
             throw Refusal("--nodes must be 1 to \(Self.nodesMax): all nodes run on this machine.")
         }
         let began = monotonicNanoseconds()
@@ -40,13 +48,16 @@ struct StartCommand: ParsableCommand {
         let credentials = Credentials()
         let memory = try ClusterMemory(checkout)
         let starter = try Starter(checkout: checkout, credentials: credentials, memory: memory)
-        let outcome = try starter.start(
-            directory: directory,
-            nodes: nodes,
-            portOffset: portOffset,
-            buckets: buckets
-        )
+        var order = Starter.Order(directory: directory, nodes: nodes, portOffset: portOffset)
+        order.buckets = buckets
+        order.discards = discard
+        let outcome = try starter.start(order)
         let seconds = Double(monotonicNanoseconds() - began) / 1e9
         print(Summary(outcome: outcome, credentials: credentials, seconds: seconds).text)
+        guard !outcome.undone.isEmpty else { return }
+        fflush(nil)
+        note("\nNot done:")
+        for sentence in outcome.undone { note("  \(sentence)") }
+        throw ExitCode.failure
     }
 }

@@ -17,6 +17,8 @@ final class StartedServers: Sendable {
     }
 
     private static let stopTimeoutSeconds = 60.0
+    /// Of one node's log and the part before it.
+    private static let logMegabytesMax = 64
 
     private let memory: ClusterMemory
     private let state: Guarded<State>
@@ -50,6 +52,7 @@ final class StartedServers: Sendable {
                     "--kv-port", String(node.ports.kv), "--admin-port", String(node.ports.admin),
                     "--views-port", String(node.ports.views),
                     "--peer-port", String(node.ports.peer),
+                    "--log-limit", String(Self.logMegabytesMax),
                 ],
                 output: node.readyFile(in: directory),
                 log: node.logFile(in: directory)

@@ -19,25 +19,60 @@ struct Starter {
         servers = try StartedServers(memory)
     }
 
+    /// What a start is to do.
+    struct Order {
+        /// Nil for the last directory, or the default one.
+        var directory: String?
+        /// The nodes that the cluster should have; nil for those that it has, or for a new cluster
+        /// `newNodes`.
+        var nodes: Int?
+        var newNodes = 1
+        var portOffset: Int?
+        var buckets: [BucketRequest] = []
+        /// Start also nodes that a quorum recovery gave up, whose documents are then deleted.
+        var discards = false
+    }
+
     /// The result of a start.
     struct Outcome {
         let cluster: RememberedCluster
         let startedNodes: Int
-        let buckets: [BucketStatus]
+        var buckets: [BucketStatus]
+        /// Sentences about what was ordered and not done.
+        let undone: [String]
     }
 
-    func start(
-        directory: String?,
-        nodes: Int,
-        portOffset: Int?,
-        buckets: [BucketRequest]
-    ) throws -> Outcome {
-        var cluster = try resolve(directory: directory, nodes: nodes, portOffset: portOffset)
-        let started = try run(&cluster)
+    func start(_ order: Order) throws -> Outcome {
+        var cluster = try resolve(order)
+        var undone: [String] = []
+        let count = cluster.nodes.count
+        if let wanted = order.nodes, wanted != count {
+            let cure = wanted > count ? "cluster/add adds one" : "cluster/remove removes one"
+            undone.append("The cluster has \(nodeCount(count)), not \(wanted): \(cure).")
+        }
+        let behind = order.discards ? [] : try NodeDirectory.behind(cluster, checkout)
+        let first = Set(cluster.nodes.map(\.index)).subtracting(behind)
+        var started = try run(&cluster, only: first)
         do {
-            let statuses = try makeServe(cluster, buckets)
+            let members = try behind.isEmpty ? [] : Topology(admin: admin(of: cluster)).members
+            let ports = Set(members.compactMap(\.port))
+            // A survivor of the quorum recovery that was down is still a member.
+            let survivors = cluster.nodes.filter {
+                behind.contains($0.index) && ports.contains($0.ports.admin)
+            }
+            started += try run(&cluster, only: Set(survivors.map(\.index)))
+            let given = cluster.nodes.filter {
+                behind.contains($0.index) && !ports.contains($0.ports.admin)
+            }
+            undone += given.map { NodeDirectory.refusal(ofStarting: $0, in: cluster.directory) }
+            let statuses = try makeServe(cluster, order.buckets, &undone)
             servers.keep()
-            return Outcome(cluster: cluster, startedNodes: started, buckets: statuses)
+            return Outcome(
+                cluster: cluster,
+                startedNodes: started,
+                buckets: statuses,
+                undone: undone
+            )
         } catch {
             // The started nodes are ready, and the cluster may need them to recover.
             servers.keep()
@@ -52,22 +87,23 @@ struct Starter {
     /// serve.
     private func makeServe(
         _ cluster: RememberedCluster,
-        _ buckets: [BucketRequest]
+        _ buckets: [BucketRequest],
+        _ undone: inout [String]
     ) throws -> [BucketStatus] {
         let admin = try admin(of: cluster)
         let provisioning = Provisioning(admin: admin, nodeCount: cluster.nodes.count)
         try provisioning.provision()
         let topology = Topology(admin: admin)
-        try gather(cluster.nodes, topology)
-        try provisioning.create(buckets)
+        try gather(cluster.runningNodes, topology)
+        undone += try provisioning.create(buckets)
         let members = try topology.members
         let active = Set(members.filter(\.isActive).compactMap(\.port))
-        for node in cluster.nodes where !active.contains(node.ports.admin) {
+        for node in cluster.runningNodes where !active.contains(node.ports.admin) {
             let isToGo = members.first { $0.port == node.ports.admin }?.isToGo ?? false
             note(
                 isToGo
-                    ? "Node \(node.index) was failed over and serves nothing: cluster/rebalance "
-                        + "removes it, and cluster/start adds it again."
+                    ? "Node \(node.index) was failed over and serves nothing: cluster/recover "
+                        + "\(node.index) recovers it, cluster/rebalance removes it."
                     : "Node \(node.index) serves nothing yet: cluster/rebalance moves data to it."
             )
         }
@@ -75,25 +111,29 @@ struct Starter {
         return try provisioning.awaitServing(kvPorts: serving.map(\.ports.kv))
     }
 
-    /// Starts the nodes that do not run, and waits until they listen.
+    /// Starts the named nodes that do not run, and waits until they listen.
     ///
     /// - Returns: The number of nodes started.
     /// - Throws: `Refusal` if a node does not become ready; then all started nodes are stopped.
     @discardableResult
-    func run(_ cluster: inout RememberedCluster) throws -> Int {
+    func run(_ cluster: inout RememberedCluster, only wanted: Set<Int>) throws -> Int {
         do {
-            return try startAll(&cluster)
+            return try startAll(&cluster, wanted)
         } catch {
             servers.stop()
             throw error
         }
     }
 
-    private func startAll(_ cluster: inout RememberedCluster) throws -> Int {
+    private func startAll(
+        _ cluster: inout RememberedCluster,
+        _ wanted: Set<Int>
+    ) throws -> Int {
         let program = try checkout.program("divan-server")
         try makeDirectory(cluster.directory)
         var started: [Int] = []
-        for (place, node) in cluster.nodes.enumerated() where node.process?.isRunning != true {
+        for (place, node) in cluster.nodes.enumerated()
+        where wanted.contains(node.index) && node.process?.isRunning != true {
             cluster.nodes[place].process = try servers.start(program, node, in: cluster.directory)
             started.append(place)
         }
@@ -139,40 +179,38 @@ struct Starter {
     }
 
     /// The cluster to start: the running one, the remembered one, or a new one.
-    private func resolve(
-        directory: String?,
-        nodes: Int,
-        portOffset: Int?
-    ) throws -> RememberedCluster {
+    private func resolve(_ order: Order) throws -> RememberedCluster {
         let remembered = try memory.load()
-        let wanted = directory.map { URL(filePath: $0).standardizedFileURL.path }
-        if var cluster = remembered, wanted == nil || wanted == cluster.directory {
-            let count = cluster.nodes.count
-            if nodes > count {
-                let known = count == 1 ? "1 node" : "\(count) nodes"
-                note("This cluster has \(known); cluster/add adds more.")
-            }
-            for place in cluster.nodes.indices where cluster.nodes[place].process?.isRunning != true
-            {
-                guard let portOffset else { break }
-                cluster.nodes[place].ports = NodePorts(
-                    node: cluster.nodes[place].index,
-                    offset: portOffset
-                )
-            }
-            return cluster
-        }
-        if let remembered, !remembered.runningNodes.isEmpty {
+        let wanted = order.directory.map { URL(filePath: $0).standardizedFileURL.path }
+        if let remembered, let wanted, wanted != remembered.directory,
+            !remembered.runningNodes.isEmpty
+        {
             throw Refusal(
                 "This checkout's cluster runs in \(remembered.directory) already.",
                 cure: "Stop it first: cluster/stop"
             )
         }
-        let fresh = (0..<nodes).map { index in
-            let ports = NodePorts(node: index, offset: portOffset ?? 0)
-            return RememberedNode(index: index, ports: ports, process: nil)
+        let directory = wanted ?? remembered?.directory ?? checkout.defaultDirectory
+        var known = remembered
+        if directory != remembered?.directory {
+            if let remembered { try memory.setAside(remembered) }
+            known = try memory.load(of: directory)
         }
-        return RememberedCluster(directory: wanted ?? checkout.defaultDirectory, nodes: fresh)
+        guard var cluster = known else {
+            let fresh = (0..<(order.nodes ?? order.newNodes)).map { index in
+                let ports = NodePorts(node: index, offset: order.portOffset ?? 0)
+                return RememberedNode(index: index, ports: ports, process: nil)
+            }
+            return RememberedCluster(directory: directory, nodes: fresh)
+        }
+        if let offset = order.portOffset {
+            for place in cluster.nodes.indices
+            where cluster.nodes[place].process?.isRunning != true {
+                let index = cluster.nodes[place].index
+                cluster.nodes[place].ports = NodePorts(node: index, offset: offset)
+            }
+        }
+        return cluster
     }
 
     private func makeDirectory(_ path: String) throws {
@@ -245,6 +283,9 @@ struct Starter {
         return line
     }
 }
+
+/// A number of nodes, as words.
+func nodeCount(_ count: Int) -> String { count == 1 ? "1 node" : "\(count) nodes" }
 
 /// The last lines of a log, indented.
 func lastLines(of path: String, count: Int) -> String {

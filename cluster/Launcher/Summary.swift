@@ -7,11 +7,15 @@ struct Summary {
     let seconds: Double
 
     var text: String {
-        let count = outcome.cluster.nodes.count
+        let nodes = outcome.cluster.nodes
         let took = String(format: "%.2f s", seconds)
         let verb = outcome.startedNodes == 0 ? "runs already" : "runs, after \(took)"
-        var lines = ["Divan \(verb): \(count) \(count == 1 ? "node" : "nodes")", ""]
-        for node in outcome.cluster.nodes {
+        var lines = ["Divan \(verb): \(nodeCount(nodes.count))", ""]
+        for node in nodes {
+            guard node.process?.isRunning == true else {
+                lines.append("  node \(node.index)     does not run")
+                continue
+            }
             let pid = node.process.map { String($0.pid) } ?? "-"
             lines.append("  node \(node.index)     \(browse(node))   pid \(pid)")
         }
@@ -19,14 +23,17 @@ struct Summary {
         if outcome.buckets.isEmpty {
             lines.append("  no bucket yet: use the browser, or cluster/start --bucket NAME")
         }
-        lines += ["", "  connect    \(connectionString)   \(login)"]
-        if let node = outcome.cluster.nodes.first { lines.append("  browse     \(browse(node))") }
+        lines += ["", "  data       \(outcome.cluster.directory)"]
+        lines.append("  connect    \(connectionString)   \(login)")
+        if let node = nodes.first(where: { $0.process?.isRunning == true }) {
+            lines.append("  browse     \(browse(node))")
+        }
         lines.append("  stop       cluster/stop     (logs: cluster/logs 0)")
         return lines.joined(separator: "\n")
     }
 
     var connectionString: String {
-        let ports = outcome.cluster.nodes.map { "127.0.0.1:\($0.ports.kv)" }
+        let ports = outcome.cluster.runningNodes.map { "127.0.0.1:\($0.ports.kv)" }
         return "couchbase://" + ports.joined(separator: ",")
     }
 

@@ -23,6 +23,11 @@ struct Topology {
         let nodes: [Member]
         /// Every copy is where it should be, and no node waits to be added or removed.
         let balanced: Bool
+        let alerts: [Alert]
+    }
+
+    struct Alert: Decodable {
+        let msg: String
     }
 
     private struct Task: Decodable {
@@ -67,6 +72,16 @@ struct Topology {
                 ("hostname", "127.0.0.1:\(port)"), ("user", admin.credentials.user),
                 ("password", admin.credentials.password), ("services", "kv"),
             ]
+        )
+    }
+
+    /// Orders that the next rebalance adds a failed-over node back: with `isFull` without its documents,
+    /// otherwise with them.
+    func setRecovery(_ member: Member, isFull: Bool) throws {
+        let type = isFull ? "full" : "delta"
+        try post(
+            "/controller/setRecoveryType",
+            [("otpNode", member.otpNode), ("recoveryType", type)]
         )
     }
 

@@ -22,7 +22,7 @@ struct AddCommand: ParsableCommand {
         cluster.nodes.append(RememberedNode(index: index, ports: ports, process: nil))
         let topology: Topology
         do {
-            try starter.run(&cluster)
+            try starter.run(&cluster, only: [index])
             topology = try Topology(admin: starter.admin(of: cluster))
             try topology.add(port: cluster.nodes[place].ports.admin)
         } catch {
@@ -42,11 +42,12 @@ struct AddCommand: ParsableCommand {
     }
 }
 
-/// `remove`: moves the documents of a node to the others, removes it, and stops it.
+/// `remove`: moves the documents of a node to the others, removes it, stops it, deletes its files.
 struct RemoveCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Rebalance a node out of the cluster and stop it; no document is lost."
+        abstract: "Rebalance a node out of the cluster, stop it, and delete its files.",
+        discussion: "Its documents are on the other nodes then; no document is lost."
     )
 
     @Argument(help: "The node's number, from 0.")
@@ -76,7 +77,18 @@ struct RemoveCommand: ParsableCommand {
         }
         cluster.nodes.removeAll { $0.index == node }
         try memory.store(cluster)
-        print("Node \(node) left and was stopped.")
+        let data = leaving.dataDirectory(in: cluster.directory)
+        for path in leaving.files(in: cluster.directory) where access(path, F_OK) == 0 {
+            do {
+                try FileManager.default.removeItem(atPath: path)
+            } catch {
+                throw Refusal(
+                    "Node \(node) left and was stopped, but \(path) cannot be deleted: \(error)",
+                    cure: "Delete \(path) by hand; no node of the cluster uses it."
+                )
+            }
+        }
+        print("Node \(node) left and was stopped. Deleted: \(data), its log and its ready file.")
     }
 }
 
@@ -88,9 +100,8 @@ struct FailoverCommand: ParsableCommand {
         discussion: """
             Without --hard, the failover is graceful: the node must run, and no write is lost. \
             With --hard, for a node that does not answer, writes that it had not replicated are \
-            lost. The next cluster/rebalance removes the node, unless its recovery was requested \
-            (on the page, or by POST /controller/setRecoveryType); cluster/start adds a removed \
-            node again.
+            lost. cluster/recover brings the node back. Otherwise the next cluster/rebalance removes \
+            it; cluster/start adds a removed node again.
             """
     )
 
@@ -150,8 +161,13 @@ struct RebalanceCommand: ParsableCommand {
             try topology.requireBalance()
             print("Balanced.")
             let known = Set(try topology.members.compactMap(\.port))
+            let behind = try NodeDirectory.behind(cluster, checkout)
             for node in cluster.nodes where !known.contains(node.ports.admin) {
-                print("Node \(node.index) was removed; cluster/start adds it again.")
+                let outcome =
+                    behind.contains(node.index)
+                    ? "was given up by a quorum recovery; cluster/start names the cure"
+                    : "was removed; cluster/start adds it again"
+                print("Node \(node.index) \(outcome).")
             }
         }
     }
@@ -160,7 +176,7 @@ struct RebalanceCommand: ParsableCommand {
 /// The running cluster.
 ///
 /// - Throws: `Refusal` if none runs.
-private func runningCluster(_ memory: ClusterMemory) throws -> RememberedCluster {
+func runningCluster(_ memory: ClusterMemory) throws -> RememberedCluster {
     guard let cluster = try memory.load(), !cluster.runningNodes.isEmpty else {
         throw Refusal("No cluster runs.", cure: "cluster/start starts one.")
     }

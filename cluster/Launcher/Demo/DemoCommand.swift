@@ -2,43 +2,98 @@ internal import ArgumentParser
 internal import DivanClient
 internal import Foundation
 
-/// `demo`: a cluster, a bucket of real documents, a view of them, ten seconds of load, and instructions to connect.
+/// `demo`: a cluster in a directory of its own, a bucket of real documents, a view of them, load on
+/// another bucket, and instructions to connect.
 struct DemoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "demo",
-        abstract: "Start the cluster, fill the bucket `demo`, run a load test, leave it running."
+        abstract: "Start a cluster of its own, fill a bucket, run a load test, leave it running.",
+        discussion: """
+            The documents are in the bucket `demo`, the keys of the load test in `demo-load`. A later \
+            run does not load the documents again. A bucket of these names that the demo did not \
+            make is refused.
+            """
     )
 
-    @Option(help: "How many nodes a new cluster has.")
-    var nodes = 3
+    @Option(help: "How many nodes a new cluster has (default: 3).")
+    var nodes: Int?
 
     @Option(help: "How long the load test takes.")
     var seconds = 10.0
 
     @Option(
         name: .customLong("dir"),
-        help: "Directory of data and logs (default: the last one, else .divan/cluster)."
+        help: "Directory of data and logs (default: .divan/demo)."
     )
     var directory: String?
 
     @Option(help: "Added to every port, for more than one cluster on a machine.")
     var portOffset: Int?
 
-    private static let bucket = BucketRequest(name: "demo", isPasswordless: true)
-
     func run() throws {
         let began = monotonicNanoseconds()
         let documents = try DemoDocuments()
         let checkout = try Checkout()
-        let outcome = try start(checkout)
+        let credentials = Credentials()
+        let directory = directory ?? checkout.memory + "/demo"
+        print("The demo's cluster is in \(directory).")
+        var outcome = try start(checkout, in: directory)
+        let ports = outcome.cluster.runningNodes.map(\.ports)
+        guard let first = ports.first else { throw Refusal("No node of the demo runs.") }
+        let admin = AdminClient(port: first.admin, credentials: credentials)
+        var buckets = try DemoBuckets(in: outcome.cluster.directory)
+        let provisioning = Provisioning(admin: admin, nodeCount: ports.count)
+        outcome.buckets = try buckets.create(provisioning, kvPorts: ports.map(\.kv))
         let took = Double(monotonicNanoseconds() - began) / 1e9
-        guard let bucket = outcome.buckets.first(where: { $0.name == DemoCommand.bucket.name })
+        guard let bucket = outcome.buckets.first(where: { $0.name == DemoBuckets.documents.name })
         else { throw Refusal("The bucket demo was deleted meanwhile.") }
+        try load(documents, into: bucket, &buckets, kvPorts: ports.map(\.kv))
+        let view = DemoView(bucket: bucket.name, admin: admin)
+        print(try view.create() ? "Indexed" : "Already indexed", "by a view: `orders/by_status`.")
+        print(try view.table())
 
+        let test = DemoLoad(checkout: checkout, credentials: credentials)
+        print("\nLoad test by divan-bench, \(Int(seconds)) s, with keys of its own in the bucket")
+        print("demo-load; servers and load share this machine.")
+        let isMeasured = try test.run(
+            on: outcome.cluster.runningNodes,
+            bucket: DemoBuckets.load.name,
+            seconds: seconds
+        )
+        print()
+
+        let summary = Summary(outcome: outcome, credentials: credentials, seconds: took)
+        print(summary.text)
+        print(advice(summary.connectionString, isPasswordless: bucket.passwordless == true))
+        for sentence in outcome.undone { note("Not done: \(sentence)") }
+        if !isMeasured || !outcome.undone.isEmpty { throw ExitCode.failure }
+    }
+
+    private func start(_ checkout: Checkout, in directory: String) throws -> Starter.Outcome {
+        let starter = try Starter(
+            checkout: checkout,
+            credentials: Credentials(),
+            memory: try ClusterMemory(checkout)
+        )
+        var order = Starter.Order(directory: directory, nodes: nodes, portOffset: portOffset)
+        order.newNodes = 3
+        return try starter.start(order)
+    }
+
+    /// Loads the documents, unless an earlier run has: a user may have changed them meanwhile.
+    private func load(
+        _ documents: DemoDocuments,
+        into bucket: BucketStatus,
+        _ buckets: inout DemoBuckets,
+        kvPorts: [Int]
+    ) throws {
+        guard !buckets.isLoaded(bucket) else {
+            print("The bucket demo has its documents from an earlier run: nothing is loaded.")
+            return
+        }
         print("Loading \(documents.description) into the bucket demo ...")
-        let ports = outcome.cluster.runningNodes.map(\.ports.kv)
         do {
-            let client = try BucketClient(bucket.name, ports: ports, credentials: Credentials())
+            let client = try BucketClient(bucket.name, ports: kvPorts, credentials: Credentials())
             try DemoLoader(client: client).load(documents.all)
         } catch let error as ClientError {
             throw Refusal(
@@ -46,45 +101,7 @@ struct DemoCommand: ParsableCommand {
                 cure: "cluster/status shows the state of the nodes, cluster/logs 0 the reason."
             )
         }
-
-        print("Indexing them by a view: `orders/by_status` ...")
-        let view = DemoView(
-            bucket: bucket.name,
-            admin: AdminClient(
-                port: outcome.cluster.runningNodes[0].ports.admin,
-                credentials: Credentials()
-            )
-        )
-        try view.create()
-        print(try view.table())
-
-        print("\nLoad test by divan-bench, \(Int(seconds)) s; servers and load share this machine.")
-        let load = DemoLoad(checkout: checkout, credentials: Credentials())
-        let isMeasured = try load.run(
-            on: outcome.cluster.nodes,
-            bucket: bucket.name,
-            seconds: seconds
-        )
-        print()
-
-        let summary = Summary(outcome: outcome, credentials: Credentials(), seconds: took)
-        print(summary.text)
-        print(advice(summary.connectionString, isPasswordless: bucket.passwordless == true))
-        if !isMeasured { throw ExitCode.failure }
-    }
-
-    private func start(_ checkout: Checkout) throws -> Starter.Outcome {
-        let starter = try Starter(
-            checkout: checkout,
-            credentials: Credentials(),
-            memory: try ClusterMemory(checkout)
-        )
-        return try starter.start(
-            directory: directory,
-            nodes: nodes,
-            portOffset: portOffset,
-            buckets: [DemoCommand.bucket]
-        )
+        try buckets.setLoaded(bucket)
     }
 
     private func advice(_ connectionString: String, isPasswordless: Bool) -> String {

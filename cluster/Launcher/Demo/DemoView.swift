@@ -17,8 +17,12 @@ struct DemoView {
     /// The view port's routes on the admin port.
     private var path: String { "/couchBase/\(bucket)/_design/\(DemoView.designDocument)" }
 
-    /// Creates or replaces the design document.
-    func create() throws { try admin.require("PUT", path, json: DemoView.definition) }
+    /// Creates the design document if it does not exist; false if it does.
+    func create() throws -> Bool {
+        guard try admin.request("GET", path).status == 404 else { return false }
+        try admin.require("PUT", path, json: DemoView.definition)
+        return true
+    }
 
     private struct Answer: Decodable {
         struct Row: Decodable {
