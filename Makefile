@@ -7,7 +7,7 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-report build demo stop test build-tests clients sanitize fuzz campaign lint format \
+.PHONY: help deps deps-report build install demo stop test build-tests clients sanitize fuzz campaign lint format \
 	benchmark targets clean
 
 help: ## List these targets
@@ -23,6 +23,12 @@ build: ## Build everything in release
 	@deps/install build
 	$(BUILD)
 
+install: ## Install a node, its manual page and its service (PREFIX=/usr/local, DESTDIR=; docs/deploy/README.md)
+	@deps/install build install
+	$(BUILD) --product divan-server
+	$(BUILD) --product divan-script
+	@BUILD="$(BUILD)" PREFIX="$(PREFIX)" docs/deploy/install "$(DESTDIR)"
+
 demo: ## Start a cluster with a bucket of real documents, run a load test, leave it running
 	@deps/install build demo
 	$(BUILD)
@@ -32,7 +38,7 @@ stop: ## Stop the running cluster
 	@cluster/stop
 
 test: ## Run all tests: format, unit, process and client tests, the page in a browser
-	@deps/install build demo test
+	@deps/install build install demo test
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory build-tests
 	@Tests/unit
@@ -65,7 +71,7 @@ export_campaign = export DIVAN_REPETITIONS=$${DIVAN_REPETITIONS:-5} \
 	DIVAN_STRANGERS=$${DIVAN_STRANGERS:-10000}
 
 campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
-	@deps/install build demo test
+	@deps/install build install demo test
 	@$(MAKE) --no-print-directory build-tests
 	@$(export_campaign); $(MAKE) --no-print-directory clients
 	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),1800)
