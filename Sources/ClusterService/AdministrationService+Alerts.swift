@@ -10,7 +10,7 @@ extension AdministrationService {
     private static let diskTimeoutSeconds: UInt64 = 3
 
     /// The current alerts for an operator: those of the data plane, buckets that do not serve all
-    /// their vBuckets, a disk that is nearly full.
+    /// their vBuckets or have fewer copies than configured, a disk that is nearly full.
     package var alerts: [Alert] {
         var alerts = dataPlane.alerts()
         if let failure = member.driver.status.failure {
@@ -42,6 +42,9 @@ extension AdministrationService {
                 + (count == 1 ? "is " : "are ")
                 + BucketImbalance.unserved
             alerts.append(Alert(id: "unserved/\(name)", message: message))
+        }
+        alerts += state.lostRedundancy.map {
+            Alert(id: "redundancy/\($0.bucket)", message: $0.sentence)
         }
         for bucket in state.buckets {
             let name = bucket.settings.name

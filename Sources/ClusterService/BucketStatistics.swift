@@ -1,11 +1,11 @@
+internal import Vocabulary
+
 /// The statistics of one bucket on one node.
 ///
 /// Counters only grow while the bucket is open.
 package struct BucketStatistics: Hashable, Sendable {
     // Now.
-    package var items: UInt64 = 0
-    /// Items of copies that do not serve.
-    package var replicaItems: UInt64 = 0
+    package var copies = CopyItems()
     package var tombstones: UInt64 = 0
     /// Items whose value is in memory.
     package var residentItems: UInt64 = 0
@@ -42,6 +42,14 @@ package struct BucketStatistics: Hashable, Sendable {
     package var bytesWritten: UInt64 = 0
 
     package init() {}
+
+    /// Items of active copies.
+    package var items: UInt64 { copies.items(.active) }
+
+    /// Items of copies that do not serve.
+    package var replicaItems: UInt64 {
+        [VBucketState.replica, .pending, .dead].reduce(0) { $0 + copies.items($1) }
+    }
 
     /// Percent of the items whose value is in memory; 100 if there are no items.
     package var residentPercent: Double {

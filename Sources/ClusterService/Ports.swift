@@ -80,6 +80,10 @@ package protocol DataPlane: CompactionPlane {
     )
     /// Sets the end of this node's lease, in monotonic nanoseconds; `.max` for a lease without end.
     func setLease(endNanoseconds: UInt64)
+    /// By node: the changes of this node's active copies that the replicas there have not acknowledged.
+    ///
+    /// It asks each vBucket, so it is meant for rare calls.
+    func replicationBacklog(ofBucket name: String) -> [NodeNumber: UInt64]
     /// Whether every copy that must serve by the map does.
     var isReady: Bool { get }
 }

@@ -1,7 +1,8 @@
 internal import Bytes
 internal import Engine
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
+internal import Wire
 
 /// The sums over a bucket's vBuckets.
 package struct BucketTotals: Sendable {
@@ -20,6 +21,7 @@ package struct BucketTotals: Sendable {
     /// Changes that are not persisted (0 without a disk).
     package var unpersisted: UInt64 = 0
     package var checkpointBytes: UInt64 = 0
+    package var copies: [(id: VBucketID, items: UInt64, state: VBucketState)] = []
 }
 
 extension BucketTotals {
@@ -31,6 +33,7 @@ extension BucketTotals {
         case .pending: pendingVBuckets += 1
         case .dead: break
         }
+        copies.append((core.id, UInt64(core.liveCount), core.state))
         guard core.state == .active else {
             replicaItems += UInt64(core.liveCount)
             replicaEjected += UInt64(core.ejectedCount)
@@ -64,6 +67,27 @@ extension OpenBucket {
             }
         }
         return totals
+    }
+
+    /// By node: the changes of the copies that are active here that the other copies of the map have not
+    /// acknowledged; all changes of a vBucket if its copy there has acknowledged none.
+    package var replicationBacklog: [NodeNumber: UInt64] {
+        guard let assignment else { return [:] }
+        var backlog: [NodeNumber: UInt64] = [:]
+        for vBucket in engine.all {
+            let (id, high, isActive) = vBucket.withCore { core in
+                (core.id, core.highSeqno.value, core.ownership.exists && core.state == .active)
+            }
+            guard isActive else { continue }
+            let row = assignment[id]
+            let progress = traffic.progress(of: id)
+            let nodes = Set(row.chain + row.nextChain + row.builders)
+            for node in nodes where node != row.chain.first {
+                let covered = progress[node]?.covered.value ?? 0
+                backlog[node, default: 0] += high - min(high, covered)
+            }
+        }
+        return backlog
     }
 
     /// Nanoseconds since the oldest unpersisted change arrived; 0 if there is none.

@@ -57,6 +57,10 @@ extension DataPlaneAdapter {
 
     func served(bucket name: String) -> ActiveSeqnoDigest? { data.served(name) }
 
+    func replicationBacklog(ofBucket name: String) -> [NodeNumber: UInt64] {
+        data.bucket(named: name)?.replicationBacklog ?? [:]
+    }
+
     func removeDiscardedCounts() -> [String: UInt64] { data.removeDiscardedCounts() }
 
     func seal(bucket name: String, _ vBuckets: [FencedVBucket]) -> [CopyReport] {

@@ -77,8 +77,9 @@ struct DataPlaneAdapter: DataPlane {
         let totals = bucket.totals
         let account = bucket.engine.account
         var statistics = BucketStatistics()
-        statistics.items = totals.items
-        statistics.replicaItems = totals.replicaItems
+        for copy in totals.copies {
+            statistics.copies.add(Int(copy.id.number), items: copy.items, copy.state)
+        }
         statistics.tombstones = totals.tombstones
         statistics.residentItems = totals.items - min(totals.ejected, totals.items)
         statistics.memoryUsed = account.bytes

@@ -114,6 +114,8 @@ final class RecordingPlane: DataPlane {
         record.withLock { $0.statistics[name] }
     }
 
+    func replicationBacklog(ofBucket name: String) -> [NodeNumber: UInt64] { [:] }
+
     func publish(global configuration: RenderedConfiguration) {
         note("publish global \(configuration.epoch).\(configuration.revision)")
     }

@@ -25,7 +25,7 @@ import Testing
         for second in 1...5 {
             plane.record.withLock {
                 $0.statistics["b"]?.opsTotal += UInt64(second) * 100
-                $0.statistics["b"]?.items = UInt64(second)
+                $0.statistics["b"]?.copies.add(0, items: UInt64(second), .active)
             }
             world.passSecond()
         }
@@ -71,7 +71,9 @@ import Testing
     @Test func coarserIntervalsHoldMeansWithinCapacity() async throws {
         let service = try await service()
         for second in 1...200 {
-            plane.record.withLock { $0.statistics["b"]?.items = UInt64(second) }
+            plane.record.withLock {
+                $0.statistics["b"]?.copies.add(0, items: UInt64(second), .active)
+            }
             world.passSecond()
         }
         let minute = try #require(service.sampler.series(ofBucket: "b", .minute))

@@ -80,7 +80,7 @@ final class MemoryPlane: DataPlane {
         return buckets.withLock { buckets in
             guard let bucket = buckets[name] else { return nil }
             var statistics = bucket.statistics
-            statistics.items = UInt64(bucket.documents.count)
+            statistics.copies.add(0, items: UInt64(bucket.documents.count), .active)
             statistics.residentItems = statistics.items
             statistics.memoryUsed = UInt64(
                 bucket.documents.values.reduce(0) { $0 + $1.value.count }
@@ -88,6 +88,13 @@ final class MemoryPlane: DataPlane {
             statistics.quota = bucket.settings.quota
             return statistics
         }
+    }
+
+    /// What the replicas on other nodes have not acknowledged.
+    let backlog = Guarded<[NodeNumber: UInt64]>([:])
+
+    func replicationBacklog(ofBucket name: String) -> [NodeNumber: UInt64] {
+        backlog.withLock { $0 }
     }
 
     func publish(global configuration: RenderedConfiguration) {}

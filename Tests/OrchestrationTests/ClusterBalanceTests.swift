@@ -70,6 +70,58 @@ import Vocabulary
         #expect(world.state.isBalanced)
     }
 
+    @Test func vBucketsWithFewerCopiesThanConfiguredAreReportedWithTheCure() {
+        var alone = ClusterWorld(nodes: 1)
+        alone.createBucket(rows: [[n(1)], [n(1)]])
+        #expect(alone.state.isBalanced)
+        #expect(alone.state.lostRedundancy.map(\.vBuckets) == [2])
+        #expect(
+            alone.state.lostRedundancy.map(\.sentence) == [
+                "2 of 2 vBuckets of bucket b have fewer copies than configured (1 replica): the loss "
+                    + "of one more node can lose documents. Add a node and rebalance, or set the "
+                    + "bucket's number of replicas to 0."
+            ]
+        )
+        alone.apply(.addNode(ClusterWorld.node(2)))
+        alone.apply(.setNodeState(.init(number: n(2), membership: .inactiveAdded)))
+        #expect(
+            alone.state.lostRedundancy.allSatisfy {
+                $0.sentence.hasSuffix("documents. Rebalance to create the missing copies.")
+            }
+        )
+        var pair = ClusterWorld(nodes: 2)
+        pair.createBucket(replicas: 3, rows: [[n(1), n(2)], [n(2), n(1)]])
+        #expect(
+            pair.state.lostRedundancy.allSatisfy {
+                $0.sentence.contains("Add 2 nodes and rebalance") && $0.sentence.hasSuffix(" to 1.")
+            }
+        )
+        #expect(pair.state.lostRedundancy.map(\.vBuckets) == [2])
+        var whole = ClusterWorld(nodes: 3)
+        whole.createBucket(rows: even)
+        whole.createBucket("single", replicas: 0, rows: [[n(1)], [n(2)]])
+        #expect(whole.state.lostRedundancy == [])
+    }
+
+    @Test func redundancyIsLostFromTheFailoverUntilTheRebalanceHasEnded() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket(rows: even)
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
+        #expect(world.state.lostRedundancy.map(\.vBuckets) == [2])
+        #expect(world.state.lostRedundancy.first?.sentence.contains("Rebalance to") == true)
+        world.rebalance("r", kept: [n(1), n(2)], ejected: [n(3)])
+        #expect(world.state.lostRedundancy.first?.sentence.contains("is running") == true)
+    }
+
+    @Test func unservedVBucketHasAnotherCureThanLostRedundancy() {
+        var world = ClusterWorld(nodes: 3)
+        world.createBucket(rows: [[n(3)], [n(1), n(3)], [n(2), n(1)]])
+        world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
+        #expect(world.state.lostRedundancy.map(\.vBuckets) == [1])
+        let sentence = world.state.lostRedundancy.first?.sentence ?? ""
+        #expect(sentence.hasSuffix("Add the failed-over nodes back, then rebalance."))
+    }
+
     @Test func gracefulFailoverOfOnlyCopiesIsImpossible() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1), n(2)], [n(2)], [n(3), n(1)]])

@@ -53,6 +53,8 @@ struct ClusterStatus: Encodable {
     let buckets: [Bucket]?
     /// Whether a rebalance would change anything; absent if no node of a cluster runs.
     let needsRebalance: Bool?
+    /// The conditions that need an operator, with their cures; absent if no node of a cluster runs.
+    let alerts: [String]?
 
     init(cluster: RememberedCluster?) throws {
         directory = cluster?.directory
@@ -66,6 +68,7 @@ struct ClusterStatus: Encodable {
             standing == .alone ? nil : try admin.map { try Topology(admin: $0).pool }
         }
         needsRebalance = pool.map { !$0.balanced }
+        alerts = pool.map { $0.alerts.map(\.msg) }
         nodes =
             cluster?.nodes.map { node in
                 let process = node.process.flatMap { $0.isRunning ? $0 : nil }
@@ -128,6 +131,7 @@ struct ClusterStatus: Encodable {
         if needsRebalance == true {
             lines.append("A rebalance is needed: cluster/rebalance")
         }
+        lines += (alerts ?? []).map { "alert   \($0)" }
         return lines.joined(separator: "\n")
     }
 

@@ -166,7 +166,7 @@ extension BucketStatistics: PeerPayload {
     /// In the order of the encoding; new fields are appended.
     private static var numbers: [WritableKeyPath<BucketStatistics, UInt64>] {
         [
-            \.items, \.replicaItems, \.tombstones, \.residentItems, \.memoryUsed, \.quota,
+            \.tombstones, \.residentItems, \.memoryUsed, \.quota,
             \.lowWatermark, \.highWatermark, \.diskUsed, \.diskDataUsed, \.diskQueue,
             \.oldestUnpersistedMilliseconds, \.connections, \.cmdGet, \.cmdSet, \.cmdDelete,
             \.getHits, \.getMisses, \.opsTotal, \.backgroundFetches, \.ejections, \.expired,
@@ -184,11 +184,15 @@ extension BucketStatistics: PeerPayload {
             // A newer node may send more fields.
             if numbers.indices.contains(place) { self[keyPath: numbers[place]] = number }
         }
+        guard !reader.isAtEnd else { return }
+        guard let copies = CopyItems(&reader) else { return nil }
+        self.copies = copies
     }
 
     func append(to writer: ByteWriter) {
         let numbers = Self.numbers
         writer.append(leb: numbers.count)
         for number in numbers { writer.append(leb: self[keyPath: number]) }
+        copies.append(to: writer)
     }
 }

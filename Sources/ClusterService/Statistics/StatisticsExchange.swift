@@ -237,14 +237,18 @@ extension AdministrationService {
     /// The documents of a bucket on all nodes that answer; those of other nodes are as of some
     /// seconds ago.
     package func documentCount(ofBucket name: String) -> UInt64 {
-        state.nodes.reduce(0) { sum, node in
+        let state = state
+        guard let bucket = state.bucket(named: name) else { return 0 }
+        let reports = state.nodes.compactMap { node in
             let here = node.number == thisNode
-            let items =
+            let statistics =
                 here
-                ? dataPlane.statistics(ofBucket: name)?.items
-                : statistics(of: node.number)?.bucket(named: name)?.statistics.items
-            return sum &+ (items ?? 0)
+                ? dataPlane.statistics(ofBucket: name)
+                : statistics(of: node.number)?.bucket(named: name)?.statistics
+            return statistics.map { (node: node.number, copies: $0.copies) }
         }
+        return CopyItems.count(activeNodes: bucket.placements.map(\.chain.first), reports).values
+            .reduce(0, +)
     }
 
     /// The last known statistics of a node, however old; nil if there are none.

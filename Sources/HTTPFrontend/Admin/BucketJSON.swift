@@ -128,7 +128,7 @@ struct BucketJSON {
             "diskUsed": .number(totals.diskUsed),
             "dataUsed": .number(totals.diskDataUsed),
             "memUsed": .number(totals.memoryUsed),
-            "vbActiveNumNonResident": .number(totals.items - totals.residentItems),
+            "vbActiveNumNonResident": .number(min(totals.items, totals.nonResidentItems)),
         ]
     }
 }

@@ -11,7 +11,8 @@ struct ClusterNumbers {
     struct Totals {
         var items: UInt64 = 0
         var replicaItems: UInt64 = 0
-        var residentItems: UInt64 = 0
+        /// Documents whose value is not in memory.
+        var nonResidentItems: UInt64 = 0
         var memoryUsed: UInt64 = 0
         var diskUsed: UInt64 = 0
         var diskDataUsed: UInt64 = 0
@@ -26,9 +27,9 @@ struct ClusterNumbers {
 
         fileprivate mutating func add(_ bucket: NodeStatistics.Bucket) {
             let statistics = bucket.statistics
-            items += statistics.items
             replicaItems += statistics.replicaItems
-            residentItems += min(statistics.residentItems, statistics.items)
+            nonResidentItems +=
+                statistics.items - min(statistics.residentItems, statistics.items)
             memoryUsed += statistics.memoryUsed
             diskUsed += statistics.diskUsed
             diskDataUsed += statistics.diskDataUsed
@@ -52,6 +53,8 @@ struct ClusterNumbers {
     let silentNodes: [NodeNumber]
     /// The sums of each node over the visible buckets.
     private let sums: [NodeNumber: Totals]
+    /// The documents of each visible bucket, by name.
+    private let items: [String: UInt64]
 
     /// - Parameters:
     ///   - call: The request, whose identity decides which buckets are counted.
@@ -59,11 +62,16 @@ struct ClusterNumbers {
     init(_ call: Call, of nodes: [NodeRecord]? = nil) {
         var found: [NodeNumber: NodeStatistics] = [:]
         var views: [NodeNumber: ViewStatistics] = [:]
-        for node in nodes ?? call.state.nodes {
+        // The documents of a vBucket may be in the reports of several nodes, so all are needed.
+        for node in call.state.nodes {
             found[node.number] = call.service.statistics(of: node.number)
+        }
+        for node in nodes ?? call.state.nodes {
             views[node.number] = call.service.viewStatistics(of: node.number)
         }
         let visible = Set(call.visibleBuckets.map(\.settings.name))
+        let counts = call.visibleBuckets.map { Self.items(of: $0, found) }
+        if let nodes { found = found.filter { found in nodes.contains { $0.number == found.key } } }
         var sums: [NodeNumber: Totals] = [:]
         for (node, statistics) in found {
             for bucket in statistics.buckets where visible.contains(bucket.name) {
@@ -75,10 +83,27 @@ struct ClusterNumbers {
                 sums[node, default: Totals()].add(bucket)
             }
         }
+        for node in found.keys {
+            sums[node, default: Totals()].items = counts.reduce(0) { $0 + ($1[node] ?? 0) }
+        }
+        items = Dictionary(
+            zip(call.visibleBuckets.map(\.settings.name), counts.map { $0.values.reduce(0, +) })
+        ) { $0 + $1 }
         self.nodes = found
         self.views = views
         self.sums = sums
         silentNodes = call.silentNodes
+    }
+
+    /// The documents of a bucket by node.
+    private static func items(
+        of bucket: BucketRecord,
+        _ found: [NodeNumber: NodeStatistics]
+    ) -> [NodeNumber: UInt64] {
+        let reports = found.compactMap { node, statistics in
+            statistics.bucket(named: bucket.settings.name).map { (node, $0.statistics.copies) }
+        }
+        return CopyItems.count(activeNodes: bucket.placements.map(\.chain.first), reports)
     }
 
     /// The sums of one node over the visible buckets.
@@ -93,6 +118,7 @@ struct ClusterNumbers {
         for node in views.values {
             if let bucket = node.bucket(named: name) { totals.add(bucket) }
         }
+        totals.items = items[name] ?? 0
         return totals
     }
 

@@ -150,7 +150,7 @@ struct NodeJSON {
             "get_hits": .double(totals.hits),
             "mem_used": .number(totals.memoryUsed),
             "ops": .double(totals.operations),
-            "vb_active_num_non_resident": .number(totals.items - totals.residentItems),
+            "vb_active_num_non_resident": .number(min(totals.items, totals.nonResidentItems)),
             "vb_replica_curr_items": .number(totals.replicaItems),
         ]
     }

@@ -110,7 +110,8 @@ struct PoolJSON {
         )
     }
 
-    /// Whether a rebalance would change anything, and the causes.
+    /// Whether a rebalance would change anything, the causes, and the vBuckets with fewer copies than
+    /// configured, which are no cause if there are too few nodes.
     private var balance: [(String, JSONText)] {
         let imbalances = state.imbalances
         let waiting = state.waitingNodes
@@ -136,6 +137,10 @@ struct PoolJSON {
             ]
         }
         if !buckets.isEmpty { members.append(("bucketsNeedRebalance", .array(buckets))) }
+        let lost = state.lostRedundancy.filter { visible.contains($0.bucket) }.map { lost in
+            ["bucket": .string(lost.bucket), "vBuckets": .number(lost.vBuckets)] as JSONText
+        }
+        members.append(("lostRedundancy", .array(lost)))
         return members
     }
 

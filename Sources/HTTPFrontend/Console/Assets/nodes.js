@@ -112,7 +112,8 @@ export function nodes() {
       setText(more, task?.waitingFor ? `Waiting: ${task.waitingFor}` : "");
       return;
     }
-    setText(words, isNeeded ? "A rebalance is needed." : "Every copy is in its place.");
+    setText(words, isNeeded ? "A rebalance is needed." : pool.lostRedundancy.length
+      ? "Copies are missing." : "Every copy is in its place.");
     const texts = whyUnbalanced();
     const kind = task?.subtype === "gracefulFailover" ? "graceful failover" : "rebalance";
     if (task?.errorMessage) texts.unshift(`The last ${kind} did not finish: ${task.errorMessage}`);
