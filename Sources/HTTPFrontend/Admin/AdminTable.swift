@@ -9,7 +9,7 @@ struct AdminTable: RouteTable {
     /// - Parameter views: The services of the view port; nil to omit the routes of views.
     init(views: ViewServer.Services?) {
         let known =
-            Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
+            Routes.health + Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
             + Routes.nodeSetup + Routes.buckets + Routes.bucketCompaction
             + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
             + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing

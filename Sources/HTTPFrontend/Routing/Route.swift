@@ -88,6 +88,8 @@ struct Route: Sendable {
     private(set) var parameters: Parameters?
     /// Nil if requests of the route are never answered on an event loop.
     private(set) var promptHandler: PromptHandler?
+    /// The route is also served while the node starts or stops, and from the state that it has.
+    private(set) var isServedAlways = false
 
     /// - Parameters:
     ///   - method: The HTTP method; HEAD uses the GET routes.
@@ -147,6 +149,13 @@ struct Route: Sendable {
     func answeringPromptly(_ handler: @escaping PromptHandler) -> Route {
         var route = self
         route.promptHandler = handler
+        return route
+    }
+
+    /// This route, also served while the node starts or stops.
+    func servedAlways() -> Route {
+        var route = self
+        route.isServedAlways = true
         return route
     }
 

@@ -57,7 +57,7 @@ struct Router: Sendable {
 
     /// The route of a request.
     func find(_ request: RESTRequest) -> Found {
-        guard service.isServing else { return .refused(reply(to: .notServing, request)) }
+        let isServing = service.isServing
         var allowed: [String] = []
         for route in routes.candidates(segments: request.segments.count) {
             guard let captures = route.captures(of: request.segments) else { continue }
@@ -65,8 +65,10 @@ struct Router: Sendable {
                 allowed.append(route.method.rawValue)
                 continue
             }
+            guard isServing || route.isServedAlways else { break }
             return .route(route, captures: captures)
         }
+        guard isServing else { return .refused(reply(to: .notServing, request)) }
         let refusal = allowed.isEmpty ? Refusal.notFound : .methodNotAllowed(allowed)
         return .refused(reply(to: refusal, request))
     }
@@ -78,7 +80,7 @@ struct Router: Sendable {
     /// need: the request waits for it.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
-        await service.awaitOwnRecord()
+        if !admitted.route.isServedAlways { await service.awaitOwnRecord() }
         var isStale = false
         var state = service.state
         if table.needsCurrentState(request, state), state.nodes.count > 1 {
