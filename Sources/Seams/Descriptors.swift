@@ -134,6 +134,12 @@ package final class Descriptors: Sendable {
             + "\(usage.others) by files and the process)"
     }
 
+    /// What is open, as of at most ten seconds ago.
+    package var usage: DescriptorPlan.Usage {
+        let now = now()
+        return state.withLock { usage(&$0, now, within: Self.calmCountNanoseconds) }
+    }
+
     // MARK: Counting
 
     private func interval(_ state: State) -> UInt64 {

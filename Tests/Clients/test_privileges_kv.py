@@ -12,9 +12,9 @@ from rig.wire import USUAL_FEATURES, Closed, Connection, Feature, Op, Status, fr
 
 ROLES = (
     "admin ro_admin cluster_admin bucket_admin bucket_full_access views_admin views_reader "
-    "data_reader data_writer data_dcp_reader"
+    "data_reader data_writer data_dcp_reader external_stats_reader"
 ).split()
-OF_THE_CLUSTER = {"admin", "ro_admin", "cluster_admin"}
+OF_THE_CLUSTER = {"admin", "ro_admin", "cluster_admin", "external_stats_reader"}
 
 # The roles that have each privilege in the bucket that they are granted for.
 READ = "admin bucket_full_access views_admin views_reader data_reader data_dcp_reader"

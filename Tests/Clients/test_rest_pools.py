@@ -369,10 +369,10 @@ def test_metrics_count_what_clients_did(make_node):
     def metrics(bucket):
         lines = node.admin.get("/metrics").text.splitlines()
         found = [line.split(" ") for line in lines if f'bucket="{bucket}"' in line]
-        return {name.replace(f'bucket="{bucket}"', ""): int(number) for name, number in found}
+        return {name.replace(f'bucket="{bucket}"', ""): float(number) for name, number in found}
 
     # The settings of a new bucket are written to disk too.
-    wait_until(lambda: metrics("two")["kv_ep_oldest_unpersisted_ms{}"] == 0, 5)
+    wait_until(lambda: metrics("two")["kv_ep_oldest_unpersisted_seconds{}"] == 0, 5)
     with node.connect("one") as connection:
         before = metrics("one")
         others = metrics("two")

@@ -20,6 +20,7 @@ USERS = "/settings/rbac/users/local"
 ROLES = {
     "admin", "ro_admin", "cluster_admin", "bucket_admin", "bucket_full_access", "views_admin",
     "views_reader", "data_reader", "data_writer", "data_dcp_reader",
+    "external_stats_reader",
 }
 
 
@@ -97,7 +98,7 @@ def test_sdk_lists_the_roles_that_can_be_granted(users):
     roles = users.get_roles()
     assert {each.role.name for each in roles} == ROLES
     scoped = {each.role.name for each in roles if each.role.bucket == "*"}
-    assert scoped == ROLES - {"admin", "ro_admin", "cluster_admin"}
+    assert scoped == ROLES - {"admin", "ro_admin", "cluster_admin", "external_stats_reader"}
     assert all(each.display_name and each.description for each in roles)
 
 

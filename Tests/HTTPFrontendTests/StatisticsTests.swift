@@ -1,5 +1,10 @@
+import Bytes
+import ClusterService
 import Foundation
+import HTTPFrontend
+import Orchestration
 import Testing
+import Vocabulary
 
 @Suite struct StatisticsTests {
     @Test func prometheusFindsTheAdminPortsOfAllNodes() async throws {
@@ -82,14 +87,20 @@ import Testing
         }
     }
 
-    @Test func metricsHaveUniqueSamplesWithTypes() async throws {
+    @Test func metricsHaveUniqueSamplesWithHelpAndTypes() async throws {
         try await Site.with { site in
             for name in ["a", "b"] { try await site.createBucket(name) }
             let reply = try await site.ask("GET /metrics")
             #expect(reply.headers["content-type"]?.hasPrefix("text/plain") == true)
             var seen: Set<Substring> = []
             var typed: Set<Substring> = []
+            var helped: Set<Substring> = []
             for line in reply.text.split(separator: "\n") {
+                if line.hasPrefix("# HELP ") {
+                    let words = line.split(separator: " ")
+                    #expect(words.count > 3 && helped.insert(words[2]).inserted, "\(line)")
+                    continue
+                }
                 if line.hasPrefix("# TYPE ") {
                     #expect(typed.insert(line.split(separator: " ")[2]).inserted, "\(line)")
                     continue
@@ -100,9 +111,57 @@ import Testing
                 #expect(seen.insert(parts[0]).inserted, "\(line) twice")
                 #expect(typed.contains(parts[0].prefix { $0 != "{" }), "\(line) without a type")
             }
+            #expect(typed == helped)
+            for name in [
+                "process_cpu_seconds_total", "process_resident_memory_bytes", "process_open_fds",
+                "process_max_fds", "cm_alerts", "cm_raft_term", "cm_raft_role{role=\"leader\"}",
+                "kv_num_vbuckets{bucket=\"a\",state=\"active\"}",
+                "kv_vb_curr_items{bucket=\"a\",state=\"replica\"}",
+                "kv_ep_oldest_unpersisted_seconds{bucket=\"a\"}",
+                "cm_lost_redundancy_vbuckets{bucket=\"a\"}",
+            ] {
+                #expect(seen.contains(Substring(name)), "\(name)")
+            }
             #expect(seen.contains("kv_curr_items{bucket=\"a\"}"))
             #expect(seen.contains("kv_ops{bucket=\"b\",op=\"get\",result=\"hit\"}"))
         }
+    }
+
+    @Test func metricsOfThisNodeHaveTheBacklogOfEachNode() async throws {
+        try await Site.with { site in
+            try await site.createBucket("a")
+            let own = site.service.thisNode
+            // The second one is no node of the cluster any more.
+            site.plane.backlog.withLock { $0 = [own: 7, NodeNumber(own.value + 1): 9] }
+            let name = try #require(site.service.state.node(number: own)?.otpNode)
+            let lines = try await site.ask("GET /metrics").text.split(separator: "\n")
+            let found = lines.filter { $0.hasPrefix("kv_replication_backlog_items{") }
+            #expect(
+                found == ["kv_replication_backlog_items{bucket=\"a\",node=\"\(name)\"} 7"]
+            )
+        }
+    }
+
+    @Test func valuesOfLabelsAndHelpAreEscaped() {
+        var page = MetricsText()
+        page.add("a", .gauge, "A \\ and \"b\".\nC", [.init([("l", "x\\y\"z\n")], UInt64(1))])
+        page.add("none", .gauge, "Without a sample.", [])
+        #expect(
+            page.lines == [
+                "# HELP a A \\\\ and \"b\".\\nC", "# TYPE a gauge",
+                "a{l=\"x\\\\y\\\"z\\n\"} 1",
+            ]
+        )
+    }
+
+    @Test func processorTimeAndMemoryAreReadBehindTheProgramsName() throws {
+        let fields = (3...52).map { $0 == 14 ? "250" : $0 == 15 ? "50" : "\($0)" }
+        let stat = "17 (a) b) " + fields.joined(separator: " ") + "\n"
+        let reading = try #require(
+            ProcessReading(stat: stat, ticksPerSecond: 100, pageBytes: 4_096)
+        )
+        #expect(reading.cpuSeconds == 3 && reading.residentBytes == 24 * 4_096)
+        #expect(ProcessReading(stat: "17 (a) 3 4", ticksPerSecond: 100, pageBytes: 1) == nil)
     }
 
     @Test func logHasAnEventOfTheBucketsCreation() async throws {

@@ -71,7 +71,7 @@ enum UserJSON {
         switch role {
         case .dataReader, .dataWriter, .dataDCPReader: true
         case .admin, .readOnlyAdmin, .clusterAdmin, .bucketAdmin, .bucketFullAccess, .viewsAdmin,
-            .viewsReader:
+            .viewsReader, .externalStatsReader:
             false
         }
     }

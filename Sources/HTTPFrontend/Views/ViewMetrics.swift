@@ -1,102 +1,101 @@
 internal import Indexing
 internal import ViewService
 
-/// The indexes of this node in Prometheus's text format.
+/// The indexes of this node, by bucket, in Prometheus's text format; nothing without indexes.
 ///
-/// An index is named by its signature; `view_index_info` has the views that it serves. Without
-/// indexes there are no lines.
+/// A bucket may have a thousand indexes: the tasks and `/_function_errors` have the figures of each.
 struct ViewMetrics {
-    private(set) var lines: [String] = []
+    private struct Bucket {
+        let name: String
+        let queries: UInt64
+        let indexes: [IndexReport]
+    }
+
+    private let buckets: [Bucket]
+    private let reading: ViewReading
 
     init(_ reading: ViewReading) {
-        guard !reading.indexes.isEmpty else { return }
+        self.reading = reading
         // The definition of an index that is being closed may be gone already.
-        let indexes = reading.indexes.filter { !$0.bucketName.isEmpty }
-        addBuckets(indexes, reading.queries)
-        begin("view_index_info", "gauge")
-        for index in indexes {
-            for view in index.views {
-                let document = ViewMetrics.escape(view.designDocument)
-                let name = ViewMetrics.escape(view.view)
-                add(
-                    "view_index_info",
-                    index,
-                    ",design_document=\"\(document)\",view=\"\(name)\"",
-                    1
-                )
+        let known = reading.indexes.filter { !$0.bucketName.isEmpty }
+        buckets = Dictionary(grouping: known, by: \.bucketName).sorted { $0.key < $1.key }
+            .map { name, indexes in
+                let queries = indexes.first.flatMap { reading.queries[$0.bucket] }
+                return Bucket(name: name, queries: queries ?? 0, indexes: indexes)
             }
+    }
+
+    func add(to page: inout MetricsText) {
+        guard !reading.indexes.isEmpty else { return }
+        page.add(
+            "couch_views_ops",
+            .untyped,
+            "Counter of queries of which this node answered a part.",
+            buckets.map { .init([("bucket", $0.name)], $0.queries) }
+        )
+        for (name, help, number) in ViewMetrics.gauges {
+            page.add(
+                name,
+                .gauge,
+                help,
+                buckets.map { bucket in
+                    let sum = bucket.indexes.reduce(0) { $0 + number($1) }
+                    return .init([("bucket", bucket.name)], sum)
+                }
+            )
         }
-        for (name, number) in ViewMetrics.gauges {
-            begin(name, "gauge")
-            for index in indexes { add(name, index, "", number(index)) }
-        }
-        begin("view_index_errors", "counter")
-        for index in indexes {
-            for (kind, count) in index.status.errors.counts.sorted(by: {
-                $0.key.rawValue < $1.key.rawValue
-            }) {
-                add("view_index_errors", index, ",kind=\"\(kind.rawValue)\"", Double(count))
-            }
-        }
-        for (name, value) in [
-            ("view_script_processes", Double(reading.scripts.processes)),
-            ("view_script_memory_bytes", Double(reading.scripts.residentBytes)),
-            ("view_script_works", Double(reading.scripts.works)),
+        page.add(
+            "view_index_errors_total",
+            .counter,
+            "Errors of functions by kind.",
+            buckets.flatMap(ViewMetrics.errors)
+        )
+        for (name, help, value) in [
+            ("view_script_processes", "Script processes.", Double(reading.scripts.processes)),
+            (
+                "view_script_memory_bytes", "Resident memory of the script processes.",
+                Double(reading.scripts.residentBytes)
+            ),
+            (
+                "view_script_works", "Works that the script processes have not answered.",
+                Double(reading.scripts.works)
+            ),
         ] {
-            begin(name, "gauge")
-            lines.append("\(name) \(ViewMetrics.text(value))")
+            page.add(name, .gauge, help, [.init([], value)])
         }
     }
 
-    private static let gauges: [(String, @Sendable (IndexReport) -> Double)] = [
-        ("view_index_rows", { Double($0.status.rows) }),
-        ("view_index_progress_ratio", { $0.status.progress }),
-        ("view_index_building", { $0.isBuilding ? 1 : 0 }),
-        ("view_index_stopped", { $0.fault == nil ? 0 : 1 }),
-        ("view_index_memory_bytes", { Double($0.memoryBytes) }),
-        ("view_index_disk_bytes", { Double($0.diskBytes) }),
-        ("view_index_data_bytes", { Double($0.usedBytes) }),
-    ]
+    private static let gauges:
+        [(name: String, help: String, number: @Sendable (IndexReport) -> Double)] = [
+            ("view_indexes", "Indexes.", { _ in 1 }),
+            ("view_indexes_building", "Indexes that are built.", { $0.isBuilding ? 1 : 0 }),
+            (
+                "view_indexes_stopped", "Indexes that get no further changes.",
+                { $0.fault == nil ? 0 : 1 }
+            ),
+            ("view_index_rows", "Rows of all indexes.", { Double($0.status.rows) }),
+            (
+                "view_index_pending_items",
+                "Changes that an index has yet to read, of all indexes.",
+                {
+                    Double(
+                        $0.status.changesTotal - min($0.status.changesTotal, $0.status.changesDone)
+                    )
+                }
+            ),
+            ("view_index_memory_bytes", "SQLite's memory.", { Double($0.memoryBytes) }),
+            ("view_index_disk_bytes", "Size of the index files.", { Double($0.diskBytes) }),
+            ("view_index_data_bytes", "Bytes of the index files in use.", { Double($0.usedBytes) }),
+        ]
 
-    private mutating func addBuckets(_ indexes: [IndexReport], _ queries: [String: UInt64]) {
-        var buckets: [String: String] = [:]
-        for index in indexes { buckets[index.bucket] = index.bucketName }
-        begin("couch_views_ops", "counter")
-        for (uuid, name) in buckets.sorted(by: { $0.value < $1.value }) {
-            lines.append("couch_views_ops{bucket=\"\(name)\"} \(queries[uuid] ?? 0)")
-        }
-    }
-
-    private mutating func begin(_ name: String, _ type: String) {
-        lines.append("# TYPE \(name) \(type)")
-    }
-
-    private mutating func add(
-        _ name: String,
-        _ index: IndexReport,
-        _ labels: String,
-        _ value: Double
-    ) {
-        let own = "bucket=\"\(index.bucketName)\",index=\"\(index.signature)\"\(labels)"
-        lines.append("\(name){\(own)} \(ViewMetrics.text(value))")
-    }
-
-    /// Whole numbers without a point.
-    private static func text(_ value: Double) -> String {
-        Int64(exactly: value).map(String.init) ?? "\(value)"
-    }
-
-    /// A label's value: names of views may have any characters.
-    private static func escape(_ text: String) -> String {
-        var escaped = ""
-        for scalar in text.unicodeScalars {
-            switch scalar {
-            case "\\": escaped += "\\\\"
-            case "\"": escaped += "\\\""
-            case "\n": escaped += "\\n"
-            default: escaped.unicodeScalars.append(scalar)
+    private static func errors(of bucket: Bucket) -> [MetricsText.Sample] {
+        var sums: [String: Double] = [:]
+        for index in bucket.indexes {
+            for (kind, count) in index.status.errors.counts {
+                sums[kind.rawValue, default: 0] += Double(count)
             }
         }
-        return escaped
+        return sums.sorted { $0.key < $1.key }
+            .map { .init([("bucket", bucket.name), ("kind", $0)], $1) }
     }
 }

@@ -43,6 +43,8 @@ extension Role {
         case .dataReader: Self.dataReaderPatterns
         case .dataWriter: Self.dataWriterPatterns
         case .dataDCPReader: Self.dataDCPReaderPatterns
+        case .externalStatsReader:
+            [Pattern(.cluster, "admin", "stats_export", allow: .only(["read"]))]
         }
     }
 

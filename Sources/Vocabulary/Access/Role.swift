@@ -13,11 +13,12 @@ package enum Role: String, CaseIterable, Sendable {
     case dataReader = "data_reader"
     case dataWriter = "data_writer"
     case dataDCPReader = "data_dcp_reader"
+    case externalStatsReader = "external_stats_reader"
 
     /// Granted for one bucket or for every bucket; the other roles are granted for the cluster.
     package var isScoped: Bool {
         switch self {
-        case .admin, .readOnlyAdmin, .clusterAdmin: false
+        case .admin, .readOnlyAdmin, .clusterAdmin, .externalStatsReader: false
         case .bucketAdmin, .bucketFullAccess, .viewsAdmin, .viewsReader, .dataReader, .dataWriter,
             .dataDCPReader:
             true
@@ -37,6 +38,7 @@ package enum Role: String, CaseIterable, Sendable {
         case .dataReader: "Data Reader"
         case .dataWriter: "Data Writer"
         case .dataDCPReader: "Data DCP Reader"
+        case .externalStatsReader: "External Stats Reader"
         }
     }
 
@@ -52,6 +54,7 @@ package enum Role: String, CaseIterable, Sendable {
         case .dataReader: "Reads the documents of one bucket."
         case .dataWriter: "Writes and deletes the documents of one bucket. Reads none."
         case .dataDCPReader: "Streams the changes of one bucket. Reads its documents."
+        case .externalStatsReader: "Reads the metrics of all nodes, for Prometheus. Nothing else."
         }
     }
 }

@@ -4,7 +4,7 @@ import pathlib
 
 FILE = pathlib.Path(__file__).resolve().parents[1] / "privileges.txt"
 PASSWORD = "of-a-local-user"
-GLOBAL_ROLES = ("admin", "cluster_admin", "ro_admin")
+GLOBAL_ROLES = ("admin", "cluster_admin", "ro_admin", "external_stats_reader")
 
 
 class Route:
