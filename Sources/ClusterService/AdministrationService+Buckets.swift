@@ -10,6 +10,8 @@ package enum BucketOutcome: Sendable {
     /// The cluster has as many buckets as allowed, with that number.
     case tooMany(Int)
     case unknown
+    /// The bucket's settings are not those that the request names.
+    case differs
     /// The login lacks this permission.
     case forbidden(Permission)
     case flushDisabled
@@ -131,10 +133,18 @@ extension AdministrationService {
     }
 
     /// Changes a bucket's settings; done at once if nothing differs.
+    ///
+    /// - Parameters:
+    ///   - name: The bucket.
+    ///   - form: The settings to change; others stay.
+    ///   - requester: The login that sent the request.
+    ///   - revision: The `settingsRevision` that the bucket must have; nil for any.
+    /// - Returns: The result.
     package func changeBucket(
         _ name: String,
         _ form: FormParameters,
-        by requester: BucketForm.Requester = .node
+        by requester: BucketForm.Requester = .node,
+        ifRevision revision: String? = nil
     ) async -> BucketOutcome {
         guard let password = await password(in: form) else {
             return .failed("The node is stopping.")
@@ -145,7 +155,9 @@ extension AdministrationService {
             if let missing = missingPermission(form, changing: name, by: requester) {
                 return .forbidden(missing)
             }
-            guard let outcome = await tryChangingBucket(name, form, password) else { continue }
+            guard let outcome = await tryChangingBucket(name, form, password, revision) else {
+                continue
+            }
             logAccess(form, changing: existing, by: requester, outcome)
             return outcome
         }
@@ -186,10 +198,12 @@ extension AdministrationService {
     private func tryChangingBucket(
         _ name: String,
         _ form: FormParameters,
-        _ password: [UInt8]
+        _ password: [UInt8],
+        _ revision: String?
     ) async -> BucketOutcome? {
         let state = state
         guard let existing = state.bucket(named: name) else { return .unknown }
+        if let revision, revision != existing.settingsRevision { return .differs }
         let ground = BucketForm.Ground(
             state: state,
             existing: existing,

@@ -1,13 +1,15 @@
 internal import Bytes
 package import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// Why a request about a design document was refused.
 package struct DesignDocumentError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {
         case bucketUnknown
         case documentUnknown
+        /// The document is not the one that the request names.
+        case differs
         /// The text, the name, or the source of a function breaks a rule.
         case invalid
         /// The document, or all of them together, would be too large.
@@ -42,18 +44,21 @@ extension AdministrationService {
 
     /// Creates or replaces a design document; returns once it is agreed on and applied here.
     ///
-    /// The last request wins. A text that is equal to the present one keeps its revision.
+    /// Without a precondition the last request wins. A text that is equal to the present one keeps its
+    /// revision.
     ///
     /// - Parameters:
     ///   - name: Without `_design/`.
     ///   - body: The text as its author sent it.
     ///   - bucket: The bucket's name.
+    ///   - precondition: The revision that the document must have.
     /// - Returns: The document as it is then.
     /// - Throws: `DesignDocumentError` with any code except `.documentUnknown`.
     package func putDesignDocument(
         _ name: String,
         body: [UInt8],
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String> = .any
     ) async throws(DesignDocumentError) -> DesignDocument {
         let record = try require(bucket)
         guard body.count <= Limits.designDocumentBytesMax else {
@@ -73,10 +78,13 @@ extension AdministrationService {
         let change = DesignDocumentChange(
             bucket: record.settings.uuid,
             name: name,
-            body: DesignDocument.compacted(body)
+            body: DesignDocument.compacted(body),
+            was: try basis(record.designDocument(named: name), precondition)
         )
         // Before the sources of many views are checked.
-        if let refusal = state.refusal(of: change) { throw error(for: refusal, change) }
+        if let refusal = state.refusal(of: change), refusal != .changedMeanwhile {
+            throw error(for: refusal, change)
+        }
         try requireDescriptors(for: definition, in: record)
         do throws(DesignFlaw) {
             try await checkSources(of: definition, forBucket: record.settings.uuid)
@@ -84,9 +92,20 @@ extension AdministrationService {
             throw DesignDocumentError(.invalid, error.description)
         }
         guard let document = try await carry(change, inBucket: bucket) else {
-            throw DesignDocumentError(.failed, ClusterRefusal.changedMeanwhile.sentence)
+            throw error(for: .changedMeanwhile)
         }
         return document
+    }
+
+    /// The revision that a change is based on; nil for any.
+    private func basis(
+        _ document: DesignDocument?,
+        _ precondition: Precondition<String>
+    ) throws(DesignDocumentError) -> DesignRevision? {
+        guard precondition.permits(document?.revision.description) else {
+            throw error(for: .changedMeanwhile)
+        }
+        return precondition == .any ? nil : document?.revision ?? .absent
     }
 
     /// Deletes a design document; returns once that is agreed on and applied here.
@@ -94,13 +113,23 @@ extension AdministrationService {
     /// - Parameters:
     ///   - name: Without `_design/`.
     ///   - bucket: The bucket's name.
-    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown` or `.failed`.
+    ///   - precondition: The revision that the document must have.
+    /// - Throws: `DesignDocumentError` with the code `.bucketUnknown`, `.documentUnknown`, `.differs` or
+    ///   `.failed`.
     package func deleteDesignDocument(
         _ name: String,
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String> = .any
     ) async throws(DesignDocumentError) {
         let record = try require(bucket)
-        let removal = DesignDocumentRemoval(bucket: record.settings.uuid, name: name)
+        guard let document = record.designDocument(named: name) else {
+            throw error(for: .designDocumentUnknown)
+        }
+        let removal = DesignDocumentRemoval(
+            bucket: record.settings.uuid,
+            name: name,
+            was: try basis(document, precondition)
+        )
         if let refusal = try await refusal(ofProposing: .deleteDesignDocument(removal)) {
             throw error(for: refusal)
         }
@@ -230,6 +259,7 @@ extension AdministrationService {
         switch refusal {
         case .bucketUnknown: DesignDocumentError(.bucketUnknown, refusal.sentence)
         case .designDocumentUnknown: DesignDocumentError(.documentUnknown, refusal.sentence)
+        case .changedMeanwhile: DesignDocumentError(.differs, refusal.sentence)
         case .designDocumentTooLarge: DesignDocumentError(.tooLarge, refusal.sentence)
         case .designDocumentsTooLarge: DesignDocumentError(.tooLarge, sumSentence(change))
         case .tooManyViews: DesignDocumentError(.tooLarge, countSentence(change))

@@ -26,8 +26,15 @@ package struct DocumentVersion: Hashable, Sendable {
 package enum DocumentAction: Hashable, Sendable {
     case read
     /// `expiry` is the protocol's field: 0 never, up to 30 days relative, beyond that since 1970.
-    case write(value: [UInt8], flags: UInt32, expiry: UInt32, preservesExpiry: Bool)
-    case delete
+    case write(
+        value: [UInt8],
+        flags: UInt32,
+        expiry: UInt32,
+        preservesExpiry: Bool,
+        precondition: Precondition<CAS> = .any
+    )
+    /// `cas` is the version to delete; `none` for any.
+    case delete(cas: CAS = .none)
 }
 
 /// How an operation on one document ended, for a caller without a connection.

@@ -172,6 +172,41 @@ import Vocabulary
         #expect(designEvents(service).isEmpty && service.state.designBytes == 0)
     }
 
+    @Test func changeOfDocumentWithAnotherRevisionIsRefused() async throws {
+        let service = try await started()
+        let views = Array(Self.views.utf8)
+        func put(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
+            await refusal { () throws(DesignDocumentError) in
+                _ = try await service.putDesignDocument(
+                    "x",
+                    body: views,
+                    inBucket: "b",
+                    precondition: precondition
+                )
+            }?.code
+        }
+        func delete(_ precondition: Precondition<String>) async -> DesignDocumentError.Code? {
+            await refusal { () throws(DesignDocumentError) in
+                try await service.deleteDesignDocument(
+                    "x",
+                    inBucket: "b",
+                    precondition: precondition
+                )
+            }?.code
+        }
+        #expect(await put(.version("1-00000000")) == .differs)
+        #expect(await put(.absent) == nil)
+        #expect(await put(.absent) == .differs)
+        let revision = try #require(
+            service.designDocument("x", ofBucket: "b")?.revision.description
+        )
+        #expect(await put(.version(revision)) == nil)
+        #expect(await put(.version("1-00000000")) == .differs)
+        #expect(await delete(.version("1-00000000")) == .differs)
+        #expect(await delete(.version(revision)) == nil)
+        #expect(service.designDocument("x", ofBucket: "b") == nil)
+    }
+
     @Test func documentBeyondTheSumIsRefusedByName() async throws {
         let service = try await started()
         let text =

@@ -281,7 +281,7 @@ final class ClusterNode {
         for key in keys { write("key\(key)", "\(round) \(filler)", name) }
     }
 
-    func delete(_ key: String, _ name: String) { _ = perform(.delete, key, name) }
+    func delete(_ key: String, _ name: String) { _ = perform(.delete(), key, name) }
 
     var turn: ExecutionContext {
         ExecutionContext(

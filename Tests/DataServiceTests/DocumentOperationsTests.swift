@@ -66,11 +66,49 @@ import Vocabulary
             return
         }
         #expect(copy.value == Array("value".utf8))
-        _ = perform(.delete, "key")
+        _ = perform(.delete(), "key")
         let totals = [
             BucketCounter.gets, .getHits, .getMisses, .sets, .deletes, .temporaryFailures,
         ].map { counters.total($0) }
         #expect(totals == [2, 1, 1, 1, 1, 0])
+    }
+
+    @Test func writeOfAnotherVersionThanThePresentOneIsRefused() throws {
+        _ = try open()
+        func write(_ text: String, _ precondition: Precondition<CAS>) -> DocumentOutcome? {
+            let value = Array(text.utf8)
+            return perform(
+                .write(
+                    value: value,
+                    flags: 0,
+                    expiry: 0,
+                    preservesExpiry: false,
+                    precondition: precondition
+                ),
+                "key"
+            )
+        }
+        #expect(write("1", .version(CAS(1))) == .refused(.notFound))
+        guard case .written(let first) = write("1", .absent) else {
+            Issue.record("the document is not created")
+            return
+        }
+        #expect(write("2", .absent) == .refused(.exists))
+        guard case .written(let second) = write("2", .version(first.cas)) else {
+            Issue.record("the present version is not replaced")
+            return
+        }
+        #expect(write("3", .version(first.cas)) == .refused(.exists))
+        #expect(perform(.delete(cas: first.cas), "key") == .refused(.exists))
+        guard case .found(let copy) = perform(.read, "key") else {
+            Issue.record("the document is not found")
+            return
+        }
+        #expect(copy.value == Array("2".utf8))
+        guard case .written = perform(.delete(cas: second.cas), "key") else {
+            Issue.record("the present version is not deleted")
+            return
+        }
     }
 
     @Test func writeWithoutConnectionIsStoredOncePagerHasMadeRoom() throws {

@@ -57,7 +57,7 @@ import Wire
         let content = Array(value.utf8)
         let action: DocumentAction =
             deletes
-            ? .delete
+            ? .delete()
             : .write(value: content, flags: 0, expiry: 0, preservesExpiry: false)
         // An ejected document is fetched first.
         let isDone = Guarded(false)

@@ -4,6 +4,7 @@ import HTTPFrontend
 import Logging
 import Testing
 import ViewService
+import Vocabulary
 
 /// A node's view port over real sockets, beside its admin port, with design documents in memory and
 /// queries that a test scripts.
@@ -126,9 +127,11 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
     func putDesignDocument(
         _ name: String,
         body: [UInt8],
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome {
         if let outcome = outcome.withLock({ $0 }) { return outcome }
+        guard permits(precondition, name, bucket) else { return .differs }
         guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
             return .refused(error: "invalid_design_document", reason: "Not an object")
         }
@@ -140,11 +143,19 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         return .done
     }
 
+    private func permits(_ precondition: Precondition<String>, _ name: String, _ bucket: String)
+        -> Bool
+    {
+        precondition.permits(buckets.withLock { $0[bucket]?.documents[name]?.revision })
+    }
+
     func deleteDesignDocument(
         _ name: String,
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome {
-        buckets.withLock { buckets in
+        guard permits(precondition, name, bucket) else { return .differs }
+        return buckets.withLock { buckets in
             guard buckets[bucket]?.documents.removeValue(forKey: name) != nil else {
                 return .missing
             }

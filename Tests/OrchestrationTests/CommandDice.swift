@@ -90,7 +90,10 @@ struct CommandDice {
         let bucket = state.buckets[below(state.buckets.count)]
         let uuid = below(10) == 0 ? "gone" : bucket.settings.uuid
         let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][below(5)]
-        if below(3) == 0 { return .deleteDesignDocument(.init(bucket: uuid, name: name)) }
+        if below(3) == 0 {
+            let was = below(3) == 0 ? bucket.designDocument(named: "x")?.revision : nil
+            return .deleteDesignDocument(.init(bucket: uuid, name: name, was: was))
+        }
         let texts = ["{}", #"{"views":{"v":{"map":"m"}}}"#, "no JSON", ""]
         let body = Array(texts[below(texts.count)].utf8)
         var change = DesignDocumentChange(bucket: uuid, name: name, body: body)
@@ -120,12 +123,14 @@ struct CommandDice {
             let isForAll = !role.isScoped || buckets.isEmpty || below(4) == 0
             return RoleGrant(role, bucket: isForAll ? nil : buckets[below(buckets.count)])
         }
-        let change = UserChange(
+        var change = UserChange(
             id: id,
             name: ["", "Ann B"][below(2)],
             roles: Grants(grants),
             password: below(3) == 0 ? nil : password
         )
+        let present = state.user(id)?.basis ?? UserChange.Basis(name: "", roles: Grants([]))
+        change.was = [.any, .any, .absent, .version(present)][below(4)]
         return .putUser(change)
     }
 

@@ -66,7 +66,7 @@ extension AdministrationService {
     }
 
     private func ask(_ node: NodeNumber, _ call: DocumentCall) async -> DocumentOutcome {
-        if case .write(let value, _, _, _) = call.action, value.count > Self.passedBytesMax {
+        if case .write(let value, _, _, _, _) = call.action, value.count > Self.passedBytesMax {
             return .failed(tooLarge(node))
         }
         let result = await calls.call(

@@ -23,15 +23,19 @@ struct DocumentCall: PeerPayload, Hashable {
         case 0: action = .read
         case 1:
             guard let value = reader.counted(), let flags = reader.bigEndian(UInt32.self),
-                let expiry = reader.bigEndian(UInt32.self), let preserves = reader.flag()
+                let expiry = reader.bigEndian(UInt32.self), let preserves = reader.flag(),
+                let precondition = Precondition<CAS>(&reader)
             else { return nil }
             action = .write(
                 value: value,
                 flags: flags,
                 expiry: expiry,
-                preservesExpiry: preserves
+                preservesExpiry: preserves,
+                precondition: precondition
             )
-        case 2: action = .delete
+        case 2:
+            guard let cas = reader.bigEndian(UInt64.self) else { return nil }
+            action = .delete(cas: CAS(cas))
         default: return nil
         }
     }
@@ -41,13 +45,39 @@ struct DocumentCall: PeerPayload, Hashable {
         writer.append(counted: key)
         switch action {
         case .read: writer.append(UInt8(0))
-        case .write(let value, let flags, let expiry, let preservesExpiry):
+        case .write(let value, let flags, let expiry, let preservesExpiry, let precondition):
             writer.append(UInt8(1))
             writer.append(counted: value)
             writer.append(bigEndian: flags)
             writer.append(bigEndian: expiry)
             writer.append(preservesExpiry)
-        case .delete: writer.append(UInt8(2))
+            precondition.append(to: writer)
+        case .delete(let cas):
+            writer.append(UInt8(2))
+            writer.append(bigEndian: cas.value)
+        }
+    }
+}
+
+extension Precondition<CAS> {
+    fileprivate init?(_ reader: inout ByteReader) {
+        switch reader.bigEndian(UInt8.self) {
+        case 0: self = .any
+        case 1: self = .absent
+        case 2:
+            guard let cas = reader.bigEndian(UInt64.self) else { return nil }
+            self = .version(CAS(cas))
+        default: return nil
+        }
+    }
+
+    fileprivate func append(to writer: ByteWriter) {
+        switch self {
+        case .any: writer.append(UInt8(0))
+        case .absent: writer.append(UInt8(1))
+        case .version(let cas):
+            writer.append(UInt8(2))
+            writer.append(bigEndian: cas.value)
         }
     }
 }

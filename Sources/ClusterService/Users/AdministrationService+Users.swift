@@ -1,6 +1,6 @@
 package import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// Local users: create, change, delete, and their passwords.
 extension AdministrationService {
@@ -25,18 +25,27 @@ extension AdministrationService {
     ///   - id: The user's id.
     ///   - parameters: The form.
     ///   - login: The login that sent the request, for the event.
+    ///   - precondition: The user as the request's author has seen it; if it differs, the request is
+    ///     overtaken.
     /// - Returns: The result.
     package func putUser(
         _ id: String,
         _ parameters: FormParameters,
-        by login: String? = nil
+        by login: String? = nil,
+        precondition: Precondition<UserChange.Basis> = .any
     ) async -> ClusterFormOutcome {
         let flaws = flaws(ofUser: id, parameters)
         guard flaws.isEmpty else { return .refused(flaws) }
         let state = state
         let form = UserForm(parameters, id: id, state: state)
         guard form.errors.isEmpty else { return .refused(form.errors) }
-        var change = UserChange(id: id, name: form.name, roles: form.roles, password: nil)
+        var change = UserChange(
+            id: id,
+            name: form.name,
+            roles: form.roles,
+            password: nil,
+            was: precondition
+        )
         if let password = form.password {
             guard let new = await newPassword(password) else { return Self.stopping }
             change.password = new

@@ -28,8 +28,8 @@ extension DocumentService {
                     copy = DocumentCopy(meta: meta, value: item.value.bytes)
                 }
                 return copy.map { .ended(.found($0)) } ?? .attempted(outcome)
-            case .delete: return .attempted(operations.delete(document, cas: .none))
-            case .write(let value, let flags, let expiry, let preservesExpiry):
+            case .delete(let cas): return .attempted(operations.delete(document, cas: cas))
+            case .write(let value, let flags, let expiry, let preservesExpiry, let precondition):
                 return value.withUnsafeBytes { buffer in
                     let view = ByteView(buffer)
                     let request = StoreRequest(
@@ -39,8 +39,8 @@ extension DocumentService {
                         flags: flags,
                         expiry: operations.expiry(ofField: expiry),
                         datatype: operations.datatype(of: view),
-                        cas: .none,
-                        mode: .set,
+                        cas: precondition.cas,
+                        mode: precondition == .absent ? .add : .set,
                         preservesExpiry: preservesExpiry
                     )
                     return .attempted(operations.store(document, request))
@@ -315,6 +315,13 @@ extension UpdateOutcome {
         case .ended(.refused(.notFound)): hadDocument
         default: false
         }
+    }
+}
+
+extension Precondition<CAS> {
+    /// The CAS of a store request; `none` if the precondition names no version.
+    fileprivate var cas: CAS {
+        if case .version(let cas) = self { cas } else { .none }
     }
 }
 

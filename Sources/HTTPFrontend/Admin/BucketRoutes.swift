@@ -17,7 +17,9 @@ extension Routes {
             needsCluster: true
         ) {
             call in
-            call.bucket.map { .json(BucketJSON(call, $0).json()) } ?? .notFound
+            call.bucket.map {
+                Reply.json(BucketJSON(call, $0).json()).version($0.settingsRevision)
+            } ?? .notFound
         },
         Route(
             .post,
@@ -109,10 +111,17 @@ extension Routes {
         if call.request.isValidationOnly {
             return validation(call, of: call.capture(0))
         }
+        let revision: String?
+        switch call.request.precondition {
+        case .any: revision = nil
+        case .version(let text): revision = text
+        case nil, .absent: return .refused([FieldError("_", RESTRequest.preconditionRule)])
+        }
         let outcome = await call.service.changeBucket(
             call.capture(0),
             call.request.form,
-            by: requester(call)
+            by: requester(call),
+            ifRevision: revision
         )
         guard case .done = outcome else { return reply(outcome) }
         return Reply.done.warning(networkWarning(call, of: call.capture(0)))
@@ -174,6 +183,7 @@ extension Routes {
         case .tooMany(let most):
             .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
         case .unknown: .notFound
+        case .differs: .conflict("The bucket", .version(""))
         case .forbidden(let permission): .forbidden(permission.text)
         case .flushDisabled:
             // Clients match these words.

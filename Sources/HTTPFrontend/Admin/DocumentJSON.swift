@@ -61,16 +61,30 @@ enum DocumentJSON {
     }
 
     static func meta(_ key: [UInt8], _ meta: DocumentMeta, isJSON: Bool) -> JSONText {
-        let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
-        let revision = "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"
         var members = name("id", of: key)
         members += [
-            ("rev", .string(revision)),
+            ("rev", .string(revision(meta))),
             ("expiration", .number(meta.expiry)),
             ("flags", .number(meta.flags)),
         ]
         if isJSON { members.append(("type", "json")) }
         return .object(members)
+    }
+
+    /// The version of a document: the number of its changes, and in hexadecimal digits its CAS, expiry and
+    /// flags.
+    static func revision(_ meta: DocumentMeta) -> String {
+        let numbers = hex(meta.cas.value, 16) + hex(UInt64(meta.expiry), 8)
+        return "\(meta.revision)-\(numbers)\(hex(UInt64(meta.flags), 8))"
+    }
+
+    /// The CAS in the text of a version; nil if the text has another form, or names no CAS.
+    static func cas(ofRevision text: String) -> CAS? {
+        let parts = text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[1].utf8.count == 32,
+            let cas = UInt64(parts[1].prefix(16), radix: 16), CAS(cas) != .none
+        else { return nil }
+        return CAS(cas)
     }
 
     /// Whether a value can be embedded in a JSON reply unchanged: it is a JSON document, and so

@@ -45,13 +45,17 @@ extension Routes {
             needsCluster: true
         ) { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }
-            let name = call.capture(0)
+            guard let precondition = precondition(of: call.request), precondition != .absent else {
+                return badRequest(RESTRequest.preconditionRule)
+            }
+            var cas = CAS.none
+            if case .version(let version) = precondition { cas = version }
             let outcome = await call.service.perform(
-                .delete,
+                .delete(cas: cas),
                 on: call.captures[1],
-                inBucket: name
+                inBucket: call.capture(0)
             )
-            return reply(outcome)
+            return reply(outcome, precondition)
         }.accepting(),
     ]
 
@@ -158,6 +162,17 @@ extension Routes {
             : ("base64", DocumentJSON.base64(parts.body))
         let described = DocumentJSON.meta(key, copy.meta, isJSON: parts.isJSON)
         return .json(.object([("meta", described), content] + parts.attributes))
+            .version(DocumentJSON.revision(copy.meta))
+    }
+
+    /// The version that the document must have; nil if the request names none that a document can have.
+    private static func precondition(of request: RESTRequest) -> Precondition<CAS>? {
+        switch request.precondition {
+        case nil: nil
+        case .any: .any
+        case .absent: .absent
+        case .version(let text): DocumentJSON.cas(ofRevision: text).map { .version($0) }
+        }
     }
 
     @Sendable private static func writeDocument(_ call: Call) async -> Reply {
@@ -180,25 +195,37 @@ extension Routes {
         guard let flags = flags.flatMap(UInt32.init(exactly:)),
             let expiry = expiry.flatMap(UInt32.init(exactly:))
         else { return badRequest("flags and expiry are numbers of 32 bits") }
+        guard let precondition = precondition(of: call.request) else {
+            return badRequest(RESTRequest.preconditionRule)
+        }
         let action = DocumentAction.write(
             value: value,
             flags: flags,
             expiry: expiry,
-            preservesExpiry: form["preserveTTL"] == "true"
+            preservesExpiry: form["preserveTTL"] == "true",
+            precondition: precondition
         )
-        return reply(await call.service.perform(action, on: key, inBucket: call.capture(0)))
+        let outcome = await call.service.perform(action, on: key, inBucket: call.capture(0))
+        return reply(outcome, precondition)
     }
 
     /// The reply of an outcome other than a found document.
-    private static func reply(_ outcome: DocumentOutcome) -> Reply {
+    private static func reply(
+        _ outcome: DocumentOutcome,
+        _ precondition: Precondition<CAS> = .any
+    ) -> Reply {
         switch outcome {
+        case .refused(.exists) where precondition != .any,
+            .refused(.notFound) where precondition != .any:
+            let text: Precondition<String> = precondition == .absent ? .absent : .version("")
+            return .failure(412, "precondition_failed", Reply.conflict("The document", text))
         // An outcome may come from another node: the outcome of another kind of request is an
         // error.
-        case .found: failed(unexpected)
-        case .written, .unchanged: .json([])
-        case .noBucket: .notFound
-        case .failed(let text): failed(text)
-        case .refused(let refusal): reply(refusal)
+        case .found: return failed(unexpected)
+        case .written, .unchanged: return .json([])
+        case .noBucket: return .notFound
+        case .failed(let text): return failed(text)
+        case .refused(let refusal): return reply(refusal)
         }
     }
 

@@ -82,7 +82,7 @@ extension Routes {
         Route(.get, "/settings/rbac/users/*/*", .permission(readPermission)) { call in
             guard call.capture(0) == UserJSON.domain, let user = call.state.user(call.capture(1))
             else { return .json("Unknown user.", status: 404) }
-            return .json(UserJSON.user(user))
+            return Reply.json(UserJSON.user(user)).version(user.settingsRevision)
         },
     ]
 
@@ -123,7 +123,23 @@ extension Routes {
             let flaws = call.service.flaws(ofUser: id, call.request.form)
             return flaws.isEmpty ? .valid : .refused(flaws)
         }
-        return userReply(await call.service.putUser(id, call.request.form, by: call.identity.text))
+        let user = call.state.user(id)
+        guard let precondition = call.request.precondition else {
+            return .refused([FieldError("_", RESTRequest.preconditionRule)])
+        }
+        guard precondition.permits(user?.settingsRevision) else {
+            return .conflict("The user", precondition)
+        }
+        // If the user changes after this check, the request is overtaken and checked again.
+        let seen: Precondition<UserChange.Basis> =
+            precondition == .any ? .any : user.map { .version($0.basis) } ?? .absent
+        let outcome = await call.service.putUser(
+            id,
+            call.request.form,
+            by: call.identity.text,
+            precondition: seen
+        )
+        return userReply(outcome)
     }
 
     /// Changes a user's password, as the administrator; all else needs PUT.

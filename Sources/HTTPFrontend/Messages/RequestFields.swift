@@ -7,6 +7,8 @@ package enum RequestField: Int, CaseIterable, Sendable {
     case contentType
     case cookie
     case host
+    case ifMatch
+    case ifNoneMatch
     case invalidAuthResponse
     case lastEventID
     case nsServerUI
@@ -21,6 +23,8 @@ package enum RequestField: Int, CaseIterable, Sendable {
         case .contentType: "Content-Type"
         case .cookie: "Cookie"
         case .host: "Host"
+        case .ifMatch: "If-Match"
+        case .ifNoneMatch: "If-None-Match"
         case .invalidAuthResponse: "invalid-auth-response"
         case .lastEventID: "Last-Event-ID"
         case .nsServerUI: "ns-server-ui"

@@ -1,5 +1,6 @@
 package import ClusterService
 internal import Orchestration
+package import Vocabulary
 
 /// The design documents of the agreed state, as the ports of this node show and change them.
 package struct ClusterDesignDocuments: DesignDocumentPlane {
@@ -29,19 +30,30 @@ package struct ClusterDesignDocuments: DesignDocumentPlane {
     package func putDesignDocument(
         _ name: String,
         body: [UInt8],
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome {
         await outcome { () async throws(DesignDocumentError) in
-            _ = try await service.putDesignDocument(name, body: body, inBucket: bucket)
+            _ = try await service.putDesignDocument(
+                name,
+                body: body,
+                inBucket: bucket,
+                precondition: precondition
+            )
         }
     }
 
     package func deleteDesignDocument(
         _ name: String,
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome {
         await outcome { () async throws(DesignDocumentError) in
-            try await service.deleteDesignDocument(name, inBucket: bucket)
+            try await service.deleteDesignDocument(
+                name,
+                inBucket: bucket,
+                precondition: precondition
+            )
         }
     }
 
@@ -70,6 +82,7 @@ package struct ClusterDesignDocuments: DesignDocumentPlane {
             let reason = error.description
             switch error.code {
             case .bucketUnknown, .documentUnknown: return .missing
+            case .differs: return .differs
             case .invalid, .tooLarge:
                 return .refused(error: "invalid_design_document", reason: reason)
             case .descriptorsExhausted: return .busy(reason)

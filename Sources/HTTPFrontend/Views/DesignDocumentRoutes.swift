@@ -1,4 +1,5 @@
 internal import Orchestration
+internal import Vocabulary
 
 /// Design documents on the view port.
 extension ViewTable {
@@ -21,19 +22,27 @@ extension ViewTable {
                     body: .designDocument
                 ) { call in
                     await call.withViewBucket { bucket in
+                        guard let precondition = call.request.precondition else {
+                            return badCondition
+                        }
                         let outcome = await plane.putDesignDocument(
                             call.capture(1),
                             body: call.request.body,
-                            inBucket: bucket
+                            inBucket: bucket,
+                            precondition: precondition
                         )
                         return reply(outcome, call, created: "\(prefix)/\(encoded(bucket))")
                     }
                 },
                 Route(.delete, path, .permission("cluster.bucket[.].views!write")) { call in
                     await call.withViewBucket { bucket in
+                        guard let precondition = call.request.precondition else {
+                            return badCondition
+                        }
                         let outcome = await plane.deleteDesignDocument(
                             call.capture(1),
-                            inBucket: bucket
+                            inBucket: bucket,
+                            precondition: precondition
                         )
                         return reply(outcome, call)
                     }
@@ -61,8 +70,12 @@ extension ViewTable {
                 // Also in the reply to HEAD, which has no body.
                 ("Content-Length", "\(document.body.count)"),
             ]
-            return reply
+            return reply.version(document.revision)
         }
+    }
+
+    private static var badCondition: Reply {
+        .failure(400, "bad_request", RESTRequest.preconditionRule)
     }
 
     private static func encoded(_ name: String) -> String { URLCoding.encode(name.utf8) }
@@ -89,6 +102,10 @@ extension ViewTable {
             return reply
         case .missing: return .missing("missing")
         case .refused(let error, let reason): return .failure(400, error, reason)
+        case .differs:
+            let precondition = call.request.precondition ?? .any
+            let reason: String = Reply.conflict("The design document", precondition)
+            return .failure(412, "precondition_failed", reason)
         case .busy(let reason):
             return Reply.failure(503, "service_unavailable", reason).retry(afterSeconds: 1)
         case .failed(let reason): return .failure(500, "internal_server_error", reason)

@@ -1,3 +1,5 @@
+package import Vocabulary
+
 /// A design document as the ports of a node show it.
 package struct DesignDocumentCopy: Hashable, Sendable {
     /// The name without `_design/`; those of development documents begin with `dev_`.
@@ -36,6 +38,8 @@ package enum DesignDocumentOutcome: Sendable {
     case refused(error: String, reason: String)
     /// The cluster cannot agree at the moment; a sentence for users.
     case busy(String)
+    /// The bucket has another revision of the document than the request names; nothing was changed.
+    case differs
     /// The change failed, or its outcome is unknown; a sentence for users.
     case failed(String)
 }
@@ -67,15 +71,18 @@ package protocol DesignDocumentPlane: Sendable {
     ///   - name: The document's name.
     ///   - body: The request's body, of at most 1 MiB, not checked in any way.
     ///   - bucket: The bucket.
+    ///   - precondition: The revision that the document must have.
     /// - Returns: The outcome, after this node applied the change.
     func putDesignDocument(
         _ name: String,
         body: [UInt8],
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome
     func deleteDesignDocument(
         _ name: String,
-        inBucket bucket: String
+        inBucket bucket: String,
+        precondition: Precondition<String>
     ) async -> DesignDocumentOutcome
     /// Begins to compact the indexes of a document on all nodes.
     func compactViews(

@@ -29,6 +29,9 @@ package struct LocalUser: Hashable, Sendable {
 
     package var grants: [RoleGrant] { roles.roles }
 
+    /// What a change of name and roles is based on.
+    package var basis: UserChange.Basis { UserChange.Basis(name: name, roles: roles) }
+
     package func hasID(_ other: String) -> Bool { id.utf8.elementsEqual(other.utf8) }
 
     /// The bytes that count against `Limits.usersBytesMax`.
@@ -52,17 +55,37 @@ package struct UserChange: Hashable, Sendable {
         }
     }
 
+    /// The name and the roles that a change is based on.
+    package struct Basis: Hashable, Sendable {
+        package var name: String
+        package var roles: Grants
+
+        package init(name: String, roles: Grants) {
+            self.name = name
+            self.roles = roles
+        }
+    }
+
     package var id: String
     package var name: String
     package var roles: Grants
     /// Nil keeps the user's password; then the user has to exist.
     package var password: Password?
+    /// The change is refused if the user has another name or other roles.
+    package var was: Precondition<Basis>
 
-    package init(id: String, name: String, roles: Grants, password: Password?) {
+    package init(
+        id: String,
+        name: String,
+        roles: Grants,
+        password: Password?,
+        was: Precondition<Basis> = .any
+    ) {
         self.id = id
         self.name = name
         self.roles = roles
         self.password = password
+        self.was = was
     }
 }
 

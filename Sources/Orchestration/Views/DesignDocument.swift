@@ -15,6 +15,9 @@ package struct DesignRevision: Hashable, Sendable, CustomStringConvertible {
         self.digest = digest
     }
 
+    /// Stands for a document that does not exist, in the basis of a change.
+    package static let absent = DesignRevision(number: 0, digest: 0)
+
     /// As clients see it: `1-9bdf8353`.
     package var description: String {
         let digits = String(digest, radix: 16)

@@ -216,7 +216,8 @@ package struct DesignDocumentChange: Hashable, Sendable {
     package var name: String
     /// UTF-8 without blanks between the tokens; the node that received it checked its rules.
     package var body: [UInt8]
-    /// The change is refused if the document has another revision; nil applies it in any case.
+    /// The change is refused if the document has another revision (`absent`: if it exists); nil
+    /// applies it in any case.
     package var was: DesignRevision?
 
     package init(bucket: String, name: String, body: [UInt8], was: DesignRevision? = nil) {
@@ -233,10 +234,13 @@ package struct DesignDocumentRemoval: Hashable, Sendable {
     package var bucket: String
     /// Without `_design/`.
     package var name: String
+    /// The removal is refused if the document has another revision; nil applies it in any case.
+    package var was: DesignRevision?
 
-    package init(bucket: String, name: String) {
+    package init(bucket: String, name: String, was: DesignRevision? = nil) {
         self.bucket = bucket
         self.name = name
+        self.was = was
     }
 }
 

@@ -15,7 +15,8 @@ extension ClusterState {
             change.body.count <= Limits.designDocumentBytesMax
         else { return .designDocumentTooLarge }
         let old = buckets[place].designDocument(named: change.name)
-        guard change.was == nil || change.was == old?.revision else { return .changedMeanwhile }
+        let present = old?.revision ?? .absent
+        guard change.was ?? present == present else { return .changedMeanwhile }
         let after = designBytes(with: change, replacing: old)
         // A shorter text passes also if a later release allowed more than this one.
         guard after <= max(Limits.designDocumentsBytesMax, designBytes) else {
@@ -69,8 +70,11 @@ extension ClusterState {
         guard let place = place(ofBucketWithUUID: removal.bucket) else {
             return .refused(.bucketUnknown)
         }
-        guard buckets[place].designDocument(named: removal.name) != nil else {
+        guard let old = buckets[place].designDocument(named: removal.name) else {
             return .refused(.designDocumentUnknown)
+        }
+        guard removal.was ?? old.revision == old.revision else {
+            return .refused(.changedMeanwhile)
         }
         buckets[place].designDocuments.removeAll { $0.isNamed(removal.name) }
         return designChanged(place)

@@ -31,8 +31,9 @@ extension ClusterState {
             return .userExists
         }
         guard change.roles.roles.allSatisfy(isGrantable) else { return .bucketUnknown }
-        guard let new = user(after: change) else { return .userUnknown }
         let old = user(change.id)
+        guard change.was.permits(old?.basis) else { return .changedMeanwhile }
+        guard let new = user(after: change) else { return .userUnknown }
         if old == nil, users.count >= Limits.usersMax { return .tooManyUsers }
         let before = users.reduce(0) { $0 + $1.byteCount }
         let after = before - (old?.byteCount ?? 0) + new.byteCount

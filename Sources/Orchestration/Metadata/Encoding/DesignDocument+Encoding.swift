@@ -7,9 +7,7 @@ extension DesignDocumentChange {
         writer.append(counted: name)
         writer.append(counted: body)
         writer.append(flag: was != nil)
-        guard let was else { return }
-        writer.append(number: was.number)
-        writer.append(bigEndian: was.digest)
+        was?.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -18,21 +16,38 @@ extension DesignDocumentChange {
         else { return nil }
         self.init(bucket: bucket, name: name, body: body)
         guard hasBasis else { return }
-        guard let number = reader.number(UInt32.self), let digest = reader.bigEndian(UInt32.self)
-        else { return nil }
-        was = DesignRevision(number: number, digest: digest)
+        guard let basis = DesignRevision(&reader) else { return nil }
+        was = basis
     }
 }
 
+extension DesignRevision {
+    fileprivate func append(to writer: ByteWriter) {
+        writer.append(number: number)
+        writer.append(bigEndian: digest)
+    }
+
+    fileprivate init?(_ reader: inout ByteReader) {
+        guard let number = reader.number(UInt32.self), let digest = reader.bigEndian(UInt32.self)
+        else { return nil }
+        self.init(number: number, digest: digest)
+    }
+}
+
+/// The entry ends after the name, or has the basis of the removal there.
 extension DesignDocumentRemoval {
     func append(to writer: ByteWriter) {
         writer.append(counted: bucket)
         writer.append(counted: name)
+        was?.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
         guard let bucket = reader.text(), let name = reader.text() else { return nil }
         self.init(bucket: bucket, name: name)
+        guard !reader.isAtEnd else { return }
+        guard let basis = DesignRevision(&reader) else { return nil }
+        was = basis
     }
 }
 

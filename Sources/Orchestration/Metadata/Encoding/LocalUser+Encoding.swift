@@ -24,6 +24,7 @@ extension LocalUser {
     }
 }
 
+/// The entry ends after the password, or has the precondition there.
 extension UserChange {
     func append(to writer: ByteWriter) {
         writer.append(counted: id)
@@ -31,6 +32,11 @@ extension UserChange {
         roles.append(to: writer)
         writer.append(flag: password != nil)
         password?.append(to: writer)
+        guard was != .any else { return }
+        writer.append(flag: was != .absent)
+        guard case .version(let basis) = was else { return }
+        writer.append(counted: basis.name)
+        basis.roles.append(to: writer)
     }
 
     init?(_ reader: inout ByteReader) {
@@ -38,9 +44,16 @@ extension UserChange {
             let hasPassword = reader.flag()
         else { return nil }
         self.init(id: id, name: name, roles: roles, password: nil)
-        guard hasPassword else { return }
-        guard let password = Password(&reader) else { return nil }
-        self.password = password
+        if hasPassword {
+            guard let password = Password(&reader) else { return nil }
+            self.password = password
+        }
+        guard !reader.isAtEnd else { return }
+        guard let hasBasis = reader.flag() else { return nil }
+        was = .absent
+        guard hasBasis else { return }
+        guard let name = reader.text(), let roles = Grants(&reader) else { return nil }
+        was = .version(Basis(name: name, roles: roles))
     }
 }
 

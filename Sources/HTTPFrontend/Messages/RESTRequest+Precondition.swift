@@ -1,0 +1,59 @@
+internal import Orchestration
+internal import Vocabulary
+
+/// Conditional changes (RFC 9110, 13): a reply to GET has the version of its object in `ETag`, and a change
+/// with that text in `If-Match` is refused with 412 if the object has another version.
+///
+/// `If-None-Match: *` permits a change only if the object does not exist. Lists and weak tags are refused,
+/// because a change that ignored them would overwrite what its author wanted to keep.
+extension RESTRequest {
+    /// What the request requires of the object that it changes; nil if its fields are not supported.
+    var precondition: Precondition<String>? {
+        switch (fields[.ifMatch], fields[.ifNoneMatch]) {
+        case (nil, nil): .any
+        case (nil, "*"): .absent
+        case (let tag?, nil): Self.entity(tag).map { .version($0) }
+        default: nil
+        }
+    }
+
+    /// The text of an entity tag between its quotation marks; nil for anything else.
+    private static func entity(_ tag: String) -> String? {
+        let bytes = tag.utf8
+        guard bytes.count > 2, bytes.first == UInt8(ascii: "\""), bytes.last == UInt8(ascii: "\"")
+        else { return nil }
+        let text = tag.dropFirst().dropLast()
+        return text.utf8.contains(UInt8(ascii: "\"")) ? nil : String(text)
+    }
+
+    static let preconditionRule =
+        "If-Match has one version, as GET replied it in ETag, in quotation marks; If-None-Match has *. "
+        + "Only one of the two can be sent"
+}
+
+extension Reply {
+    /// This reply with the version of the object that it shows.
+    func version(_ version: String) -> Reply {
+        var reply = self
+        reply.headers.append(("ETag", "\"\(version)\""))
+        return reply
+    }
+
+    /// The refusal of a change, in the form of the admin port's errors.
+    static func conflict(_ object: String, _ precondition: Precondition<String>) -> Reply {
+        json(["errors": ["_": .string(conflict(object, precondition))]], status: 412)
+    }
+
+    /// Why a change of an object was refused, and what to do.
+    ///
+    /// - Parameters:
+    ///   - object: The object, as the beginning of a sentence: `The document`.
+    ///   - precondition: The precondition that the object does not meet.
+    /// - Returns: A sentence.
+    static func conflict(_ object: String, _ precondition: Precondition<String>) -> String {
+        precondition == .absent
+            ? "\(object) exists already. Read it, and decide which version to keep"
+            : "\(object) was changed or deleted after it was read. Read it again, and decide which version "
+                + "to keep"
+    }
+}
