@@ -101,6 +101,8 @@ def test_page_from_setup_to_documents(page, node):
         lambda: json.loads(node.admin.get(path).json["json"]) == {"text": "slept"}, 10, "the edit"
     )
 
+    page.wait("!document.querySelector('dialog[open]')", "the dialog closes with the reply")
+
     # Find it.
     page.fill(["look up", "find", "document id", "search"], "note::1")
     page.click("look up", "find", "search")

@@ -331,7 +331,7 @@ def test_a_page_says_that_its_node_stands_still_and_goes_on_with_it(page, nodes)
     log_in(page)
     try:
         first.process.send_signal(signal.SIGSTOP)
-        page.wait_for_text("the server does not answer. this page shows the last known state.", 20)
+        page.wait_for_text("the server does not answer. this page shows the state of", 20)
     finally:
         first.process.send_signal(signal.SIGCONT)
     page.wait_for_no_text("the server does not answer", 20)

@@ -20,7 +20,7 @@ import Testing
                 #expect(elsewhere.isEmpty, "\(path)")
                 open += reply.text.matches(of: /\/ui\/[a-z]+\.[a-z]+/).map { String($0.output) }
             }
-            #expect(seen.count == 15)
+            #expect(seen.count == 21)
         }
     }
 

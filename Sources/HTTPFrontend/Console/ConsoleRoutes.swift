@@ -11,15 +11,21 @@ extension Routes {
         "api.js": (script, PackageResources.api_js),
         "app.js": (script, PackageResources.app_js),
         "buckets.js": (script, PackageResources.buckets_js),
+        "bucketsettings.js": (script, PackageResources.bucketsettings_js),
         "changes.js": (script, PackageResources.changes_js),
+        "conflict.js": (script, PackageResources.conflict_js),
+        "designs.js": (script, PackageResources.designs_js),
+        "documenteditor.js": (script, PackageResources.documenteditor_js),
         "documents.js": (script, PackageResources.documents_js),
         "dom.js": (script, PackageResources.dom_js),
+        "json.js": (script, PackageResources.json_js),
         "log.js": (script, PackageResources.log_js),
         "nodes.js": (script, PackageResources.nodes_js),
         "overview.js": (script, PackageResources.overview_js),
         "users.js": (script, PackageResources.users_js),
         "views.js": (script, PackageResources.views_js),
         "viewresult.js": (script, PackageResources.viewresult_js),
+        "viewtools.js": (script, PackageResources.viewtools_js),
     ]
 
     static let console: [Route] = [

@@ -159,7 +159,8 @@ class Browser:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                value = self.evaluate(expression)
+                # An element counts as true; its value would be an empty object.
+                value = self.evaluate(f"(e => e instanceof Node || e)({expression})")
             except PageError as error:
                 # Between two pages.
                 if "context" not in str(error):

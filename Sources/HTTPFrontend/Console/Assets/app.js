@@ -1,12 +1,13 @@
 // The console's frame: login and setup, the current section, and its refresh every second.
 
-import { get, poll, post, send, checkPermissions, LoggedOut, Refused } from "/ui/api.js";
-import { h, fill, setText, field, formError, showErrors } from "/ui/dom.js";
+import { get, poll, post, send, checkPermissions, forgetPermissions, LoggedOut, Refused } from "/ui/api.js";
+import { h, fill, setText, field, formError, showErrors, listOf, hasChangedDialog, suspendDialogs,
+  resumeDialogs, discardDialogs } from "/ui/dom.js";
 import { overview } from "/ui/overview.js";
 import { nodes } from "/ui/nodes.js";
 import { buckets } from "/ui/buckets.js";
 import { documents } from "/ui/documents.js";
-import { views } from "/ui/views.js";
+import { views, hasDrafts, discardDrafts } from "/ui/views.js";
 import { users, openPasswordDialog } from "/ui/users.js";
 import { log } from "/ui/log.js";
 
@@ -15,13 +16,29 @@ const sections = { overview, nodes, buckets, documents, views, users, log };
 const needs = { nodes: "cluster.nodes!read", users: "cluster.admin.security!read",
   log: "cluster.logs!read" };
 const main = document.getElementById("main");
-const page = { section: null, pool: null };
+const titles = { overview: "Overview", nodes: "Nodes", buckets: "Data Buckets", documents: "Documents",
+  views: "Views", users: "Users", log: "Log" };
+// `user` stays after a session has ended: unsaved texts are for this user only.
+const page = { section: null, name: null, pool: null, user: null, answeredAt: null };
+const menu = document.getElementById("menu");
+
+const hasUnsaved = () => hasDrafts() || hasChangedDialog();
+
+function discardUnsaved() {
+  discardDrafts();
+  discardDialogs();
+}
 
 document.getElementById("logout").addEventListener("click", async () => {
+  if (hasUnsaved() && !confirm("Log out and discard the texts that are not saved?")) return;
   await post("/uilogout").catch(() => {});
   location.hash = "";
   showLogin();
+  discardUnsaved();
 });
+addEventListener("beforeunload", event => { if (hasUnsaved()) event.preventDefault(); });
+menu.addEventListener("click", () => showMenu(menu.getAttribute("aria-expanded") !== "true"));
+addEventListener("keydown", event => { if (event.key === "Escape") showMenu(false); });
 document.getElementById("change-password").addEventListener("click", () =>
   openPasswordDialog("Change your password",
     password => post("/controller/changePassword", { password }),
@@ -54,6 +71,9 @@ async function begin() {
 // Shows the sections that the session's user may open.
 async function enter() {
   const me = await get("/whoami");
+  if (page.user !== null && page.user !== me.id) discardUnsaved();
+  page.user = me.id;
+  forgetPermissions();
   const granted = await checkPermissions(Object.values(needs));
   for (const [name, permission] of Object.entries(needs)) {
     document.getElementById(`nav-${name}`).hidden = !granted[permission];
@@ -62,6 +82,7 @@ async function enter() {
   document.getElementById("change-password").hidden = me.domain !== "local";
   document.getElementById("top").hidden = false;
   route();
+  resumeDialogs();
 }
 
 function leave() {
@@ -70,7 +91,16 @@ function leave() {
   const alerts = document.getElementById("alerts");
   alerts.replaceChildren();
   delete alerts.dataset.shown;
-  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  main.classList.remove("away");
+  document.title = "Divan";
+  showMenu(false);
+  suspendDialogs();
+}
+
+// The sections and the user's buttons where the window is too narrow for them in one row.
+function showMenu(isOpen) {
+  menu.setAttribute("aria-expanded", isOpen);
+  document.getElementById("menu-content").classList.toggle("open", isOpen);
 }
 
 // MARK: Sections
@@ -88,9 +118,21 @@ function route() {
     else link.removeAttribute("aria-current");
   }
   page.section = make(rest.map(decodeURIComponent));
+  page.name = name;
+  setText(menu, titles[name]);
+  showMenu(false);
   fill(main, page.section.element);
-  main.scrollTo(0, 0);
+  scrollTo(0, 0);
+  const heading = main.querySelector("h1");
+  heading.tabIndex = -1;
+  if (!document.querySelector("dialog[open]")) heading.focus({ preventScroll: true });
+  showTitle();
   refresh();
+}
+
+function showTitle() {
+  const title = [titles[page.name], page.pool?.clusterName, "Divan"].filter(Boolean).join(" – ");
+  if (document.title !== title) document.title = title;
 }
 
 let isRefreshing = false;
@@ -102,6 +144,7 @@ async function refresh() {
   try {
     page.pool = pool = await poll("/pools/default");
     if (page.section !== section) return;
+    page.answeredAt = new Date();
     showPool(pool);
     await section.refresh?.(pool);
   } catch (error) {
@@ -117,11 +160,16 @@ async function refresh() {
 
 function showPool(pool) {
   setText(document.getElementById("cluster-name"), pool.clusterName);
+  showTitle();
+  main.classList.remove("away");
+  showAlerts(pool.alerts.map(alert => alert.msg));
+}
+
+function showAlerts(texts, more = []) {
   const alerts = document.getElementById("alerts");
-  const texts = pool.alerts.map(alert => alert.msg);
   if (alerts.dataset.shown === texts.join("\n")) return;
   alerts.dataset.shown = texts.join("\n");
-  fill(alerts, texts.map(text => h("div", {}, text)));
+  fill(alerts, listOf(texts), more);
 }
 
 // The node is no longer a member of a cluster.
@@ -130,13 +178,16 @@ function beginAgain() {
   begin();
 }
 
-// The server does not answer or is starting.
+// The server does not answer or is starting: the states are grey, since they may be others now.
 function showUnreachable(error) {
   const text = [0, 403].includes(error.status) ? error.message : `The server refuses to answer: ${error.message}`;
-  const alerts = document.getElementById("alerts");
-  if (alerts.dataset.shown === text) return;
-  alerts.dataset.shown = text;
-  fill(alerts, h("div", {}, `${text} This page shows the last known state.`));
+  if (error.status === 403) return showAlerts([text]);
+  main.classList.add("away");
+  const known = page.answeredAt ? ` This page shows the state of ${page.answeredAt.toLocaleTimeString()}.` : "";
+  const others = (page.pool?.nodes ?? []).filter(node => !node.thisNode)
+    .map(node => h("a", { href: `http://${node.hostname}/ui/index.html${location.hash}` }, node.hostname));
+  showAlerts([text + known],
+    others.length ? h("p", {}, "Open the page of another node: ", others.flatMap(link => [link, " "])) : []);
 }
 
 // MARK: Login and setup
@@ -148,6 +199,8 @@ function showLogin(text = "") {
   const form = h("form", { id: "login-form", class: "card narrow", novalidate: true },
     h("h1", {}, "Welcome to Divan"),
     h("p", { class: "muted" }, "Log in to manage your cluster."),
+    hasUnsaved() && h("p", { class: "hint" },
+      `What ${page.user} has not saved is kept for this user, until another user logs in.`),
     field({ id: "login-user", name: "user", label: "User name", control: user }),
     field({ id: "login-password", name: "password", label: "Password", control: password }),
     formError("login-error"),
@@ -165,7 +218,7 @@ function showLogin(text = "") {
     }
   });
   fill(main, form);
-  form.querySelector(".form-error").textContent = text;
+  fill(form.querySelector(".form-error"), listOf(text ? [text] : []));
   user.focus();
 }
 
@@ -212,7 +265,7 @@ async function showSetup() {
       const values = { port: "SAME", services: "kv", clusterName: name.value,
         username: user.value, password: password.value };
       if (quota.value || node) values.memoryQuota = quota.value;
-      await send("POST", "/clusterInit", values, null, node ? null : token.value.trim());
+      await send("POST", "/clusterInit", values, { token: node ? null : token.value.trim() });
       await post("/uilogin", { user: user.value, password: password.value });
       await enter();
     } catch (error) {

@@ -1,10 +1,13 @@
 // The buckets: status, create, edit, flush, delete.
 
 import { poll, post, remove, bucketPath, checkPermissions } from "/ui/api.js";
-import { h, setText, fill, bar, spark, count, size, notice, field, formError, showErrors,
-  openDialog } from "/ui/dom.js";
+import { bucketDialog, networkWarning } from "/ui/bucketsettings.js";
+import { h, setText, fill, bar, spark, count, size, notice, field, formError, onSubmit, openDialog, columns,
+  row as tableRow, table } from "/ui/dom.js";
 
 const createPermission = "cluster.buckets!create";
+const headings = columns("Bucket", ["Documents", "number"], ["Ops/s", "number"], ["Last minute", "number"],
+  ["In memory", "number"], ["Disk", "number"], "Memory", ["Actions", "actions"]);
 const titles = { healthy: "Ready", warmup: "Warming up", unhealthy: "Some vBuckets are not served" };
 
 export function buckets() {
@@ -13,17 +16,11 @@ export function buckets() {
     "There are no buckets yet. A bucket holds documents and has its own share of memory.");
   const rows = new Map();
   let pool;
-  let mayCreate = null;
   const create = h("button", { id: "bucket-create-button", class: "primary", type: "button",
     hidden: true, onclick: () => bucketDialog(null, pool, refreshSoon) }, "Create New Data Bucket");
   const element = h("div", { id: "buckets" },
     h("div", { class: "head" }, h("h1", {}, "Data Buckets"), create),
-    h("section", { class: "card scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Bucket"),
-        ["Documents", "Ops/s", "Last minute", "In memory", "Disk"].map(text =>
-          h("th", { scope: "col", class: "number" }, text)),
-        h("th", { scope: "col" }, "Memory"), h("th", {}, h("span", { class: "skip" }, "Actions")))),
-    body), empty));
+    h("section", { class: "card" }, table(headings, body), empty));
 
   return { element, refresh };
 
@@ -31,11 +28,10 @@ export function buckets() {
 
   async function refresh(current) {
     pool = current;
-    if (mayCreate === null) {
-      mayCreate = (await checkPermissions([createPermission]))[createPermission];
-      create.hidden = !mayCreate;
-    }
     const list = await poll("/pools/default/buckets?skipMap=true");
+    const granted = await checkPermissions(
+      [createPermission, ...list.flatMap(({ name }) => Object.values(permissionsOf(name)))]);
+    create.hidden = !granted[createPermission];
     empty.hidden = list.length > 0;
     const seen = new Set();
     for (const bucket of list) {
@@ -43,7 +39,7 @@ export function buckets() {
       if (!rows.has(bucket.uuid)) rows.set(bucket.uuid, bucketRow(refreshSoon, () => pool));
       const row = rows.get(bucket.uuid);
       if (!row.element.isConnected) body.append(row.element);
-      row.show(bucket, isUnserved(bucket, pool));
+      row.show(bucket, isUnserved(bucket, pool), granted);
     }
     for (const [uuid, row] of rows) {
       if (seen.has(uuid)) continue;
@@ -52,6 +48,11 @@ export function buckets() {
     }
   }
 }
+
+// What the buttons of a bucket's row need.
+const permissionsOf = name => ({ read: `cluster.bucket[${name}].data.docs!read`,
+  flush: `cluster.bucket[${name}]!flush`, change: `cluster.bucket[${name}].settings!write`,
+  remove: `cluster.bucket[${name}]!delete` });
 
 // A bucket's state is the worst state of its nodes.
 function stateOf(bucket, isUnserved) {
@@ -69,22 +70,23 @@ function bucketRow(changed, pool) {
   const history = [];
   const dot = h("span", { class: "dot", role: "img" });
   const [name, tags] = [h("span"), h("div", { class: "tags" })];
-  const [items, operations, resident, disk] = [0, 1, 2, 3].map(() => h("td", { class: "number" }));
+  const [items, operations, resident, disk] = [0, 1, 2, 3].map(() => h("td"));
   const line = spark("Operations in the last minute");
   const [memory, meter] = [h("div", { class: "whole" }), bar("Memory used")];
   const browse = h("a", { class: "button small" }, "Documents");
   const flush = h("button", { class: "small", type: "button", onclick: flushBucket }, "Flush");
-  const element = h("tr", {},
+  const edit = h("button", { class: "small", type: "button",
+    onclick: () => bucketDialog(bucket, pool(), changed) }, "Edit");
+  const removal = h("button", { class: "small danger", type: "button",
+    onclick: () => removalDialog(bucket.name, changed) }, "Delete");
+  const element = tableRow(headings, {},
     h("td", {}, h("div", { class: "named" }, dot, name), tags), items, operations,
-    h("td", {}, line), resident, disk, h("td", {}, memory, meter),
-    h("td", { class: "actions" }, browse, " ", flush, " ",
-      h("button", { class: "small", type: "button",
-        onclick: () => bucketDialog(bucket, pool(), changed) }, "Edit"), " ",
-      h("button", { class: "small danger", type: "button", onclick: deleteBucket }, "Delete")));
+    h("td", {}, line), resident, disk, h("td", {}, h("div", {}, memory, meter)),
+    h("td", {}, browse, " ", flush, " ", edit, " ", removal));
 
   return { element, show };
 
-  function show(current, isUnserved) {
+  function show(current, isUnserved, granted) {
     bucket = current;
     const stats = bucket.basicStats;
     const state = stateOf(bucket, isUnserved);
@@ -111,7 +113,11 @@ function bucketRow(changed, pool) {
     setText(memory, `${size(stats.memUsed)} of ${size(bucket.quota.ram)}`);
     meter.show(stats.memUsed / bucket.quota.ram);
     browse.href = `#/documents/${encodeURIComponent(bucket.name)}`;
-    flush.hidden = !bucket.controllers.flush;
+    const may = permissionsOf(bucket.name);
+    browse.hidden = !granted[may.read];
+    flush.hidden = !bucket.controllers.flush || !granted[may.flush];
+    edit.hidden = !granted[may.change];
+    removal.hidden = !granted[may.remove];
   }
 
   function addToHistory(...operations) {
@@ -135,128 +141,42 @@ function bucketRow(changed, pool) {
 
   async function flushBucket() {
     if (!confirm(`Delete all documents of the bucket ${bucket.name}?`)) return;
-    await attempt(() => post(bucket.controllers.flush), `${bucket.name} was flushed`);
-  }
-
-  async function deleteBucket() {
-    if (!confirm(`Delete the bucket ${bucket.name} and all its documents?`)) return;
-    await attempt(() => remove(bucketPath(bucket.name)), `${bucket.name} was deleted`);
-  }
-
-  async function attempt(act, done) {
     try {
-      await act();
-      notice(done);
+      await post(bucket.controllers.flush);
+      notice(`${bucket.name} was flushed`);
     } catch (error) {
       if (!error.errors) throw error;
       notice(error.message);
     }
     await changed();
   }
+
 }
 
-// MARK: Create and edit
+// MARK: Delete
 
-const option = (value, text, chosen) => h("option", { value, selected: value === chosen }, text);
-
-const networkWarning = "Every client that reaches the ports reads and writes the documents. "
-  + "Safer is a local user of the bucket's name.";
-
-function bucketDialog(bucket, pool, changed) {
-  const isNew = !bucket;
-  const type = bucket?.bucketType || "membase";
-  const name = h("input", { autocomplete: "off", spellcheck: "false", maxlength: 200 });
-  const used = pool ? pool.storageTotals.ram.quotaUsedPerNode : 0;
-  const free = pool ? (pool.storageTotals.ram.quotaTotalPerNode - used) / 1048576 : 0;
-  const own = bucket ? bucket.quota.rawRAM / 1048576 : 0;
-  const quota = h("input", { type: "number", min: 100, step: 1,
-    value: isNew ? Math.max(100, Math.min(256, Math.floor(free))) : own });
-  const replicas = h("select", {}, [0, 1, 2, 3].map(number => option(String(number),
-    number === 0 ? "None" : String(number), String(bucket ? bucket.replicaNumber : 1))));
-  const flush = h("input", { type: "checkbox", checked: Boolean(bucket?.controllers.flush) });
-  const kind = h("select", {}, option("couchbase", "On disk and in memory", "couchbase"),
-    option("ephemeral", "In memory only", "couchbase"));
-  const eviction = h("select");
-  const vBuckets = h("select", {}, ["64", "128", "256", "1024"].map(text =>
-    option(text, text, "1024")));
-  const openNow = bucket?.passwordlessNetwork ? "network" : bucket?.passwordless ? "1" : "0";
-  const open = h("select", {}, option("0", "No", openNow), option("1", "From loopback", openNow),
-    option("network", "From every address", openNow));
-  const openWarning = h("p", { id: "bucket-passwordless-warning", class: "warning" }, networkWarning);
-  const showWarning = () => { openWarning.hidden = open.value !== "network"; };
-  open.addEventListener("change", showWarning);
-  showWarning();
-  const ttl = h("input", { type: "number", min: 0, value: bucket ? bucket.maxTTL : 0 });
-  const level = bucket?.durabilityMinLevel || "none";
-  const durability = h("select", {},
-    option("none", "As each write requests", level),
-    option("majority", "In memory on a majority", level),
-    option("majorityAndPersistActive", "The same, and on the active node's disk", level),
-    option("persistToMajority", "On disk on a majority", level));
-  if (isNew) kind.addEventListener("change", () => showEvictionPolicies(kind.value));
-  showEvictionPolicies(isNew ? "couchbase" : type);
-  if (!isNew) eviction.value = bucket.evictionPolicy;
-  if (!isNew && type === "ephemeral") eviction.disabled = true;
-
-  const form = h("form", { id: "bucket-form", novalidate: true },
-    h("h2", {}, isNew ? "Create New Data Bucket" : `Edit ${bucket.name}`),
-    isNew && field({ id: "bucket-name", name: "name", label: "Bucket name", control: name }),
-    h("div", { class: "two" },
-      field({ id: "bucket-quota", name: "ramQuota", label: "Memory quota in MB", control: quota,
-        hint: `On each node; free: ${count(Math.floor(free + own))} MB` }),
-      field({ id: "bucket-replicas", name: "replicaNumber", label: "Replicas", control: replicas,
-        hint: "Copies on other nodes" })),
-    field({ id: "bucket-flush", name: "flushEnabled", control: flush,
-      label: "Enable flush: all documents may be deleted at once" }),
-    h("details", {}, h("summary", {}, "Advanced settings"),
-      h("div", { class: "two" },
-        isNew && field({ id: "bucket-type", name: "bucketType", label: "Storage",
-          control: kind }),
-        field({ id: "bucket-eviction", name: "evictionPolicy", label: "When memory runs short",
-          control: eviction }),
-        isNew && field({ id: "bucket-vbuckets", name: "numVBuckets", label: "vBuckets",
-          control: vBuckets }),
-        field({ id: "bucket-ttl", name: "maxTTL", label: "Maximum time to live in seconds", control: ttl,
-          hint: "0 for no limit" })),
-      field({ id: "bucket-durability", name: "durabilityMinLevel", control: durability,
-        label: "Writes are acknowledged when stored", hint: "Not available with 3 replicas" }),
-      field({ id: "bucket-passwordless", name: "passwordless", control: open,
-        label: "Allow access without a password",
-        hint: "For old clients and for experiments" }),
-      openWarning),
-    formError("bucket-error"),
+// The name has to be typed: all documents are lost, and a click is easily one row too low.
+function removalDialog(bucket, changed) {
+  const name = h("input", { autocomplete: "off", spellcheck: "false" });
+  const submit = h("button", { id: "bucket-remove", class: "danger", type: "submit", disabled: true },
+    "Delete bucket");
+  const form = h("form", { id: "bucket-removal-form", novalidate: true },
+    h("h2", {}, `Delete ${bucket}`),
+    h("p", {}, "The bucket is deleted with all its documents and views on all nodes."),
+    field({ id: "bucket-removal-name", name: "name", control: name,
+      label: `Type the name of the bucket, ${bucket}` }),
+    formError("bucket-removal-error"),
     h("div", { class: "buttons" },
-      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-      h("button", { id: "bucket-submit", class: "primary", type: "submit" },
-        isNew ? "Create" : "Save")));
-  const dialog = openDialog(h("dialog", { id: "bucket-dialog" }, form));
-  (isNew ? name : quota).focus();
-
-  form.addEventListener("submit", async event => {
-    event.preventDefault();
-    const values = { ramQuota: quota.value, replicaNumber: replicas.value,
-      flushEnabled: flush.checked ? 1 : 0, evictionPolicy: eviction.value,
-      passwordless: open.value, maxTTL: ttl.value };
-    if (isNew) Object.assign(values, { name: name.value, bucketType: kind.value,
-      numVBuckets: vBuckets.value });
-    if (durability.value !== level) values.durabilityMinLevel = durability.value;
-    try {
-      await post(isNew ? "/pools/default/buckets" : bucketPath(bucket.name), values);
-    } catch (error) {
-      if (!error.errors) throw error;
-      // The server names the field in two ways, which tools expect.
-      const { durability_min_level: refused, ...errors } = error.errors;
-      return showErrors(form, refused ? { ...errors, durabilityMinLevel: refused } : errors);
-    }
+      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
+  const dialog = openDialog(h("dialog", { id: "bucket-removal-dialog" }, form));
+  name.addEventListener("input", () => { submit.disabled = name.value !== bucket; });
+  name.focus();
+  onSubmit(form, submit, async () => {
+    if (name.value !== bucket) return false;
+    await remove(bucketPath(bucket));
+  }, async () => {
     dialog.close();
-    notice(isNew ? `${name.value} was created` : `${bucket.name} was changed`);
+    notice(`${bucket} was deleted`);
     await changed();
   });
-
-  function showEvictionPolicies(chosen) {
-    fill(eviction, ...(chosen === "ephemeral"
-      ? [option("noEviction", "Refuse writes"),
-        option("nruEviction", "Delete the least recently used documents")]
-      : [option("valueOnly", "Eject values, keep keys"), option("fullEviction", "Eject documents")]));
-  }
 }

@@ -1,8 +1,10 @@
-// Documents: list in pages, look up by id, create, edit, delete.
+// Documents: list in pages, look up by id.
 
-import { get, post, remove, bucketPath, documentPath } from "/ui/api.js";
+import { getText, bucketPath, documentPath, checkPermissions } from "/ui/api.js";
 import { followChanges } from "/ui/changes.js";
-import { h, fill, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
+import { deleteDocument, editDocument, title } from "/ui/documenteditor.js";
+import { h, fill, row as tableRow, columns, table } from "/ui/dom.js";
+import { elements, members } from "/ui/json.js";
 
 const pageSize = 20;
 const previewSize = 200;
@@ -12,8 +14,7 @@ const pageBytes = 16 << 20;
 const litMilliseconds = 4000;
 const reloadMilliseconds = 1000;
 
-// A document's displayed name; a key that is not UTF-8 is shown percent-encoded.
-const title = name => name.id ?? `${name.encodedId} (key is not UTF-8)`;
+const headings = columns("Id", "Content", ["Actions", "actions"]);
 
 // The query of the page that begins with a row.
 const startOf = row => row.encodedId === undefined
@@ -45,12 +46,10 @@ export function documents([bucket]) {
     h("button", { id: "document-search-clear", class: "quiet", type: "button",
       onclick: clear }, "Show all"));
   search.placeholder = "document id";
-  const tools = h("div", { class: "head" }, form,
-    h("button", { id: "document-create-button", class: "primary", type: "button",
-      onclick: () => edit(null) }, "Create Document"));
-  const list = h("section", { class: "card scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Id"), h("th", { scope: "col" }, "Content"),
-      h("th", {}, h("span", { class: "skip" }, "Actions")))), body), empty);
+  const create = h("button", { id: "document-create-button", class: "primary", type: "button", hidden: true,
+    onclick: () => edit(null) }, "Create Document");
+  const tools = h("div", { class: "head" }, form, create);
+  const list = h("section", { class: "card" }, table(headings, body), empty);
   const paging = h("div", { class: "buttons" }, range, before, after);
   const element = h("div", { id: "documents" },
     h("div", { class: "head" }, h("h1", {}, "Documents"),
@@ -59,6 +58,8 @@ export function documents([bucket]) {
   for (const part of [tools, list, paging]) part.hidden = true;
 
   let names = null;
+  // What the user's roles permit on this bucket.
+  const may = { read: false, write: false, remove: false };
   return { element, refresh };
 
   async function refresh(pool) {
@@ -80,11 +81,25 @@ export function documents([bucket]) {
       return;
     }
     if (!list.hidden) return;
-    for (const part of [tools, list, paging]) part.hidden = false;
+    await askPermissions();
+    list.hidden = false;
+    if (!may.read) {
+      showEmpty("Your roles do not include reading the documents of this bucket.");
+      return;
+    }
+    for (const part of [tools, paging]) part.hidden = false;
     await load();
     if (isFollowing) return;
     isFollowing = true;
     followChanges(bucket, () => element.isConnected, lightUp);
+  }
+
+  async function askPermissions() {
+    const permission = act => `cluster.bucket[${bucket}].data.docs!${act}`;
+    const granted = await checkPermissions(["read", "upsert", "delete"].map(permission));
+    Object.assign(may, { read: granted[permission("read")], write: granted[permission("upsert")],
+      remove: granted[permission("delete")] });
+    create.hidden = !may.write;
   }
 
   // MARK: Changes
@@ -131,11 +146,12 @@ export function documents([bucket]) {
     const from = starts[starts.length - 1];
     // The row after the shown ones is the start of the next page.
     const query = `include_docs=true&docs_bytes=${pageBytes}&limit=${pageSize + 1}${from === null ? "" : `&${from}`}`;
-    const { rows } = await get(`${bucketPath(bucket)}/docs?${query}`);
+    const answer = members(await getText(`${bucketPath(bucket)}/docs?${query}`));
+    const rows = elements(answer.rows).map(parsed);
     return () => {
       next = rows.length > pageSize ? startOf(rows[pageSize]) : null;
       const shown = rows.slice(0, pageSize);
-      fill(body, shown.map(row => documentRow(row, contentOf(row.doc), whyAbsent(row))));
+      fill(body, shown.map(row => documentRow(row, row.content, whyAbsent(row), row.version)));
       const first = (starts.length - 1) * pageSize + 1;
       range.textContent = shown.length < 2
         ? shown.length && first || "" : `${first} to ${first + shown.length - 1}`;
@@ -146,9 +162,13 @@ export function documents([bucket]) {
   }
 
   async function loadOne(id) {
-    const found = await read({ id });
+    const found = await getText(documentPath(bucket, { id })).then(JSON.parse).catch(problem => {
+      if (problem.status === 404) return null;
+      throw problem;
+    });
     return () => {
-      fill(body, found ? documentRow({ id }, found.json ?? `${found.base64} (base 64)`) : []);
+      fill(body, found ? documentRow({ id }, found.json ?? `${found.base64} (base 64)`, "", found.meta.rev)
+        : []);
       range.textContent = "";
       before.disabled = after.disabled = true;
       showEmpty(found ? "" : `There is no document with the id ${id}.`);
@@ -160,27 +180,36 @@ export function documents([bucket]) {
     empty.textContent = text;
   }
 
-  function contentOf(doc) {
-    if (!doc) return "";
-    return "json" in doc ? JSON.stringify(doc.json) : `${doc.base64} (base 64)`;
+  // A row of the page; the content stays the text that is stored.
+  function parsed(text) {
+    const { doc, ...rest } = members(text);
+    const row = Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, JSON.parse(value)]));
+    if (!doc) return { ...row, content: "" };
+    const { json, base64, meta } = members(doc);
+    return { ...row, isFound: true, version: JSON.parse(meta).rev,
+      content: json ?? `${JSON.parse(base64)} (base 64)` };
   }
 
   // Why a row has no content, so that a document that is not shown does not look deleted.
-  function whyAbsent({ doc, error, reason }) {
+  function whyAbsent({ isFound, error, reason }) {
     if (error === "not_included") return "Not shown: the page is large. Edit opens the document.";
-    return error ? `Not shown: ${reason.replace(/\.$/, "")}.` : doc ? "" : "Deleted meanwhile.";
+    return error ? `Not shown: ${reason.replace(/\.$/, "")}.` : isFound ? "" : "Deleted meanwhile.";
   }
 
-  function documentRow(name, content, remark = "") {
+  function documentRow({ id, encodedId }, content, remark, version) {
+    const name = { id, encodedId };
     const open = event => { event.preventDefault(); edit(name); };
-    const row = h("tr", {},
+    const removeThis = async () => {
+      await deleteDocument(bucket, name, version);
+      await load();
+    };
+    const row = tableRow(headings, {},
       h("td", {}, h("a", { href: location.hash, class: "mono", onclick: open }, title(name))),
       h("td", { class: remark ? "preview muted" : "preview mono" },
         remark || content.slice(0, previewSize)),
-      h("td", { class: "actions" },
-        h("button", { class: "small", type: "button", onclick: open }, "Edit"), " ",
-        h("button", { class: "small danger", type: "button",
-          onclick: () => deleteDocument(name) }, "Delete")));
+      h("td", {},
+        h("button", { class: "small", type: "button", onclick: open }, may.write ? "Edit" : "View"), " ",
+        may.remove && h("button", { class: "small danger", type: "button", onclick: removeThis }, "Delete")));
     row.dataset.title = title(name);
     markRow(row);
     return row;
@@ -196,123 +225,5 @@ export function documents([bucket]) {
     load();
   }
 
-  // MARK: One document
-
-  async function read(name) {
-    try {
-      return await get(documentPath(bucket, name));
-    } catch (problem) {
-      if (problem.status === 404) return null;
-      throw problem;
-    }
-  }
-
-  async function deleteDocument(name) {
-    if (!confirm(`Delete the document ${title(name)}?`)) return false;
-    try {
-      await remove(documentPath(bucket, name));
-      notice(`${title(name)} was deleted`);
-    } catch (problem) {
-      if (!problem.errors) throw problem;
-      notice(problem.status === 404 ? `${title(name)} was deleted already` : problem.message);
-    }
-    await load();
-    return true;
-  }
-
-  async function edit(name) {
-    let found = null;
-    if (name !== null) {
-      try {
-        found = await read(name);
-      } catch (problem) {
-        if (!problem.errors) throw problem;
-        return notice(problem.message);
-      }
-      if (!found) {
-        notice(`The document ${title(name)} has been deleted`);
-        return load();
-      }
-    }
-    documentDialog(name, found);
-  }
-
-  function documentDialog(name, found) {
-    const isNew = name === null;
-    const isBinary = found && !("json" in found);
-    const key = h("input", { autocomplete: "off", spellcheck: "false", value: isNew ? "" : title(name),
-      readonly: !isNew });
-    const content = h("textarea", { spellcheck: "false", readonly: isBinary });
-    content.value = isNew ? "{\n  \n}" : isBinary ? found.base64 : pretty(found.json);
-    const about = found && `Revision ${found.meta.rev.split("-")[0]}, flags ${found.meta.flags}, `
-      + (found.meta.expiration
-        ? `expires ${new Date(1000 * found.meta.expiration).toLocaleString()}` : "never expires");
-    const form = h("form", { id: "document-form", novalidate: true },
-      h("h2", {}, isNew ? "Create Document" : "Edit Document"),
-      field({ id: "document-id", name: "id", label: "Document ID", control: key }),
-      field({ id: "document-content", name: "value", control: content, hint: about,
-        label: isBinary ? "Content (binary, in base 64; read-only)" : "JSON content" }),
-      found && found.xattrs && attributesField(found.xattrs),
-      formError("document-error"),
-      h("div", { class: "buttons" },
-        !isNew && h("button", { class: "danger", type: "button", id: "document-delete",
-          onclick: async () => { if (await deleteDocument(name)) dialog.close(); } }, "Delete"),
-        h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
-        !isBinary && h("button", { id: "document-save", class: "primary", type: "submit" }, "Save")));
-    const dialog = openDialog(h("dialog", { id: "document-dialog", class: "wide" }, form));
-    (isNew ? key : content).focus();
-    form.addEventListener("submit", async event => {
-      event.preventDefault();
-      if (isBinary) return;
-      const target = name ?? { id: key.value };
-      const wrong = flaw(target.id, content.value);
-      if (wrong) return showErrors(form, wrong);
-      // The dialog closes before the request is sent, so its content cannot change meanwhile; if the
-      // server refuses the request, the dialog opens again with the same content.
-      try {
-        if (isNew && await read(target)) {
-          return showErrors(form, { id: "There is a document with this id already." });
-        }
-        dialog.close();
-        const values = { value: content.value };
-        if (found) Object.assign(values, { flags: found.meta.flags, preserveTTL: true });
-        await post(documentPath(bucket, target), values);
-      } catch (problem) {
-        if (!problem.errors) throw problem;
-        openDialog(dialog);
-        return showErrors(form, problem.errors);
-      }
-      notice(`${title(target)} was saved`);
-      await load();
-    });
-  }
-
-  // Extended attributes are shown beside the document; saving keeps them.
-  function attributesField(attributes) {
-    const control = h("textarea", { class: "short", spellcheck: "false", readonly: true });
-    control.value = JSON.stringify(attributes, null, 2);
-    return field({ id: "document-attributes", name: "xattrs", control,
-      label: "Extended attributes (read-only)" });
-  }
-
-  // A key that is not UTF-8 has no id and was not typed here, so only the content is checked.
-  function flaw(id, text) {
-    const bytes = new TextEncoder().encode(id ?? "-").length;
-    if (bytes === 0) return { id: "A document needs an id." };
-    if (bytes > 250) return { id: `An id has at most 250 bytes; this one has ${bytes}.` };
-    try {
-      JSON.parse(text);
-    } catch (problem) {
-      return { value: `This is not valid JSON: ${problem.message}` };
-    }
-    return null;
-  }
-
-  // Indents the text if that preserves it: a browser would round large numbers.
-  function pretty(text) {
-    const value = JSON.parse(text);
-    const squeezed = text.replace(/\s+/g, "");
-    return JSON.stringify(value).replace(/\s+/g, "") === squeezed
-      ? JSON.stringify(value, null, 2) : text;
-  }
+  function edit(name) { return editDocument(bucket, name, may, load); }
 }

@@ -15,7 +15,7 @@ export function h(tag, attributes = {}, ...children) {
 }
 
 function append(element, children) {
-  for (const child of children.flat()) {
+  for (const child of children.flat(Infinity)) {
     if (child === undefined || child === null || child === false) continue;
     element.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
@@ -110,6 +110,7 @@ export function field({ id, name, label, hint, control }) {
       hint && h("p", { class: "hint" }, hint), error)
     : h("div", { class: "field" }, h("label", { for: key }, label), control,
       hint && h("p", { class: "hint" }, hint), error);
+  element.control = control;
   element.field = name;
   element.refuse = text => {
     error.textContent = text || "";
@@ -127,20 +128,24 @@ export function showErrors(form, errors) {
     const text = rest[element.field];
     element.refuse(text);
     delete rest[element.field];
-    if (text && !first) first = element.querySelector("input, select, textarea");
+    if (text && !first) first = element.control ?? element.querySelector("input, select, textarea");
     if (text) element.closest("details")?.setAttribute("open", "");
   }
-  form.querySelector(".form-error").textContent = Object.values(rest).join(" ");
+  fill(form.querySelector(".form-error"), listOf(Object.values(rest)));
   first?.focus();
 }
 
-// Sends a form on submit and then calls `done`; errors of a refusal are shown in the form.
+// Errors as a list, for an alert region; nothing without errors.
+export const listOf = texts => texts.length ? h("ul", {}, texts.map(text => h("li", {}, text))) : [];
+
+// Sends a form on submit and then calls `done`, unless `send` returns false; errors of a refusal are shown in
+// the form.
 export function onSubmit(form, button, send, done) {
   form.addEventListener("submit", async event => {
     event.preventDefault();
     button.disabled = true;
     try {
-      await send();
+      if (await send() === false) return;
     } catch (error) {
       if (!error.errors) throw error;
       return showErrors(form, error.errors);
@@ -151,12 +156,76 @@ export function onSubmit(form, button, send, done) {
   });
 }
 
-export const formError = id => h("p", { class: "error form-error", id, role: "alert" });
+export const formError = id => h("div", { class: "error form-error", id, role: "alert" });
+
+// MARK: Tables
+
+// A table. Each cell has the heading of its column, which is shown beside it where the window is narrow; the
+// roles keep the table's structure there.
+export function table(headings, body, style = "") {
+  body.setAttribute("role", "rowgroup");
+  return h("table", { class: `list ${style}`, role: "table" }, h("thead", { role: "rowgroup" },
+    h("tr", { role: "row" }, headings.map(({ text, kind }) => h("th", { scope: "col", role: "columnheader",
+      class: kind === "actions" ? null : kind }, kind === "actions" ? h("span", { class: "unseen" }, text) : text)))),
+  body);
+}
+
+// The columns of a table: names, or pairs of a name and a kind (`number`, `actions`).
+export const columns = (...each) =>
+  each.map(one => typeof one === "string" ? { text: one } : { text: one[0], kind: one[1] });
+
+// A row of such a table.
+export function row(headings, attributes, ...cells) {
+  cells.forEach((cell, at) => {
+    cell.setAttribute("role", "cell");
+    if (headings[at].text && headings[at].kind !== "actions") cell.dataset.label = headings[at].text;
+    if (headings[at].kind) cell.classList.add(headings[at].kind);
+  });
+  return h("tr", { role: "row", ...attributes }, cells);
+}
+
+// MARK: Dialogs
+
+let titles = 0;
+// Dialogs with changed fields that were closed because the session ended; they open again after the login.
+const suspended = new Set();
 
 // Opens a dialog, which is removed from the page when it closes.
 export function openDialog(dialog) {
-  dialog.addEventListener("close", () => dialog.remove(), { once: true });
+  const heading = dialog.querySelector("h2");
+  if (heading) {
+    heading.id ||= `dialog-title-${titles += 1}`;
+    dialog.setAttribute("aria-labelledby", heading.id);
+  }
+  dialog.oninput = () => { dialog.isChanged = true; };
+  dialog.onclose = () => { if (!suspended.has(dialog)) dialog.remove(); };
+  // Escape asks before it discards changes; Cancel does not.
+  dialog.onkeydown = event => {
+    const discards = event.key === "Escape" && dialog.isChanged;
+    if (discards && !confirm("Discard your changes?")) event.preventDefault();
+  };
   if (!dialog.isConnected) document.body.append(dialog);
   if (!dialog.open) dialog.showModal();
   return dialog;
+}
+
+// Whether a dialog has changes that were not sent.
+export const hasChangedDialog = () =>
+  suspended.size > 0 || [...document.querySelectorAll("dialog[open]")].some(dialog => dialog.isChanged);
+
+export function suspendDialogs() {
+  for (const dialog of document.querySelectorAll("dialog[open]")) {
+    if (dialog.isChanged) suspended.add(dialog);
+    dialog.close();
+  }
+}
+
+export function resumeDialogs() {
+  for (const dialog of suspended) dialog.showModal();
+  suspended.clear();
+}
+
+export function discardDialogs() {
+  for (const dialog of suspended) dialog.remove();
+  suspended.clear();
 }

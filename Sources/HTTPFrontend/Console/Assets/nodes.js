@@ -1,14 +1,18 @@
 // The nodes: status, rebalance, and the dialogs that add, remove and fail over nodes.
 
-import { get, poll, post } from "/ui/api.js";
+import { get, poll, post, checkPermissions } from "/ui/api.js";
 import { h, fill, setText, bar, count, counted, size, duration, field, formError, notice, openDialog, showErrors,
-  onSubmit } from "/ui/dom.js";
+  onSubmit, columns, row as tableRow, table } from "/ui/dom.js";
 import { stateOf } from "/ui/overview.js";
 
 const refusals = { mismatch: "The node list changed. Reload and retry.",
   empty_known_nodes: "There are no nodes to rebalance.",
   noKVNodesLeft: "No data node would remain.",
   deltaRecoveryNotPossible: "A node cannot recover with its old copies. Choose a full recovery." };
+
+const headings = columns("Node", "State", "Group", "Documents", "CPU", "Memory", "Up for",
+  ["Actions", "actions"]);
+const permissions = { change: "cluster.pools!write", settings: "cluster.settings!write" };
 
 const isActive = node => node.clusterMembership === "active";
 
@@ -17,6 +21,7 @@ const leaving = new Set();
 
 export function nodes() {
   let [pool, statuses] = [null, {}];
+  let granted = {};
   const add = h("button", { id: "node-add", type: "button", onclick: () => addDialog(pool, reload) },
     "Add node");
   const start = h("button", { id: "rebalance-start", class: "primary", type: "button",
@@ -48,9 +53,7 @@ export function nodes() {
     h("div", { class: "head" }, h("h1", {}, "Nodes"),
       h("div", { class: "buttons head-buttons" }, add, stop, start)),
     balance,
-    h("section", { class: "card scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Node", "State", "Group", "Documents", "CPU", "Memory", "Up for", ""]
-        .map(text => h("th", { scope: "col" }, text)))), body)));
+    h("section", { class: "card" }, table(headings, body)));
 
   return { element, refresh };
 
@@ -60,6 +63,9 @@ export function nodes() {
       poll("/nodeStatuses"), poll("/settings/autoFailover"),
       poll("/pools/default/pendingRetryRebalance")]);
     statuses = found;
+    granted = await checkPermissions(Object.values(permissions));
+    add.hidden = start.hidden = !granted[permissions.change];
+    change.hidden = !granted[permissions.settings];
     const task = tasks.find(each => each.type === "rebalance");
     const isRunning = pool.rebalanceStatus === "running";
     const names = new Set(pool.nodes.map(node => node.otpNode));
@@ -72,7 +78,8 @@ export function nodes() {
       rows.delete(name);
     }
     for (const node of pool.nodes) {
-      if (!rows.has(node.otpNode)) rows.set(node.otpNode, makeRow(() => pool, statusOf, reload));
+      if (!rows.has(node.otpNode)) rows.set(node.otpNode, makeRow(() => pool, statusOf, reload,
+        () => granted[permissions.change]));
       const row = rows.get(node.otpNode);
       if (!row.element.isConnected) body.append(row.element);
       row.show(node, isRunning, task?.perNode?.[node.otpNode]?.progress);
@@ -91,17 +98,17 @@ export function nodes() {
     setText(automaticWords, failover.enabled
       ? `Automatic failover: after ${failover.timeout} s without an answer; ${used} so far.`
       : "Automatic failover: off. Fail over a node that does not answer yourself.");
-    reset.hidden = !failover.count;
+    reset.hidden = !failover.count || !granted[permissions.settings];
   }
 
   function showBalance(task, isRunning, reasons, retry) {
     const isPending = retry.retry_rebalance === "pending";
-    cancelRetry.hidden = isRunning || !isPending;
+    cancelRetry.hidden = isRunning || !isPending || !granted[permissions.settings];
     pendingRetry = isPending ? retry.rebalance_id : null;
     const isNeeded = !pool.balanced || leaving.size > 0;
     add.disabled = isRunning;
     start.disabled = isRunning || !isNeeded;
-    stop.hidden = !isRunning;
+    stop.hidden = !isRunning || !granted[permissions.change];
     meter.hidden = !isRunning;
     if (isRunning) {
       meter.show((task?.progress || 0) / 100);
@@ -181,17 +188,17 @@ async function attempt(act, done, reload) {
 
 // MARK: One node
 
-function makeRow(pool, statusOf, reload) {
+function makeRow(pool, statusOf, reload, mayChange) {
   let node;
   const [dot, host] = [h("span", { class: "dot" }), h("span")];
   const [state, group, items, cpu, memory, uptime] = [h("td"), h("td", { class: "muted" }), h("td"),
     h("td"), h("td"), h("td")];
   const tags = h("div", { class: "tags" });
-  const actions = h("td", { class: "actions" });
+  const actions = h("td");
   const meter = bar("Memory of the machine");
   const text = h("div");
-  fill(memory, text, meter);
-  const element = h("tr", {}, h("td", {}, h("div", { class: "named" }, dot, host), tags), state, group,
+  fill(memory, h("div", {}, text, meter));
+  const element = tableRow(headings, {}, h("td", {}, h("div", { class: "named" }, dot, host), tags), state, group,
     items, cpu, memory, uptime, actions);
   return { element, show };
 
@@ -219,10 +226,10 @@ function makeRow(pool, statusOf, reload) {
   // Replaces the buttons only if they differ, so that a button under the pointer stays.
   function showActions(isRunning) {
     const kind = [node.clusterMembership, node.recoveryType, leaving.has(node.otpNode), isRunning,
-      pool().nodes.filter(isActive).length].join();
+      pool().nodes.filter(isActive).length, mayChange()].join();
     if (actions.dataset.kind === kind) return;
     actions.dataset.kind = kind;
-    fill(actions, ...(isRunning ? [] : choices()).flatMap(button => [button, " "]));
+    fill(actions, ...(isRunning || !mayChange() ? [] : choices()).flatMap(button => [button, " "]));
   }
 
   function choices() {

@@ -1,6 +1,9 @@
 // The cluster's overview: operations, documents, memory, disk, and the state of the nodes.
 
-import { h, fill, setText, bar, count, counted, size, duration } from "/ui/dom.js";
+import { get } from "/ui/api.js";
+import { h, fill, setText, bar, count, counted, size, duration, columns, row, table } from "/ui/dom.js";
+
+const headings = columns("Node", "State", "Version", "CPU", "Memory", "Up for");
 
 const words = { healthy: "Serves everything", warmup: "Warming up", unhealthy: "A bucket does not serve" };
 const recoveries = { none: "Waits for a rebalance that adds it",
@@ -25,21 +28,31 @@ export function overview() {
   const items = tile("Documents");
   const body = h("tbody", { id: "node-table" });
   const rows = new Map();
+  let shownUptime = Infinity;
+  const version = h("span", { id: "divan-version", class: "muted" });
   const element = h("div", { id: "overview" },
-    h("div", { class: "head" }, h("h1", {}, "Overview")),
+    h("div", { class: "head" }, h("h1", {}, "Overview"), version),
     h("div", { class: "tiles" }, operations.element, items.element, memory.element, disk.element),
-    h("section", { class: "card scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["Node", "State", "Version", "CPU", "Memory", "Up for"]
-        .map(text => h("th", { scope: "col" }, text)))), body)));
+    h("section", { class: "card" }, table(headings, body)));
 
   return { element, refresh };
 
-  function refresh(pool) {
+  // The version is that of the node that serves the page, which may be another one after its restart.
+  async function showVersion(pool) {
+    const uptime = Number(pool.nodes.find(node => node.thisNode)?.uptime ?? 0);
+    if (version.textContent && uptime >= shownUptime) return;
+    shownUptime = uptime;
+    setText(version, `Divan ${(await get("/versions")).divanVersion}`);
+  }
+
+  async function refresh(pool) {
     const { ram, hdd } = pool.storageTotals;
-    memory.show(size(ram.usedByData), `of ${size(ram.quotaUsed)} reserved for buckets, `
-      + `${size(ram.quotaTotal)} in total`, ram.usedByData / ram.quotaTotal);
-    disk.show(size(hdd.usedByData), `${size(hdd.free)} of ${size(hdd.total)} free`,
-      hdd.total ? 1 - hdd.free / hdd.total : 0);
+    // Each bar measures the number above it against the first number below it.
+    memory.show(size(ram.usedByData), `of ${size(ram.quotaUsed)} reserved for buckets; `
+      + `${size(ram.quotaTotal)} for all nodes`, ram.quotaUsed ? ram.usedByData / ram.quotaUsed : 0);
+    const used = hdd.total - hdd.free;
+    disk.show(size(used), `of ${size(hdd.total)} used; ${size(hdd.usedByData)} by documents`,
+      hdd.total ? used / hdd.total : 0);
     const sum = name => pool.nodes.reduce((all, node) => all + (node.interestingStats[name] || 0), 0);
     operations.show(count(sum("ops")), `including ${counted(sum("cmd_get"), "read")}`);
     items.show(count(sum("curr_items")), `in ${counted(pool.bucketNames.length, "bucket")}`);
@@ -53,6 +66,7 @@ export function overview() {
       if (!rows.has(node.otpNode)) rows.set(node.otpNode, makeRow(body));
       rows.get(node.otpNode).show(node);
     }
+    await showVersion(pool);
   }
 }
 
@@ -78,8 +92,8 @@ function makeRow(body) {
     h("td"), h("td")];
   const meter = bar("Memory of the machine");
   const text = h("div");
-  fill(memory, text, meter);
-  const element = h("tr", {}, h("td", {}, h("div", { class: "named" }, dot, host)), state, version,
+  fill(memory, h("div", {}, text, meter));
+  const element = row(headings, {}, h("td", {}, h("div", { class: "named" }, dot, host)), state, version,
     cpu, memory, uptime);
   body.append(element);
   return { element, show };

@@ -1,7 +1,9 @@
 // Users: who may log in besides the administrator, with which roles. List, add, edit, delete, passwords.
 
-import { get, putForm, remove, checkPermissions } from "/ui/api.js";
-import { h, fill, notice, field, formError, showErrors, onSubmit, openDialog } from "/ui/dom.js";
+import { absent, get, getVersioned, patchForm, putForm, remove, checkPermissions } from "/ui/api.js";
+import { conflictArea } from "/ui/conflict.js";
+import { h, fill, notice, field, formError, showErrors, onSubmit, openDialog, columns, row, table }
+  from "/ui/dom.js";
 
 const changePermission = "cluster.admin.security!write";
 
@@ -9,6 +11,10 @@ const userPath = id => `/settings/rbac/users/local/${encodeURIComponent(id)}`;
 
 // A role as requests and the list show it: `data_reader[demo]`.
 const grantText = ({ role, bucket_name: bucket }) => bucket === undefined ? role : `${role}[${bucket}]`;
+
+const rolesText = grants => grants.map(grantText).join(",");
+
+const headings = columns("User", "Name", "Roles", "Password changed", ["Actions", "actions"]);
 
 export function users() {
   const body = h("tbody", { id: "user-table" });
@@ -19,10 +25,7 @@ export function users() {
     onclick: () => userDialog(null, choices, load) }, "Add User");
   const element = h("div", { id: "users" },
     h("div", { class: "head" }, h("h1", {}, "Users"), create), error,
-    h("section", { class: "card scroll" }, h("table", {},
-      h("thead", {}, h("tr", {}, ["User", "Name", "Roles", "Password changed"].map(text =>
-        h("th", { scope: "col" }, text)), h("th", {}, h("span", { class: "skip" }, "Actions")))),
-      body), empty));
+    h("section", { class: "card" }, table(headings, body), empty));
   // The roles of the server, and the buckets that a role can be limited to.
   const choices = { roles: [], buckets: [] };
   let shown = "";
@@ -38,11 +41,9 @@ export function users() {
 
   async function load() {
     try {
-      if (choices.roles.length === 0) {
-        mayChange = (await checkPermissions([changePermission]))[changePermission];
-        create.hidden = !mayChange;
-        choices.roles = await get("/settings/rbac/roles");
-      }
+      mayChange = (await checkPermissions([changePermission]))[changePermission];
+      create.hidden = !mayChange;
+      if (choices.roles.length === 0) choices.roles = await get("/settings/rbac/roles");
       const list = await get("/settings/rbac/users");
       error.textContent = "";
       show(list);
@@ -54,7 +55,7 @@ export function users() {
 
   // Keeps the rows while nothing changes, so that a button can be clicked.
   function show(list) {
-    const text = JSON.stringify(list);
+    const text = JSON.stringify([list, mayChange]);
     if (text === shown) return;
     shown = text;
     empty.hidden = list.length > 0;
@@ -63,19 +64,30 @@ export function users() {
 
   function userRow(user) {
     const changed = user.password_change_date ? new Date(user.password_change_date) : null;
-    return h("tr", { "data-user": user.id },
+    return row(headings, { "data-user": user.id },
       h("td", {}, h("div", { class: "named" }, user.id)),
       h("td", {}, user.name),
       h("td", {}, h("div", { class: "roles" },
         user.roles.map(role => h("span", { class: "tag" }, grantText(role))))),
       h("td", {}, changed ? changed.toLocaleString() : ""),
-      h("td", { class: "actions", hidden: !mayChange },
+      h("td", { hidden: !mayChange },
         h("button", { class: "small", type: "button",
-          onclick: () => userDialog(user, choices, load) }, "Edit"), " ",
+          onclick: () => openUser(user.id) }, "Edit"), " ",
         h("button", { class: "small", type: "button",
           onclick: () => passwordDialog(user, load) }, "Password"), " ",
         h("button", { class: "small danger", type: "button",
           onclick: () => deleteUser(user) }, "Delete")));
+  }
+
+  async function openUser(id) {
+    try {
+      const { value, version } = await getVersioned(userPath(id));
+      if (value) return userDialog(value, choices, load, version);
+      notice(`${id} was deleted`);
+    } catch (problem) {
+      if (!problem.errors) throw problem;
+      notice(problem.message);
+    }
   }
 
   async function deleteUser(user) {
@@ -93,7 +105,8 @@ export function users() {
 
 // MARK: Add and edit
 
-function userDialog(user, choices, changed) {
+function userDialog(user, choices, changed, openedVersion = absent) {
+  let version = openedVersion;
   const id = h("input", { autocomplete: "off", spellcheck: "false", maxlength: 128 });
   const name = h("input", { autocomplete: "off", value: user?.name || "" });
   const password = h("input", { type: "password", autocomplete: "new-password" });
@@ -101,6 +114,7 @@ function userDialog(user, choices, changed) {
   const roles = roleList(user?.roles ?? [], choices);
   const submit = h("button", { id: "user-submit", class: "primary", type: "submit" },
     user ? "Save" : "Add");
+  const conflict = conflictArea("user-conflict");
   const form = h("form", { id: "user-form", novalidate: true },
     h("h2", {}, user ? `Edit ${user.id}` : "Add User"),
     !user && field({ id: "user-id", name: "id", label: "User name", control: id,
@@ -111,7 +125,7 @@ function userDialog(user, choices, changed) {
         hint: "At least six characters" }),
       field({ id: "user-password-again", name: "again", label: "Password again", control: again })),
     roles.element,
-    formError("user-error"),
+    formError("user-error"), conflict.element,
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
   const dialog = openDialog(h("dialog", { id: "user-dialog" }, form));
@@ -125,31 +139,66 @@ function userDialog(user, choices, changed) {
       if (!id.value) throw refusal({ id: "The name must not be empty." });
       values.password = password.value;
     }
-    await putForm(userPath(user?.id ?? id.value), values);
+    try {
+      await putForm(userPath(user?.id ?? id.value), values, version);
+    } catch (problem) {
+      if (problem.status !== 412) throw user ? problem : atField(problem);
+      if (!user) throw refusal({ id: "There is a user of this name already." });
+      await showConflict(values);
+      return false;
+    }
   }, async () => {
     dialog.close();
     notice(user ? `${user.id} was changed` : `${id.value} was added`);
     await changed();
   });
+
+  // Another client changed the user: a save would undo that.
+  async function showConflict(mine) {
+    const present = await getVersioned(userPath(user.id));
+    ({ version } = present);
+    if (!present.value) throw refusal({ _: `The user ${user.id} was deleted meanwhile.` });
+    const theirs = { name: present.value.name, roles: rolesText(present.value.roles) };
+    const lines = text => text.split(",").join("\n");
+    const differences = [["Full name", mine.name, theirs.name],
+      ["Roles", lines(mine.roles), lines(theirs.roles)]].filter(([, one, other]) => one !== other);
+    conflict.show("Another client changed the user after this dialog was opened. Nothing has been saved. "
+      + (differences.length ? "Saving now replaces the present name and roles by yours."
+        : "The present name and roles are the same as yours."), differences, () => {
+      name.value = theirs.name;
+      roles.show(present.value.roles);
+    });
+  }
 }
 
 // The user's roles, one in each line; a role for buckets has a second choice beside it.
 function roleList(grants, { roles, buckets }) {
   const lines = h("div", { id: "user-roles" });
-  const error = h("p", { class: "error", "aria-live": "polite" });
+  const error = h("p", { id: "user-roles-error", class: "error", "aria-live": "polite" });
   const add = h("button", { id: "user-role-add", class: "small", type: "button",
     onclick: () => addLine() }, "Add Role");
   const element = h("div", { class: "field" }, h("p", { class: "muted" }, "Roles"), lines, error, add);
   element.field = "roles";
-  element.refuse = text => { error.textContent = text || ""; };
-  for (const grant of grants) addLine(grant);
-  if (grants.length === 0) addLine();
-  return { element, text };
+  element.refuse = text => {
+    error.textContent = text || "";
+    for (const control of lines.querySelectorAll("select.role")) {
+      control.setAttribute("aria-invalid", text ? "true" : "false");
+    }
+  };
+  show(grants);
+  return { element, text, show };
+
+  function show(shown) {
+    lines.replaceChildren();
+    for (const grant of shown) addLine(grant);
+    if (shown.length === 0) addLine();
+  }
 
   function addLine(grant) {
     const description = h("p", { class: "hint" });
     const names = ["", ...roles.map(each => each.role)];
-    const role = h("select", { class: "role", "aria-label": "Role", onchange: show },
+    const role = h("select", { class: "role", "aria-label": "Role", "aria-describedby": "user-roles-error",
+      onchange: describe },
       names.map(each => h("option", { value: each, selected: each === (grant?.role ?? "") },
         titleOf(each))));
     const existing = grant?.bucket_name && grant.bucket_name !== "*" ? [grant.bucket_name] : [];
@@ -162,9 +211,9 @@ function roleList(grants, { roles, buckets }) {
         h("button", { class: "small quiet", type: "button", title: "Remove this role",
           onclick: () => line.remove() }, "Remove")), description);
     lines.append(line);
-    show();
+    describe();
 
-    function show() {
+    function describe() {
       const found = roles.find(each => each.role === role.value);
       bucket.hidden = found?.bucket_name === undefined;
       description.textContent = found?.desc ?? "";
@@ -194,12 +243,16 @@ function checkPasswords(password, again) {
   if (password.value !== again.value) throw refusal({ again: "The two passwords differ." });
 }
 
-// A new password for a user; the roles and the name stay, as the server has them now.
+// The server names no field in errors of the user's name, because tools expect that.
+function atField(problem) {
+  const { _: text, ...errors } = problem.errors ?? {};
+  return text && /name/i.test(text) ? refusal({ ...errors, id: text }) : problem;
+}
+
+// A new password for a user; nothing else of the user is sent.
 function passwordDialog(user, changed) {
-  openPasswordDialog(`Change the password of ${user.id}`, async password => {
-    const { name, roles } = await get(userPath(user.id));
-    await putForm(userPath(user.id), { name, roles: roles.map(grantText).join(","), password });
-  }, async () => {
+  openPasswordDialog(`Change the password of ${user.id}`,
+    password => patchForm(userPath(user.id), { password }), async () => {
     notice(`The password of ${user.id} was changed`);
     await changed();
   });

@@ -1,37 +1,40 @@
-// The rows of a view, from a query or from a trial of its map function.
+// The rows of a view, from a query or from a trial of its map function. Keys, values and documents are JSON
+// texts, so that numbers stay as they are.
 
-import { h, fill, counted } from "/ui/dom.js";
+import { h, fill, counted, columns, row as tableRow, table } from "/ui/dom.js";
 
-// Longer keys and values are shown in part.
+// Longer texts are shown in part.
 const textSize = 300;
 
-const text = value => {
-  const json = JSON.stringify(value);
-  return json.length > textSize ? `${json.slice(0, textSize)}…` : json;
-};
+const shorten = json => json.length > textSize ? `${json.slice(0, textSize)}…` : json;
+
+const headings = columns("Key", "Value", "Document");
+const headingsWithContent = columns("Key", "Value", "Document", "Content");
 
 // A place for rows and messages. `show` replaces both, `refuse` shows an error alone.
 export function resultArea(id) {
-  const body = h("tbody", { id: `${id}-rows` });
-  const table = h("table", { hidden: true },
-    h("thead", {}, h("tr", {}, ["Key", "Value", "Document"].map(name => h("th", { scope: "col" }, name)))),
-    body);
+  const place = h("div");
   const summary = h("p", { id: `${id}-summary`, class: "muted", "aria-live": "polite" });
-  const errors = h("ul", { id: `${id}-errors`, class: "error", role: "alert", hidden: true });
-  const log = h("pre", { id: `${id}-log`, class: "mono", hidden: true });
-  const element = h("div", { class: "result" }, summary, errors, log, h("div", { class: "scroll" }, table));
+  const errors = h("div", { class: "error", role: "alert", hidden: true });
+  const list = h("ul", { id: `${id}-errors` });
+  errors.append(list);
+  const log = h("pre", { id: `${id}-log`, class: "mono", tabindex: 0, hidden: true });
+  const element = h("div", { class: "result" }, summary, errors, log, place);
 
   return { element, show, refuse, clear };
 
-  function show({ rows, errors: messages = [], log: lines = [], total, milliseconds }) {
-    fill(body, rows.map(row => h("tr", {},
-      h("td", { class: "mono" }, text(row.key)), h("td", { class: "mono" }, text(row.value)),
-      h("td", { class: "mono" }, row.id ?? ""))));
-    table.hidden = rows.length === 0;
-    summary.textContent = [counted(rows.length, "row"),
+  // A row has `key`, `value` and `id`, and `content` if documents were asked for.
+  function show({ rows, errors: messages = [], log: lines = [], total, milliseconds, extent }) {
+    const hasContent = rows.some(row => row.content !== undefined);
+    const shown = hasContent ? headingsWithContent : headings;
+    const body = h("tbody", { id: `${id}-rows` }, rows.map(({ key, value, id: name, content }) => tableRow(shown, {},
+      ...[shorten(key), shorten(value), name ?? "", ...(hasContent ? [shorten(content ?? "")] : [])]
+        .map(text => h("td", { class: "mono" }, text)))));
+    fill(place, rows.length ? table(shown, body) : []);
+    summary.textContent = [counted(rows.length, "row"), extent,
       total !== undefined && `${counted(total, "row")} in the index`,
       milliseconds !== undefined && `${milliseconds} ms`].filter(Boolean).join(", ");
-    fill(errors, messages.map(message => h("li", {}, message)));
+    fill(list, messages.map(message => h("li", {}, message)));
     errors.hidden = messages.length === 0;
     log.textContent = lines.length ? `log:\n${lines.join("\n")}` : "";
     log.hidden = lines.length === 0;

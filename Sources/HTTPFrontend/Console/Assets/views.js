@@ -1,15 +1,25 @@
 // Views: list, write, try on a document, save for development, query, publish, errors.
 
-import { get, post, put, remove, bucketPath, designPath, documentPath, Refused } from "/ui/api.js";
-import { h, fill, counted, notice, field, formError, showErrors, openDialog } from "/ui/dom.js";
-import { resultArea } from "/ui/viewresult.js";
+import { get, post, bucketPath, checkPermissions } from "/ui/api.js";
+import { conflictArea } from "/ui/conflict.js";
+import { changeView, replaceDesign, Conflict } from "/ui/designs.js";
+import { h, fill, notice, field, formError, showErrors, openDialog, columns, row as tableRow, table }
+  from "/ui/dom.js";
+import { failures, query, trial } from "/ui/viewtools.js";
 
 const prefix = "dev_";
 const template = `function (doc, meta) {
   emit(meta.id, null);
 }`;
 
-const located = ({ line, reason }) => line ? `Line ${line}: ${reason}` : reason;
+const headings = columns("View", "Design document", "Stage", "Reduce");
+
+// Texts of views that were changed and not saved, by bucket, design document and view; with the view that
+// the change is based on.
+const drafts = new Map();
+
+export const hasDrafts = () => drafts.size > 0;
+export const discardDrafts = () => drafts.clear();
 
 export function views([bucket, designDocument, view]) {
   const choice = h("select", { id: "views-bucket", "aria-label": "Bucket",
@@ -28,6 +38,9 @@ export function views([bucket, designDocument, view]) {
   let designs = new Map();
   let isShown = false;
   let showFailures = null;
+  // What the user's roles permit, and the vBuckets of the bucket.
+  const may = { write: false, readDocuments: false };
+  let vBuckets = 0;
 
   return { element, refresh };
 
@@ -45,8 +58,17 @@ export function views([bucket, designDocument, view]) {
       location.replace(`#/views/${encodeURIComponent(names[0])}`);
       return;
     }
-    if (!isShown) await load();
+    if (!isShown) await begin();
     else await showFailures?.();
+  }
+
+  async function begin() {
+    const [write, read] = [`cluster.bucket[${bucket}].views!write`, `cluster.bucket[${bucket}].data.docs!read`];
+    const granted = await checkPermissions([write, read]);
+    Object.assign(may, { write: granted[write], readDocuments: granted[read] });
+    const buckets = await get("/pools/default/buckets?skipMap=true");
+    vBuckets = buckets.find(({ name }) => name === bucket)?.numVBuckets ?? 0;
+    await load();
   }
 
   // MARK: The list
@@ -63,9 +85,9 @@ export function views([bucket, designDocument, view]) {
     }
     isShown = true;
     error.textContent = "";
-    create.hidden = false;
+    create.hidden = !may.write;
     designs = new Map(rows.map(({ doc }) => [doc.meta.id.slice("_design/".length), doc.json]));
-    fill(list, designs.size ? table() : h("div", { class: "empty" },
+    fill(list, designs.size ? viewTable() : h("div", { class: "empty" },
       "There are no views yet. A view lists documents by keys that its map function computes."));
     const json = designs.get(designDocument);
     showFailures = null;
@@ -74,17 +96,16 @@ export function views([bucket, designDocument, view]) {
     await showFailures?.();
   }
 
-  function table() {
+  function viewTable() {
     const rows = [...designs].flatMap(([name, json]) => Object.entries(json.views ?? {}).map(
-      ([each, { reduce }]) => h("tr", { "data-view": `${name}/${each}` },
+      ([each, { reduce }]) => tableRow(headings, { "data-view": `${name}/${each}` },
         h("td", {}, h("a", { class: "mono", href: link(name, each),
           "aria-current": name === designDocument && each === view ? "true" : undefined }, each)),
         h("td", { class: "mono" }, name),
         h("td", {}, name.startsWith(prefix) ? "development" : "production"),
         h("td", { class: "mono preview" }, reduce ?? ""))));
-    return h("table", {}, h("thead", {}, h("tr", {},
-      ["View", "Design document", "Stage", "Reduce"].map(text => h("th", { scope: "col" }, text)))),
-    h("tbody", { id: "view-table" }, rows));
+    return h("div", { class: "long", tabindex: 0, role: "region", "aria-label": "Views" },
+      table(headings, h("tbody", { id: "view-table" }, rows)));
   }
 
   function link(name, each) {
@@ -120,8 +141,11 @@ export function views([bucket, designDocument, view]) {
         return showErrors(form, { name: "The design document has a view of this name." });
       }
       try {
-        await save(target, each, { map: template });
+        await changeView(bucket, target, each, { map: template }, undefined);
       } catch (problem) {
+        if (problem instanceof Conflict) {
+          return showErrors(form, { name: "The design document has a view of this name." });
+        }
         if (!problem.errors) throw problem;
         return showErrors(form, problem.errors);
       }
@@ -130,58 +154,98 @@ export function views([bucket, designDocument, view]) {
     });
   }
 
-  // Sets one view of a design document; the other views and members stay as they are.
-  async function save(name, each, definition) {
-    const json = structuredClone(designs.get(name) ?? {});
-    json.views = { ...json.views, [each]: definition };
-    await put(designPath(bucket, name), json);
-    designs.set(name, json);
-  }
-
   // MARK: One view
 
   function showEditor() {
     const isDevelopment = designDocument.startsWith(prefix);
+    const isEditable = isDevelopment && may.write;
     const definition = designs.get(designDocument).views[view];
-    const map = h("textarea", { class: "code", spellcheck: "false", readonly: !isDevelopment });
-    map.value = definition.map;
-    const reduce = h("textarea", { class: "code short", spellcheck: "false", readonly: !isDevelopment,
+    const draftKey = [bucket, designDocument, view].map(encodeURIComponent).join("/");
+    const draft = drafts.get(draftKey);
+    let base = draft?.base ?? definition;
+    const map = h("textarea", { class: "code", spellcheck: "false", readonly: !isEditable });
+    const reduce = h("textarea", { class: "code short", spellcheck: "false", readonly: !isEditable,
       placeholder: "_count, _sum, _stats, or function (keys, values, rereduce) { … }" });
-    reduce.value = definition.reduce ?? "";
-    const buttons = isDevelopment
-      ? [h("button", { id: "view-delete", class: "danger", type: "button", onclick: deleteView }, "Delete"),
-        h("button", { id: "view-publish", type: "button", onclick: publish }, "Publish"),
-        h("button", { id: "view-save", class: "primary", type: "submit" }, "Save")]
-      : [h("button", { id: "view-delete", class: "danger", type: "button", onclick: deleteView }, "Delete"),
-        h("button", { id: "view-copy", class: "primary", type: "button", onclick: copy }, "Edit a copy")];
-    const form = h("form", { id: "view-editor-form", novalidate: true },
-      h("h2", {}, `${designDocument} / ${view}`),
+    const conflict = conflictArea("view-conflict");
+    const unsaved = h("p", { id: "view-unsaved", class: "hint", hidden: true }, "These texts are not saved. ",
+      h("button", { id: "view-discard", class: "small", type: "button", onclick: discard }, "Discard changes"));
+    const form = h("form", { id: "view-editor-form", novalidate: true, oninput: keepDraft },
+      h("h2", {}, `${designDocument} / ${view}`), unsaved,
       field({ id: "view-map", name: "map", label: "Map", control: map }),
       field({ id: "view-reduce", name: "reduce", label: "Reduce (optional)", control: reduce }),
-      formError("view-editor-error"), h("div", { class: "buttons" }, buttons));
-    form.addEventListener("submit", async event => {
+      formError("view-editor-error"), conflict.element, h("div", { class: "buttons" }, buttons()));
+    form.addEventListener("submit", saveView);
+    setTexts(draft ?? { map: definition.map, reduce: definition.reduce ?? "" });
+    keepDraft();
+    const context = { bucket, designDocument, view, vBuckets, isDevelopment };
+    const errors = failures(context);
+    showFailures = errors.refresh;
+    fill(editor, h("div", { class: "two" }, h("section", { class: "card" }, form),
+      may.write && may.readDocuments && trial(context, map)), errors.element, query(context));
+
+    function buttons() {
+      const remove = h("button", { id: "view-delete", class: "danger", type: "button", onclick: deleteView },
+        "Delete");
+      if (!may.write) return [];
+      return isDevelopment
+        ? [remove, h("button", { id: "view-publish", type: "button", onclick: publish }, "Publish"),
+          h("button", { id: "view-save", class: "primary", type: "submit" }, "Save")]
+        : [remove, h("button", { id: "view-copy", class: "primary", type: "button", onclick: copy }, "Edit a copy")];
+    }
+
+    function setTexts(texts) {
+      map.value = texts.map;
+      reduce.value = texts.reduce;
+    }
+
+    // Keeps the texts while they differ from the view.
+    function keepDraft() {
+      const isChanged = map.value !== base.map || reduce.value.trim() !== (base.reduce ?? "");
+      unsaved.hidden = !isChanged;
+      if (isChanged) drafts.set(draftKey, { map: map.value, reduce: reduce.value, base });
+      else drafts.delete(draftKey);
+    }
+
+    function discard() {
+      drafts.delete(draftKey);
+      load();
+    }
+
+    async function saveView(event) {
       event.preventDefault();
       await attempt(form, async () => {
         const text = reduce.value.trim();
-        await save(designDocument, view, { ...definition, map: map.value, reduce: text || undefined });
+        const changed = { ...base, map: map.value, reduce: text || undefined };
+        await changeView(bucket, designDocument, view, changed, base);
+        drafts.delete(draftKey);
         showErrors(form, {});
         notice(`${view} was saved`);
         await load();
-      });
-    });
-    fill(editor, h("div", { class: "two" },
-      h("section", { class: "card" }, form), trial(map)), failures(), query());
+      }, showConflict);
+    }
+
+    function showConflict(present) {
+      showErrors(form, {});
+      base = present;
+      keepDraft();
+      const differences = [["Map", map.value, present?.map ?? "(deleted)"],
+        ["Reduce", reduce.value.trim(), present ? present.reduce ?? "" : "(deleted)"]];
+      conflict.show("Another client changed the view after it was opened. Nothing has been saved. "
+        + "Saving now replaces the present version by yours.",
+      differences.filter(([, mine, theirs]) => mine !== theirs), present && (() => {
+        setTexts({ map: present.map, reduce: present.reduce ?? "" });
+        keepDraft();
+      }));
+    }
 
     async function deleteView() {
       if (!confirm(`Delete the view ${view} of ${designDocument}?`)) return;
       await attempt(form, async () => {
-        const json = structuredClone(designs.get(designDocument));
-        delete json.views[view];
-        if (Object.keys(json.views).length) await put(designPath(bucket, designDocument), json);
-        else await remove(designPath(bucket, designDocument));
+        await changeView(bucket, designDocument, view, undefined, base);
+        drafts.delete(draftKey);
         notice(`${view} was deleted`);
         location.hash = `#/views/${encodeURIComponent(bucket)}`;
-      });
+      }, showConflict);
     }
 
     async function publish() {
@@ -189,176 +253,31 @@ export function views([bucket, designDocument, view]) {
       const question = `Replace the production views of ${target}?`;
       if (designs.has(target) && !confirm(question)) return;
       await attempt(form, async () => {
-        await put(designPath(bucket, target), designs.get(designDocument));
+        await replaceDesign(bucket, target, designs.get(designDocument), designs.get(target));
         notice(`${designDocument} was published as ${target}`);
         await load();
+      }, () => {
+        isShown = false;
+        notice(`Another client changed ${target} meanwhile. Look at its views, then publish again.`);
       });
     }
 
     async function copy() {
       await attempt(form, async () => {
         const target = prefix + designDocument;
-        if (!designs.get(target)?.views?.[view]) await save(target, view, definition);
+        if (!designs.get(target)?.views?.[view]) await changeView(bucket, target, view, definition, undefined);
         open(target, view);
-      });
+      }, () => open(prefix + designDocument, view));
     }
   }
 
-  async function attempt(form, act) {
+  async function attempt(form, act, differs) {
     try {
       await act();
     } catch (problem) {
+      if (problem instanceof Conflict) return differs(problem.present);
       if (!problem.errors) throw problem;
       showErrors(form, problem.errors);
-    }
-  }
-
-  // MARK: Try
-
-  // A document, and the rows that the map function in the editor emits for it.
-  function trial(map) {
-    const id = h("input", { autocomplete: "off", spellcheck: "false" });
-    const shown = h("pre", { id: "trial-document", class: "mono document" });
-    const result = resultArea("trial");
-    const form = h("form", { id: "trial-form", novalidate: true }, h("h2", {}, "Try on a document"),
-      field({ id: "trial-id", name: "id", label: "Document", control: id }), shown,
-      formError("trial-error"),
-      h("div", { class: "buttons" },
-        h("button", { id: "trial-random", type: "button", onclick: random }, "Another document"),
-        h("button", { id: "trial-run", class: "primary", type: "submit" }, "Try")), result.element);
-    form.addEventListener("submit", async event => {
-      event.preventDefault();
-      await attempt(form, async () => {
-        await showDocument();
-        const { rows, log, error } = await post(`${bucketPath(bucket)}/controller/tryMap`,
-          { map: map.value, id: id.value });
-        showErrors(form, {});
-        result.show({ rows, log, errors: error ? [located(error)] : [] });
-      });
-    });
-    random();
-    return h("section", { class: "card" }, form);
-
-    async function random() {
-      const before = id.value;
-      try {
-        const { key } = await get(`${bucketPath(bucket)}/localRandomKey`);
-        // An id that was typed meanwhile stays.
-        if (id.value !== before) return;
-        id.value = key ?? "";
-        result.clear();
-        await showDocument();
-      } catch (problem) {
-        if (!problem.errors) throw problem;
-        shown.textContent = problem.status === 404 ? "The bucket has no documents." : problem.message;
-      }
-    }
-
-    async function showDocument() {
-      if (!id.value) throw new Refused(400, { id: "The id of a document is required." });
-      const found = await get(documentPath(bucket, { id: id.value })).catch(problem => {
-        if (problem.status === 404) throw new Refused(404, { id: "There is no document with this id." });
-        throw problem;
-      });
-      shown.textContent = `${found.json ?? `${found.base64} (base 64)`}\n\nmeta: `
-        + JSON.stringify(found.meta);
-    }
-  }
-
-  // MARK: Errors
-
-  // The documents that the saved function failed for, as this node has counted them; hidden if none.
-  function failures() {
-    const kinds = { threw: "threw", timedOut: "took too long", memory: "ended their process",
-      keyTooLong: "emitted a key that is too long", emittedTooMuch: "emitted too much",
-      reductionTooLong: "have a reduction that is too long", notJSON: "emitted what nests too deep",
-      invalidReply: "disturbed their process" };
-    const summary = h("p", { id: "failure-summary" });
-    const fault = h("p", { id: "failure-fault", class: "error", role: "alert" });
-    const body = h("tbody", { id: "failure-rows" });
-    const element = h("section", { id: "failures", class: "card", hidden: true },
-      h("h2", {}, "Documents without rows"), fault, summary,
-      h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {},
-        ["Document", "Line", "Error"].map(text => h("th", { scope: "col" }, text)))), body)));
-    const path = `${bucketPath(bucket)}/ddocs/${encodeURIComponent(`_design/${designDocument}`)}/errors`;
-    let shown = "";
-    showFailures = async () => {
-      let answer;
-      try {
-        answer = await get(path);
-      } catch (problem) {
-        if (!problem.errors) throw problem;
-        return;
-      }
-      const found = answer.views[view] ?? { total: 0, counts: {}, last: [] };
-      // Unchanged rows stay, and with them the user's selection.
-      if (JSON.stringify(found) === shown) return;
-      shown = JSON.stringify(found);
-      element.hidden = found.total === 0 && !found.fault;
-      fault.textContent = found.fault ?? "";
-      const causes = Object.entries(found.counts).map(([kind, number]) => `${number} ${kinds[kind] ?? kind}`);
-      summary.textContent = `On node ${answer.node}, since it opened the index, `
-        + `${counted(found.total, "call")} failed: ${causes.join(", ")}. The last ones:`;
-      summary.hidden = found.total === 0;
-      fill(body, found.last.map(({ id, line, text }) => h("tr", {},
-        h("td", { class: "mono" }, id), h("td", {}, line || ""), h("td", {}, text))));
-    };
-    return element;
-  }
-
-  // MARK: Query
-
-  function query() {
-    const inputs = {
-      startkey: ["Start key", "JSON"], endkey: ["End key", "JSON"], key: ["Key", "JSON"],
-      keys: ["Keys", "JSON array"], limit: ["Limit", "10"], skip: ["Skip", "0"],
-      group_level: ["Group level", ""],
-    };
-    const controls = Object.fromEntries(Object.entries(inputs).map(([name, [, placeholder]]) =>
-      [name, h("input", { autocomplete: "off", spellcheck: "false", placeholder })]));
-    const flags = Object.fromEntries(["descending", "reduce", "group", "include_docs", "full_set"].map(name =>
-      [name, h("input", { type: "checkbox" })]));
-    flags.reduce.checked = true;
-    const stale = h("select", {}, ["false", "update_after", "ok"].map(value => h("option", { value }, value)));
-    const result = resultArea("query");
-    const path = h("p", { id: "query-path", class: "mono muted" });
-    const form = h("form", { id: "query-form", novalidate: true }, h("h2", {}, "Query"),
-      h("div", { class: "fields" }, Object.entries(controls).map(([name, control]) =>
-        field({ id: `query-${name}`, name, label: inputs[name][0], control })),
-      field({ id: "query-stale", name: "stale", label: "Stale", control: stale }),
-      Object.entries(flags).map(([name, control]) =>
-        field({ id: `query-${name}`, name, label: name, control }))),
-      formError("query-error"),
-      h("div", { class: "buttons" },
-        h("button", { id: "query-run", class: "primary", type: "submit" }, "Run")), path, result.element);
-    form.addEventListener("submit", async event => {
-      event.preventDefault();
-      const target = `${designPath(bucket, designDocument)}/_view/${encodeURIComponent(view)}?${parameters()}`;
-      path.textContent = target;
-      const began = performance.now();
-      try {
-        const answer = await get(target);
-        const errors = (answer.errors ?? []).map(({ from, reason }) => `${from}: ${reason}`);
-        result.show({ rows: answer.rows, errors, total: answer.total_rows,
-          milliseconds: Math.round(performance.now() - began) });
-      } catch (problem) {
-        if (!problem.errors) throw problem;
-        result.refuse(problem.message);
-      }
-    });
-    return h("section", { class: "card" }, form);
-
-    function parameters() {
-      const fields = new URLSearchParams({ stale: stale.value });
-      for (const [name, { value }] of Object.entries(controls)) {
-        if (value.trim()) fields.set(name, value.trim());
-      }
-      if (!fields.has("limit")) fields.set("limit", "10");
-      for (const name of ["descending", "group", "include_docs", "full_set"]) {
-        if (flags[name].checked) fields.set(name, "true");
-      }
-      if (!flags.reduce.checked) fields.set("reduce", "false");
-      return fields;
     }
   }
 }
