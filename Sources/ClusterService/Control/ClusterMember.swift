@@ -310,6 +310,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         var places: [NodeNumber: PeerAddress] = [:]
         for node in state.members where node.ports.peer != 0 {
             places[node.number] = place(of: node)
+            places[node.number]?.isJoining = node.membership == .joining
         }
         let isInformed = state.nodes.contains { $0.number == node }
         // Until the state arrives, use the addresses in the invitation.

@@ -115,8 +115,10 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     ///
     /// Connections made under another identity are closed and reopened.
     package func setIdentity(_ identity: PeerIdentityProof) {
+        // The directory of another group may have this node under its previous number.
+        let isSameNode = transport.identity.map { $0.node == identity.claim.node } ?? true
         transport.setIdentity(identity)
-        setDirectory(directory)
+        setDirectory(isSameNode ? directory : PeerDirectory())
     }
 
     /// Sets the nodes and their addresses: opens links to new nodes, closes links to nodes that

@@ -129,7 +129,6 @@ final class PeerConnection: ConnectionHandler,
                 if count > 0 { continue }
                 return ReceiveProgress(consumed: consumed, next: .receive, needed: needed)
             case .refused(let refusal):
-                transport.refused(refusal, by: outer.peer, isInitiator: isInitiator)
                 fail(.refused(refusal))
                 return ReceiveProgress(consumed: input.count, next: .close)
             case .established(let claim, let service, let cipher):

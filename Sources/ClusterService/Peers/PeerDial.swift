@@ -105,7 +105,17 @@ final class PeerDial: Sendable {
                 if let uuid = self.call.uuid, uuid != peer.identity.nodeUUID { return nil }
                 return self.end() ? self.connected(peer) : nil
             },
-            failed: { self.fail($0) }
+            failed: { failure in
+                if case .refused(let refusal) = failure {
+                    let isJoining = self.transport.address(of: self.call.node)?.isJoining ?? false
+                    self.transport.logRefusal(
+                        refusal,
+                        "refused by \(port.peer)",
+                        isExpected: isJoining
+                    )
+                }
+                self.fail(failure)
+            }
         )
         connection.begin()
         return connection

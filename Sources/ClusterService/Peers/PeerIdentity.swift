@@ -11,6 +11,8 @@ package struct PeerAddress: Hashable, Sendable {
     /// The node's UUID if it is known: a node with the same number and another UUID is another
     /// node.
     package var uuid: String?
+    /// Whether the node was added and may not have its invitation yet: it then refuses connections.
+    package var isJoining = false
 
     package init(host: String, port: UInt16, uuid: String? = nil) {
         self.host = host

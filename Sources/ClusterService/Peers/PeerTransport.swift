@@ -135,7 +135,10 @@ package final class PeerTransport: Sendable {
                 let accept = self.state.withLock { $0.services[peer.identity.service] }
                 return accept?(peer)
             },
-            failed: { _ in }
+            failed: { failure in
+                guard case .refused(let refusal) = failure else { return }
+                self.logRefusal(refusal, "refused \(port.peer)", isExpected: self.isNewNode)
+            }
         )
         connection.begin()
         return connection
@@ -305,9 +308,18 @@ extension PeerTransport {
 
     func forget(_ number: UInt64) { state.withLock { _ = $0.entries.removeValue(forKey: number) } }
 
-    func refused(_ refusal: PeerRefusal, by peer: SocketAddress, isInitiator: Bool) {
-        let direction = isInitiator ? "refused by" : "refused"
-        environment.trace.info("peers", "\(direction) \(peer): \(refusal)")
+    /// Whether this node has no cluster yet, or is invited and knows no other node: a cluster that adds it
+    /// calls it at the same time as it invites it.
+    private var isNewNode: Bool {
+        state.withLock { state in
+            state.directory.nodes.isEmpty || state.identity?.claim.clusterUUID.isEmpty ?? true
+        }
+    }
+
+    /// Logs a refused connection; one that joining brings about is of no interest to an operator, who
+    /// gets the outcome of `addNode`.
+    func logRefusal(_ refusal: PeerRefusal, _ what: String, isExpected: Bool) {
+        environment.trace.log(isExpected ? .debug : .info, "peers", "\(what): \(refusal)")
     }
 
     func logWarning(_ message: String) { environment.trace.warning("peers", message) }
