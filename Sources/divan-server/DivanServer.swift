@@ -49,7 +49,7 @@ struct DivanServer: AsyncParsableCommand {
 
     private func serve() async throws {
         let started = ProcessStart.nanoseconds
-        let manager = ServiceManager.fromEnvironment()
+        let notifier = ServiceNotifier.fromEnvironment()
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
             logLevel: options.logLevel.severity,
@@ -90,14 +90,14 @@ struct DivanServer: AsyncParsableCommand {
         let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
         let tokenPath = node.initTokenPath
         Ready.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
-        manager?.notify(.ready)
-        if let manager, let watchdog = manager.watchdogNanoseconds {
+        notifier?.notify(.ready)
+        if let notifier, let watchdog = notifier.watchdogNanoseconds {
             // Three reports in the time of one: a late one is no reason to end the node.
-            node.reportLiveness(everyNanoseconds: watchdog / 3) { manager.notify(.alive) }
+            node.reportLiveness(everyNanoseconds: watchdog / 3) { notifier.notify(.alive) }
         }
         for await _ in stopping { break }
         withExtendedLifetime(signals) {}
-        manager?.notify(.stopping)
+        notifier?.notify(.stopping)
         node.beginStop()
         await node.persistAll()
         async let viewsEnd: Void? = views?.stop()

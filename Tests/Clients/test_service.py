@@ -123,7 +123,7 @@ def test_node_with_a_thread_that_stands_still_does_not_report_that_it_works(
 
 
 def test_socket_without_a_manager_does_no_harm(make_node, tmp_path, monkeypatch):
-    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nothing"))
     monkeypatch.setenv("WATCHDOG_USEC", "100000")
     node = make_node().start()
     assert node.anonymous.get("/pools").status == 200

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The service manager that started this process and waits for its notifications (systemd,
+/// Notifies the service manager that started this process and waits for it (systemd,
 /// `Type=notify`): each is one datagram to the socket that `NOTIFY_SOCKET` names.
 ///
 /// Without libsystemd: the protocol is stable and a page long (sd_notify(3)).
-package struct ServiceManager: Sendable {
+package struct ServiceNotifier: Sendable {
     /// What the manager is told.
     package enum Notification: String, Sendable {
         case ready = "READY=1"
@@ -18,10 +18,10 @@ package struct ServiceManager: Sendable {
     /// How long the manager waits for `alive`; nil if it does not.
     package let watchdogNanoseconds: UInt64?
 
-    /// The manager of this process; nil if there is none, or its socket is not one of this machine.
+    /// The notifier of this process; nil if no manager waits, or its socket is not one of this machine.
     ///
     /// The variables are removed: child processes are not the service.
-    package static func fromEnvironment() -> ServiceManager? {
+    package static func fromEnvironment() -> ServiceNotifier? {
         defer {
             for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] { unsetenv(name) }
         }
@@ -33,7 +33,7 @@ package struct ServiceManager: Sendable {
         guard descriptor >= 0 else { return nil }
         var watchdog = variable("WATCHDOG_USEC").flatMap { UInt64($0) }
         if let process = variable("WATCHDOG_PID"), process != String(getpid()) { watchdog = nil }
-        return ServiceManager(
+        return ServiceNotifier(
             descriptor: descriptor,
             address: address,
             watchdogNanoseconds: watchdog.flatMap { $0 > 0 ? $0 &* 1_000 : nil }
