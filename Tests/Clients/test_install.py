@@ -163,5 +163,5 @@ def test_unit_passes_the_checks_of_systemd(root, tmp_path):
     text = unit.read_text()
     for line in ("Type=notify", "User=divan", "UMask=0077", "WatchdogSec="):
         assert re.search(f"^{line}", text, re.M), line
-    # With it the functions of views would not run.
+    # With it the functions of views would be interpreted.
     assert not re.search("^MemoryDenyWriteExecute", text, re.M)
