@@ -10,10 +10,10 @@ import tempfile
 import pytest
 
 from cluster import made
+from rig.checkout import Checkout
 from rig.node import SERVER, NotReady, wait_until
 from rig.views import Views
 from test_data_directory import UNPRIVILEGED
-from test_launcher import Checkout
 
 AS_ROOT = os.getuid() == 0
 
