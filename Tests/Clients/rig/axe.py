@@ -25,7 +25,11 @@ def sideways(page):
         const found = [...document.querySelectorAll('main button, main a, main select, header *, dialog *')]
             .filter(e => e.getClientRects().length && e.getBoundingClientRect().right > width + 1)
             .map(e => e.outerHTML.slice(0, 100));
-        if (document.documentElement.scrollWidth > width) found.push('the page scrolls sideways');
+        if (document.documentElement.scrollWidth > width) {
+            const wide = [...document.querySelectorAll('body *')].filter(e => e.getClientRects().length
+                && e.getBoundingClientRect().right > width + 1).map(e => e.outerHTML.slice(0, 100));
+            found.push('the page scrolls sideways', ...wide.slice(0, 5));
+        }
         const header = document.getElementById('top').getBoundingClientRect();
         if (header.height > 64) found.push(`the header has ${header.height} px`);
         return found;

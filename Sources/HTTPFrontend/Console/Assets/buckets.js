@@ -80,7 +80,7 @@ function bucketRow(changed, pool) {
   const removal = h("button", { class: "small danger", type: "button",
     onclick: () => removalDialog(bucket.name, changed) }, "Delete");
   const element = tableRow(headings, {},
-    h("td", {}, h("div", { class: "named" }, dot, name), tags), items, operations,
+    h("td", {}, h("div", {}, h("div", { class: "named" }, dot, name), tags)), items, operations,
     h("td", {}, line), resident, disk, h("td", {}, h("div", {}, memory, meter)),
     h("td", {}, browse, " ", flush, " ", edit, " ", removal));
 

@@ -81,6 +81,7 @@ function openEditor(bucket, name, opened, openedVersion, may, changed) {
   const dialog = openDialog(h("dialog", { id: "document-dialog", class: "wide" }, form));
   // The cursor of a text that is set is at its end, which would scroll there.
   content.setSelectionRange(0, 0);
+  key.scrollLeft = 0;
   (isNew ? key : content).focus();
   form.addEventListener("submit", save);
 

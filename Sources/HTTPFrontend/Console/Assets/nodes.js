@@ -119,8 +119,12 @@ export function nodes() {
       setText(more, task?.waitingFor ? `Waiting: ${task.waitingFor}` : "");
       return;
     }
+    const silent = pool.nodes.filter(node => isActive(node) && node.status === "unhealthy"
+      && node.interestingStats.curr_items === undefined);
     setText(words, isNeeded ? "A rebalance is needed." : pool.lostRedundancy.length
-      ? "Copies are missing." : "Every copy is in its place.");
+      ? "Copies are missing." : silent.length
+        ? `${counted(silent.length, "node does", "nodes do")} not answer, with the copies there.`
+        : "Every copy is in its place.");
     const texts = whyUnbalanced();
     const kind = task?.subtype === "gracefulFailover" ? "graceful failover" : "rebalance";
     if (task?.errorMessage) texts.unshift(`The last ${kind} did not finish: ${task.errorMessage}`);
@@ -198,7 +202,8 @@ function makeRow(pool, statusOf, reload, mayChange) {
   const meter = bar("Memory of the machine");
   const text = h("div");
   fill(memory, h("div", {}, text, meter));
-  const element = tableRow(headings, {}, h("td", {}, h("div", { class: "named" }, dot, host), tags), state, group,
+  const element = tableRow(headings, {}, h("td", {}, h("div", {}, h("div", { class: "named" }, dot, host), tags)),
+    state, group,
     items, cpu, memory, uptime, actions);
   return { element, show };
 

@@ -38,9 +38,9 @@ export function views([bucket, designDocument, view]) {
   let designs = new Map();
   let isShown = false;
   let showFailures = null;
-  // What the user's roles permit, and the vBuckets of the bucket.
+  // What the user's roles permit.
   const may = { write: false, readDocuments: false };
-  let vBuckets = 0;
+  let described = null;
 
   return { element, refresh };
 
@@ -66,9 +66,15 @@ export function views([bucket, designDocument, view]) {
     const [write, read] = [`cluster.bucket[${bucket}].views!write`, `cluster.bucket[${bucket}].data.docs!read`];
     const granted = await checkPermissions([write, read]);
     Object.assign(may, { write: granted[write], readDocuments: granted[read] });
-    const buckets = await get("/pools/default/buckets?skipMap=true");
-    vBuckets = buckets.find(({ name }) => name === bucket)?.numVBuckets ?? 0;
+    described = await describe();
     await load();
+  }
+
+  // The bucket's vBuckets and documents, on which the extent of a development view depends.
+  async function describe() {
+    const all = await get("/pools/default/buckets?skipMap=true");
+    const found = all.find(({ name }) => name === bucket);
+    return { vBuckets: found?.numVBuckets ?? 0, documents: found?.basicStats.itemCount ?? 0 };
   }
 
   // MARK: The list
@@ -89,6 +95,9 @@ export function views([bucket, designDocument, view]) {
     designs = new Map(rows.map(({ doc }) => [doc.meta.id.slice("_design/".length), doc.json]));
     fill(list, designs.size ? viewTable() : h("div", { class: "empty" },
       "There are no views yet. A view lists documents by keys that its map function computes."));
+    // The row of the open view is in sight, also in a long list.
+    const [box, current] = [list.querySelector(".long"), list.querySelector("[aria-current]")];
+    if (current) box.scrollTop = current.offsetTop - box.clientHeight / 2;
     const json = designs.get(designDocument);
     showFailures = null;
     if (json?.views && view in json.views) showEditor();
@@ -177,7 +186,7 @@ export function views([bucket, designDocument, view]) {
     form.addEventListener("submit", saveView);
     setTexts(draft ?? { map: definition.map, reduce: definition.reduce ?? "" });
     keepDraft();
-    const context = { bucket, designDocument, view, vBuckets, isDevelopment };
+    const context = { bucket, designDocument, view, isDevelopment, described, describe };
     const errors = failures(context);
     showFailures = errors.refresh;
     fill(editor, h("div", { class: "two" }, h("section", { class: "card" }, form),

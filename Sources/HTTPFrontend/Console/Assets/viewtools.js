@@ -7,6 +7,9 @@ import { resultArea } from "/ui/viewresult.js";
 
 const located = ({ line, reason }) => line ? `Line ${line}: ${reason}` : reason;
 
+// A query of a development view is answered from one vBucket if the bucket has more documents for each.
+const documentsOfVBucketMax = 20;
+
 const failureHeadings = columns("Document", "Line", "Error");
 
 // MARK: Try
@@ -109,7 +112,7 @@ export function failures({ bucket, designDocument, view }) {
 
 // MARK: Query
 
-export function query({ bucket, designDocument, view, vBuckets, isDevelopment }) {
+export function query({ bucket, designDocument, view, isDevelopment, described, describe }) {
   const inputs = {
     startkey: ["Start key", "JSON"], endkey: ["End key", "JSON"], key: ["Key", "JSON"],
     keys: ["Keys", "JSON array"], limit: ["Limit", "10"], skip: ["Skip", "0"],
@@ -121,9 +124,12 @@ export function query({ bucket, designDocument, view, vBuckets, isDevelopment })
     [name, h("input", { type: "checkbox" })]));
   flags.reduce.checked = true;
   const stale = h("select", {}, ["false", "update_after", "ok"].map(value => h("option", { value }, value)));
-  const part = `one of ${count(vBuckets)} vBuckets`;
-  // A query of a development view is answered from a part of the documents.
-  const extentHint = `Without it, the rows are those of the documents of ${part} only.`;
+  const part = `one of ${count(described.vBuckets)} vBuckets`;
+  const partialFrom = documentsOfVBucketMax * described.vBuckets;
+  const extentHint = described.documents > partialFrom
+    ? `Without it, the rows are those of the documents of ${part} only.`
+    : `Without it, the rows are those of the documents of ${part} only, once the bucket has more than `
+      + `${count(partialFrom)} documents.`;
   const result = resultArea("query");
   const path = h("p", { id: "query-path", class: "mono muted" });
   const form = h("form", { id: "query-form", novalidate: true }, h("h2", {}, "Query"),
@@ -142,12 +148,13 @@ export function query({ bucket, designDocument, view, vBuckets, isDevelopment })
     path.textContent = target;
     const began = performance.now();
     try {
+      const isPartial = isDevelopment && !flags.full_set.checked && (await describe()).documents > partialFrom;
       const answer = members(await getText(target));
       const errors = JSON.parse(answer.errors ?? "[]").map(({ from, reason }) => `${from}: ${reason}`);
       result.show({ rows: elements(answer.rows).map(parsed), errors,
         total: answer.total_rows && JSON.parse(answer.total_rows),
         milliseconds: Math.round(performance.now() - began),
-        extent: isDevelopment && !flags.full_set.checked && `from the documents of ${part}` });
+        extent: isPartial && `from the documents of ${part}` });
     } catch (problem) {
       if (!problem.errors) throw problem;
       result.refuse(problem.message);
