@@ -1,6 +1,7 @@
 """What each screen of the page shows, on a cluster of two nodes: numbers, titles, focus, narrow windows."""
 
 import json
+import shutil
 
 import pytest
 
@@ -105,7 +106,7 @@ def test_long_document_opens_at_its_start(page, admin):
         == [0, 0, 0]
 
 
-def test_view_query_shows_documents_and_the_part_that_a_development_view_covers(page, admin):
+def test_view_query_shows_documents_and_the_part_that_a_development_view_covers(page, admin, cluster):
     store(admin, "exact", TEXT)
     body = {"views": {"v": {"map": "function (doc, meta) { emit(meta.id, doc.price); }"}}}
     for design in ("dev_shown", "shown"):
@@ -114,7 +115,22 @@ def test_view_query_shows_documents_and_the_part_that_a_development_view_covers(
         assert reply.status == 201, reply.text
     log_in(page)
     show(page, "views", "demo", "dev_shown", "v")
-    page.wait_for_text("one of 64 vbuckets only")
+    page.wait_for_text("one of 64 vbuckets only, once the bucket has more than 1,280 documents")
+    press(page, "query-run")
+    page.wait("document.getElementById('query-summary').textContent", "the rows")
+    assert "vBuckets" not in page.evaluate("document.getElementById('query-summary').innerText")
+
+    # Each node stores the documents of its vBuckets, and refuses the others.
+    for member in cluster.members:
+        with member.connect("demo") as connection:
+            for number in range(1500):
+                connection.set(b"many-%d" % number, b"{}")
+    wait_until(lambda: admin.get("/pools/default/buckets/demo").json["basicStats"]["itemCount"] > 1280, 20,
+               "the documents are counted")
+    show(page, "overview")
+    show(page, "views", "demo", "dev_shown", "v")
+    page.wait("document.getElementById('query-full_set')?.closest('.field').innerText.endsWith('only.')",
+              "the part that a query covers")
     press(page, "query-run")
     page.wait_for_text("from the documents of one of 64 vbuckets")
     page.evaluate("document.getElementById('query-full_set').click()")
@@ -145,12 +161,14 @@ def test_radio_buttons_of_the_failover_dialog_are_beside_their_labels(page, clus
         assert 0 <= gap < 20 and width < 30 and height < 30, (gap, width, height)
 
 
-def test_overview_has_the_version_and_bars_of_the_numbers_beside_them(page, admin):
+def test_overview_has_the_version_and_bars_of_the_numbers_beside_them(page, admin, cluster):
     log_in(page)
     show(page, "overview")
     version = admin.get("/versions").json["divanVersion"]
     page.wait_for_text(f"divan {version}")
     totals = admin.get("/pools/default").json["storageTotals"]["hdd"]
+    # Both nodes are on one disk, which counts once.
+    assert totals["total"] < 1.5 * shutil.disk_usage(cluster[0].data).total, totals
     share = round(100 * (totals["total"] - totals["free"]) / totals["total"])
     bars = page.evaluate("""[...document.querySelectorAll('.tile .bar')].map(bar =>
         [bar.getAttribute('aria-label'), Number(bar.ariaValueNow), bar.parentElement.innerText])""")

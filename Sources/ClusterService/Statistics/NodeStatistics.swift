@@ -10,6 +10,9 @@ package struct MachineReading: Hashable, Sendable {
     package var memoryFree: UInt64 = 0
     package var swapTotal: UInt64 = 0
     package var swapFree: UInt64 = 0
+    /// The same number for all nodes whose data is on the same file system of the same machine; 0 if it is
+    /// not known.
+    package var diskIdentity: UInt64 = 0
 
     package init() {}
 }
@@ -91,6 +94,9 @@ extension NodeStatistics: PeerPayload {
         self.directory = directory
         self.memcachedBucket = memcachedBucket
         self.buckets = buckets
+        guard !reader.isAtEnd else { return }
+        guard let diskIdentity = reader.leb128() else { return nil }
+        machine.diskIdentity = diskIdentity
     }
 
     func append(to writer: ByteWriter) {
@@ -107,6 +113,7 @@ extension NodeStatistics: PeerPayload {
         writer.append(counted: directory)
         writer.append(counted: memcachedBucket)
         writer.append(all: buckets)
+        writer.append(leb: machine.diskIdentity)
     }
 }
 

@@ -133,8 +133,13 @@ struct ClusterNumbers {
         }
         let memory = sum { $0.machine.memoryTotal }
         let free = sum { $0.machine.memoryFree }
-        let disk = sum(\.diskTotal)
-        let room = sum(\.diskFree)
+        // A disk that several nodes share counts once.
+        var disks: Set<UInt64> = []
+        let separate = statistics.filter {
+            $0.machine.diskIdentity == 0 || disks.insert($0.machine.diskIdentity).inserted
+        }
+        let disk = separate.reduce(0) { $0 + $1.diskTotal }
+        let room = separate.reduce(0) { $0 + $1.diskFree }
         let holders = UInt64(max(some.count { $0.membership == .active }, 1))
         let quotaUsed = state.bucketQuotas()
         return [

@@ -75,7 +75,20 @@ package final class Machine: Sendable {
         reading.memoryFree = memory.free
         reading.swapTotal = memory.swapTotal
         reading.swapFree = memory.swapFree
+        reading.diskIdentity = diskIdentity
         return reading
+    }
+
+    /// The number of the data directory's file system, with 32 bits for the machine since its start: numbers of
+    /// file systems are those of one machine.
+    ///
+    /// 0 if the kernel does not report one of them.
+    private var diskIdentity: UInt64 {
+        var status = stat()
+        let boot = Array(Self.text("/proc/sys/kernel/random/boot_id").utf8)
+        guard !boot.isEmpty, stat(directory, &status) == 0 else { return 0 }
+        let machine = boot.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+        return UInt64(machine) << 32 | UInt64(status.st_dev) & 0xffff_ffff
     }
 
     /// The architecture as configure scripts write it.
