@@ -10,6 +10,10 @@ struct ConnectionAccess {
     var privileges: Privileges = []
     /// False after the user was deleted.
     var isUserKnown = true
+    /// Whether the client has no login.
+    ///
+    /// Not in `Stranger`, whose methods get the connection: each turn would check for exclusive access.
+    var isStranger = false
 }
 
 extension Connection {
@@ -54,7 +58,8 @@ extension Connection {
         access = ConnectionAccess(
             revision: revision,
             privileges: privileges,
-            isUserKnown: isUserKnown
+            isUserKnown: isUserKnown,
+            isStranger: access.isStranger
         )
     }
 

@@ -35,7 +35,7 @@ extension Connection {
             counters.count(.bytesRead, row: context.row, by: progress.consumed)
             counters.count(.bytesWritten, row: context.row, by: output.count)
         }
-        guard stranger.isStranger else { return progress }
+        guard access.isStranger else { return progress }
         var progress = progress
         progress.isStranger = true
         return progress

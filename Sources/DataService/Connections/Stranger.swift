@@ -7,15 +7,13 @@ internal import Wire
 struct Stranger {
     /// 0 if the connection is not counted.
     private var number: Strangers.Number = 0
-    /// Whether the client has no login.
-    private(set) var isStranger = false
     private var refusedCount = 0
     /// The first half of a login by SCRAM, until its second half.
     var scram: StartedSCRAM?
 
     /// The connection was accepted.
     mutating func enter(_ connection: Connection) {
-        isStranger = true
+        connection.access.isStranger = true
         let port = connection.port
         number = connection.service.strangers.enter(
             from: port.peer.host,
@@ -37,7 +35,7 @@ struct Stranger {
         case .user(let name, _), .bucketUser(let name, _):
             service.strangers.noteLogin(number, of: name, from: host, at: now)
         }
-        isStranger = false
+        connection.access.isStranger = false
     }
 
     /// A login was refused.
