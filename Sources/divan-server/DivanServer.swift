@@ -52,9 +52,9 @@ struct DivanServer: AsyncParsableCommand {
         let notifier = ServiceNotifier.fromEnvironment()
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
-            logLevel: options.logLevel.severity,
+            logLevel: options.log.level.severity,
             limits: options.limits,
-            logBytesMax: options.logLimit.map { $0 << 20 }
+            logBytesMax: options.log.megabytesMax.map { $0 << 20 }
         )
         let (stopping, stop) = AsyncStream<Int32>.makeStream()
         let signals = SignalWatch { stop.yield($0) }

@@ -84,17 +84,7 @@ struct ServerOptions: ParsableArguments {
     )
     var unfilteredScripts = false
 
-    @Option(help: "Lowest severity that is logged: \(LogLevel.names).")
-    var logLevel = LogLevel.info
-
-    @Option(
-        help: ArgumentHelp(
-            "Most megabytes of log, if standard error is a file: half as many in it and in FILE.1.",
-            discussion: "A full file is renamed to FILE.1, and a new one begun.",
-            valueName: "megabytes"
-        )
-    )
-    var logLimit: Int?
+    @OptionGroup var log: LogOptions
 
     /// For tests of mixed releases only.
     @Option(help: ArgumentHelp("Announce and use a lower feature level.", visibility: .private))
@@ -139,9 +129,6 @@ struct ServerOptions: ParsableArguments {
         }
         if let reactors, !(1...256).contains(reactors) {
             throw ValidationError("--reactors must be 1 to 256")
-        }
-        if let logLimit, !(1...1_048_576).contains(logLimit) {
-            throw ValidationError("--log-limit must be 1 MB to 1048576 MB")
         }
         if let clientMemory, !(64...1_048_576).contains(clientMemory) {
             throw ValidationError("--client-memory must be 64 MB to 1048576 MB")
@@ -261,24 +248,5 @@ struct InspectionOptions: ParsableArguments {
             return false
         }
         return true
-    }
-}
-
-/// The log's severities by their names in options.
-enum LogLevel: String, CaseIterable, ExpressibleByArgument {
-    case debug
-    case info
-    case warning
-    case error
-
-    static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
-
-    var severity: Severity {
-        switch self {
-        case .debug: .debug
-        case .info: .info
-        case .warning: .warning
-        case .error: .error
-        }
     }
 }

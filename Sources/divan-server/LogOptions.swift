@@ -1,0 +1,46 @@
+import ArgumentParser
+import Seams
+
+/// The options of the log.
+struct LogOptions: ParsableArguments {
+    @Option(
+        name: .customLong("log-level"),
+        help: "Lowest severity that is logged: \(LogLevel.names)."
+    )
+    var level = LogLevel.info
+
+    @Option(
+        name: .customLong("log-limit"),
+        help: ArgumentHelp(
+            "Most megabytes of log, if standard error is a file: half as many in it and in FILE.1.",
+            discussion: "A full file is renamed to FILE.1, and a new one begun.",
+            valueName: "megabytes"
+        )
+    )
+    var megabytesMax: Int?
+
+    func validate() throws {
+        if let megabytesMax, !(1...1_048_576).contains(megabytesMax) {
+            throw ValidationError("--log-limit must be 1 MB to 1048576 MB")
+        }
+    }
+}
+
+/// The log's severities by their names in options.
+enum LogLevel: String, CaseIterable, ExpressibleByArgument {
+    case debug
+    case info
+    case warning
+    case error
+
+    static var names: String { allCases.map(\.rawValue).joined(separator: ", ") }
+
+    var severity: Severity {
+        switch self {
+        case .debug: .debug
+        case .info: .info
+        case .warning: .warning
+        case .error: .error
+        }
+    }
+}
