@@ -1,5 +1,6 @@
 """Stops and starts: kill -9 under load, clean stops, restarts."""
 
+import json
 import os
 import pty
 import random
@@ -503,13 +504,50 @@ def test_help_and_version(make_node, flag):
 
 
 @pytest.mark.parametrize(
-    "flags", [["--nonsense"], ["--kv-port", "70000"], ["--kv-port", "x"], ["--bind", "nowhere"]]
+    "flags",
+    [
+        ["--nonsense"],
+        ["--kv-port", "70000"],
+        ["--kv-port", "x"],
+        ["--bind", "nowhere"],
+        ["--log-limit", "0"],
+    ],
 )
 def test_a_wrong_flag_is_named(make_node, flags):
     with pytest.raises(NotReady) as refused:
         make_node(*flags).start()
     assert refused.value.code not in (0, None)
     assert flags[0] in refused.value.log or flags[-1] in refused.value.log
+
+
+def test_identity_of_a_directory_is_printed_also_beside_its_node(make_node, tmp_path):
+    import subprocess
+
+    from rig.node import SERVER
+
+    def identity(directory):
+        return subprocess.run(
+            [SERVER, "--identity", directory],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
+
+    node = make_node().start()
+    before = json.loads(identity(node.data).stdout)
+    # Exactly these: the cluster's secret is stored beside them.
+    assert set(before) == {"cluster", "epoch", "node", "uuid"}
+    assert before["cluster"] is None and (before["epoch"], before["node"]) == (1, 1)
+    node.provision()
+    wanted = {**before, "cluster": node.admin.get("/pools").json["uuid"]}
+    wait_until(lambda: json.loads(identity(node.data).stdout) == wanted, 10, "it is stored")
+    node.kill()
+    assert json.loads(identity(node.data).stdout) == wanted
+    for directory in (tmp_path, tmp_path / "missing"):
+        refused = identity(directory)
+        assert refused.returncode == 1 and str(directory) in refused.stderr, refused
+    assert not list(tmp_path.iterdir())
 
 
 def test_readme_lists_the_options_of_the_program():
