@@ -66,6 +66,7 @@ private enum Kind: UInt8 {
     case flushBucket = 35
     case putDesignDocument = 36
     case deleteDesignDocument = 37
+    case deleteDesignDocumentRevision = 38
     case startRebalance = 48
     case setTargets = 49
     case endRebalance = 50
@@ -108,7 +109,8 @@ extension ClusterCommand {
         case .deleteBucket: .deleteBucket
         case .flushBucket: .flushBucket
         case .putDesignDocument: .putDesignDocument
-        case .deleteDesignDocument: .deleteDesignDocument
+        case .deleteDesignDocument(let removal):
+            removal.was == nil ? .deleteDesignDocument : .deleteDesignDocumentRevision
         case .startRebalance: .startRebalance
         case .setTargets: .setTargets
         case .endRebalance: .endRebalance
@@ -204,6 +206,8 @@ extension ClusterCommand {
         case .flushBucket: BucketStep(&reader).map { .flushBucket($0) }
         case .putDesignDocument: DesignDocumentChange(&reader).map { .putDesignDocument($0) }
         case .deleteDesignDocument: DesignDocumentRemoval(&reader).map { .deleteDesignDocument($0) }
+        case .deleteDesignDocumentRevision:
+            DesignDocumentRemoval(based: &reader).map { .deleteDesignDocument($0) }
         case .startRebalance: RebalanceRecord(&reader).map { .startRebalance($0) }
         case .setTargets: TargetChange(&reader).map { .setTargets($0) }
         case .endRebalance: RebalanceOutcome(&reader).map { .endRebalance($0) }

@@ -34,7 +34,7 @@ extension DesignRevision {
     }
 }
 
-/// The entry ends after the name, or has the basis of the removal there.
+/// A removal with a basis has a command of its own (`deleteDesignDocumentRevision`).
 extension DesignDocumentRemoval {
     func append(to writer: ByteWriter) {
         writer.append(counted: bucket)
@@ -45,7 +45,11 @@ extension DesignDocumentRemoval {
     init?(_ reader: inout ByteReader) {
         guard let bucket = reader.text(), let name = reader.text() else { return nil }
         self.init(bucket: bucket, name: name)
-        guard !reader.isAtEnd else { return }
+    }
+
+    /// Reads a removal with a basis.
+    init?(based reader: inout ByteReader) {
+        self.init(&reader)
         guard let basis = DesignRevision(&reader) else { return nil }
         was = basis
     }

@@ -24,16 +24,33 @@ extension LocalUser {
     }
 }
 
-/// The entry ends after the password, or has the precondition there.
 extension UserChange {
+    /// What follows the roles.
+    private struct Parts: OptionSet {
+        let rawValue: UInt8
+        static let password = Parts(rawValue: 1)
+        static let basis = Parts(rawValue: 2)
+        /// Nothing follows for it: the user must not exist.
+        static let absent = Parts(rawValue: 4)
+        static let all: Parts = [.password, .basis, .absent]
+    }
+
+    private var parts: Parts {
+        var parts: Parts = password == nil ? [] : .password
+        switch was {
+        case .any: break
+        case .absent: parts.insert(.absent)
+        case .version: parts.insert(.basis)
+        }
+        return parts
+    }
+
     func append(to writer: ByteWriter) {
         writer.append(counted: id)
         writer.append(counted: name)
         roles.append(to: writer)
-        writer.append(flag: password != nil)
+        writer.append(parts.rawValue)
         password?.append(to: writer)
-        guard was != .any else { return }
-        writer.append(flag: was != .absent)
         guard case .version(let basis) = was else { return }
         writer.append(counted: basis.name)
         basis.roles.append(to: writer)
@@ -41,17 +58,16 @@ extension UserChange {
 
     init?(_ reader: inout ByteReader) {
         guard let id = reader.text(), let name = reader.text(), let roles = Grants(&reader),
-            let hasPassword = reader.flag()
+            let parts = reader.byte().map(Parts.init(rawValue:)), Parts.all.isSuperset(of: parts),
+            !parts.isSuperset(of: [.basis, .absent])
         else { return nil }
         self.init(id: id, name: name, roles: roles, password: nil)
-        if hasPassword {
+        if parts.contains(.password) {
             guard let password = Password(&reader) else { return nil }
             self.password = password
         }
-        guard !reader.isAtEnd else { return }
-        guard let hasBasis = reader.flag() else { return nil }
-        was = .absent
-        guard hasBasis else { return }
+        if parts.contains(.absent) { was = .absent }
+        guard parts.contains(.basis) else { return }
         guard let name = reader.text(), let roles = Grants(&reader) else { return nil }
         was = .version(Basis(name: name, roles: roles))
     }
