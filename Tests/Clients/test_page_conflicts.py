@@ -96,7 +96,7 @@ def test_document_that_changed_while_it_was_edited_is_saved_only_after_a_choice(
     # The other choice: the present version, edited further.
     open_document(page, "shared")
     store(node, "shared", '{"by":"sdk"}')
-    page.fill("json content", '{"by":"nobody"}')
+    page.fill("json content", '{"by":"page again"}')
     press(page, "document-save")
     press(page, "document-conflict-use")
     assert json.loads(value(page, "document-content")) == {"by": "sdk"}
@@ -285,10 +285,15 @@ def test_text_of_a_document_that_is_not_saved_survives_an_ended_login_but_not_an
     node.admin.delete("/settings/rbac/users/local/bob")
 
 
-def test_text_of_a_document_that_is_not_saved_survives_a_lost_connection(page, node):
+def test_text_of_a_document_that_is_not_saved_survives_a_change_of_screen_and_a_lost_connection(page, node):
     store(node, "lost", '{"n":1}')
     open_document(page, "lost")
     page.fill("json content", '{"n":2}')
+    page.evaluate("history.back()")
+    page.wait("!document.querySelector('main > #documents')", "another screen")
+    assert value(page, "document-content") == '{"n":2}'
+    page.evaluate("history.forward()")
+    page.wait("document.querySelector('main > #documents')", "the screen of the documents")
     page.call("Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=-1,
               uploadThroughput=-1)
     press(page, "document-save")

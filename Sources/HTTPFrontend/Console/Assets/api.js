@@ -45,10 +45,13 @@ async function exchange(method, path, form, { timeout, token, version } = {}) {
     const isLate = error.name === "TimeoutError";
     throw new Refused(0, { _: isLate ? "The server does not answer." : "The server cannot be reached." });
   }
-  if (response.ok) return { text, version: response.headers.get("ETag")?.slice(1, -1) };
+  if (response.ok) return { text, version: versionIn(response) };
   if (response.status === 401) throw new LoggedOut();
   throw new Refused(response.status, errorsIn(text, response.status));
 }
+
+// The version in a reply; a proxy that compresses replies marks it as weak.
+const versionIn = response => response.headers.get("ETag")?.match(/^(?:W\/)?"(.*)"$/)?.[1];
 
 export async function send(method, path, form, options) {
   const { text } = await exchange(method, path, form, options);
