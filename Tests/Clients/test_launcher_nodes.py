@@ -31,6 +31,26 @@ def test_two_nodes_become_one_cluster_and_a_third_joins_and_leaves(checkout):
     assert len(checkout.status()["nodes"]) == 2
 
 
+def test_directory_of_a_failed_over_node_that_is_removed_is_kept(checkout):
+    """It may have the last copies. A later node of its number begins with an empty directory."""
+    checkout.start("--nodes", "3", "--bucket", "travel:100:0", seconds=120)
+    for number in range(30):
+        path = f"/pools/default/buckets/travel/docs/note-{number}"
+        assert checkout.admin.post(path, {"value": '{"kept":true}'}).status == 200
+    checkout.run("stop")
+    checkout.start(seconds=120)
+    data = pathlib.Path(checkout.status()["nodes"][2]["data"])
+    checkout.run("kill", "2")
+    before = documents(data)
+    assert before
+    checkout.run("failover", "2", "--hard")
+    told = checkout.run("remove", "2", seconds=120)
+    (kept,) = data.parent.glob("node-2*")
+    assert str(kept) in told and "no other node has" in told
+    assert "Node 2 was added" in checkout.run("add", seconds=120)
+    assert sorted(documents(kept)) == sorted(before)
+
+
 def test_new_nodes_log_no_refused_connection(checkout):
     """Nodes that are being added refuse each other's connections until they have the cluster."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)

@@ -47,7 +47,10 @@ struct RemoveCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
         abstract: "Rebalance a node out of the cluster, stop it, and delete its files.",
-        discussion: "Its documents are on the other nodes then; no document is lost."
+        discussion: """
+            Its documents are on the other nodes then. The directory of a node that was failed over is \
+            renamed instead: it may have changes that no other node has.
+            """
     )
 
     @Argument(help: "The node's number, from 0.")
@@ -64,7 +67,8 @@ struct RemoveCommand: ParsableCommand {
             leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
         )
         let topology = Topology(admin: admin)
-        try topology.rebalance(ejecting: [topology.member(leaving)])
+        let member = try topology.member(leaving)
+        try topology.rebalance(ejecting: [member])
         guard try topology.member(port: leaving.ports.admin) == nil else {
             throw Refusal(
                 "The rebalance was stopped before node \(node) had left; it is still a member.",
@@ -78,17 +82,33 @@ struct RemoveCommand: ParsableCommand {
         cluster.nodes.removeAll { $0.index == node }
         try memory.store(cluster)
         let data = leaving.dataDirectory(in: cluster.directory)
-        for path in leaving.files(in: cluster.directory) where access(path, F_OK) == 0 {
-            do {
-                try FileManager.default.removeItem(atPath: path)
-            } catch {
-                throw Refusal(
-                    "Node \(node) left and was stopped, but \(path) cannot be deleted: \(error)",
-                    cure: "Delete \(path) by hand; no node of the cluster uses it."
-                )
-            }
+        var kept: String?
+        if !member.isActive, access(data, F_OK) == 0 {
+            let name = data + ".removed-\(Int(Date().timeIntervalSince1970))"
+            try carryOut(on: data) { try FileManager.default.moveItem(atPath: data, toPath: name) }
+            kept = name
         }
-        print("Node \(node) left and was stopped. Deleted: \(data), its log and its ready file.")
+        for path in leaving.files(in: cluster.directory) where access(path, F_OK) == 0 {
+            try carryOut(on: path) { try FileManager.default.removeItem(atPath: path) }
+        }
+        print(
+            kept.map {
+                "Node \(node) left and was stopped. It was failed over and may have changes that no "
+                    + "other node has: its documents are in \($0). Deleted: its log and its ready file."
+            } ?? "Node \(node) left and was stopped. Deleted: \(data), its log and its ready file."
+        )
+    }
+
+    /// Moves or deletes a file of the removed node.
+    private func carryOut(on path: String, _ change: () throws -> Void) throws {
+        do {
+            try change()
+        } catch {
+            throw Refusal(
+                "Node \(node) left and was stopped, but \(path) cannot be removed: \(error)",
+                cure: "Remove \(path) by hand before a new node gets the number \(node)."
+            )
+        }
     }
 }
 
