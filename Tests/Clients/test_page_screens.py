@@ -7,7 +7,7 @@ import pytest
 
 from cluster import made
 from rig import privileges
-from rig.axe import sideways
+from rig.axe import sideways, violations
 from rig.browser import Browser
 from rig.node import PASSWORD, USER, wait_until
 
@@ -289,6 +289,7 @@ def test_narrow_window_has_a_header_of_one_row_and_shows_every_action(page, admi
         page.wait("document.querySelector('main tbody tr, .empty')", "the rows")
         assert sideways(page) == [], screen
     press(page, "menu")
+    assert violations(page) == {}
     page.click("nodes")
     page.wait("document.querySelector('main > #nodes')", "the menu leads to the screens")
     page.wait("document.querySelectorAll('td.actions button').length >= 4", "the actions of the nodes")

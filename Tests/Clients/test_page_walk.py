@@ -92,9 +92,13 @@ def walk(page, name, screens=SCREENS):
         look(page, name, screen)
 
 
-def show_dialog(page, name, what, opener, element):
+def show_dialog(page, name, what, opener, element, press=None):
+    """Opens a dialog, and presses a button of it, for its errors."""
     page.wait(f"(e => e && !e.hidden && (e.click(), true))(document.querySelector({json.dumps(opener)}))", opener)
     page.wait(f"document.getElementById({element!r})", f"the dialog with {element}")
+    if press:
+        page.evaluate(f"document.getElementById({press!r}).click()")
+        page.wait("document.querySelector('dialog .error:not(:empty)')", "an error")
     look(page, name, what)
     page.evaluate("document.querySelector('dialog[open]').close()")
     page.wait("!document.querySelector('dialog')", "the dialog closes")
@@ -164,13 +168,13 @@ def test_loaded_and_busy(cluster):
         go(page, "documents/demo", "#document-table tr")
         show_dialog(page, "loaded", "document", "#document-table button", "document-content")
         go(page, "buckets", "#bucket-table tr")
-        show_dialog(page, "loaded", "new-bucket", "#bucket-create-button", "bucket-form")
+        show_dialog(page, "loaded", "new-bucket", "#bucket-create-button", "bucket-form", "bucket-submit")
         show_dialog(page, "loaded", "delete-bucket", "tr[data-bucket=demo] button.danger", "bucket-removal-form")
         go(page, "nodes", "#nodes-table tr")
         show_dialog(page, "loaded", "fail-over", "[data-action=fail-over]", "failover-form")
         show_dialog(page, "loaded", "add-node", "#node-add", "node-form")
         go(page, "users", "#user-table tr")
-        show_dialog(page, "loaded", "new-user", "#user-create-button", "user-form")
+        show_dialog(page, "loaded", "new-user", "#user-create-button", "user-form", "user-submit")
 
 
 def test_user_who_only_reads(cluster):
