@@ -544,6 +544,12 @@ def test_identity_of_a_directory_is_printed_also_beside_its_node(make_node, tmp_
     wait_until(lambda: json.loads(identity(node.data).stdout) == wanted, 10, "it is stored")
     node.kill()
     assert json.loads(identity(node.data).stdout) == wanted
+    # After a clean stop no file is left that another user's inspection would own.
+    node.start()
+    assert node.stop() == 0
+    files = sorted(node.data.rglob("*"))
+    assert json.loads(identity(node.data).stdout) == wanted
+    assert sorted(node.data.rglob("*")) == files
     for directory in (tmp_path, tmp_path / "missing"):
         refused = identity(directory)
         assert refused.returncode == 1 and str(directory) in refused.stderr, refused

@@ -18,7 +18,7 @@ package struct StoredIdentity: Sendable {
         do throws(StorageError) {
             let bytes = try ControlStore.fact(
                 NodeIdentity.fact,
-                ofFile: directory + "/control.sqlite",
+                in: directory,
                 disk: disk
             )
             guard let bytes else { return nil }

@@ -89,24 +89,31 @@ package final class ControlStore: Sendable {
         try open { file throws(StorageError) in try file.fact(name) }
     }
 
-    /// The value stored under `name` in a control file, read without a change; a server may have the
-    /// file open.
+    /// The value stored under `fact` in a directory's control file, read without a change; a server may
+    /// have the file open.
     ///
-    /// Nil if there is none.
+    /// Nil if there is none. After a clean stop there is no WAL, and reading makes none: if another user
+    /// reads it, the server could not open it later.
     ///
     /// - Throws: `StorageError` if it is not a control file of this format, as `load` otherwise.
     package static func fact(
-        _ name: String,
-        ofFile path: String,
+        _ fact: String,
+        in directory: String,
         disk: any Disk
     ) throws(StorageError) -> [UInt8]? {
-        let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
+        let name = "control.sqlite"
+        let names = try storage { () throws(DiskError) in try disk.list(directory) }
+        guard names.contains(name) else { return nil }
+        let path = "\(directory)/\(name)"
+        let isOpen = names.contains(name + "-wal")
+        let mode: Connection.Mode = isOpen ? .read : .readClosed
+        let connection = try Connection(path: path, mode: mode, vfs: disk.vfsName)
         try connection.requireFormat(
             ControlSchema.number,
             of: ControlSchema.applicationID,
             "the control file"
         )
-        return try ControlFile.fact(name, connection)
+        return try ControlFile.fact(fact, connection)
     }
 
     // MARK: The file

@@ -15,6 +15,8 @@ package final class Connection {
         case create
         case write
         case read
+        /// Reads a file that no process has open, without making another file beside it.
+        case readClosed
     }
 
     enum Checkpoint {
@@ -39,9 +41,11 @@ package final class Connection {
             case .create: SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
             case .write: SQLITE_OPEN_READWRITE
             case .read: SQLITE_OPEN_READONLY
+            case .readClosed: SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
             }
         let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let code = sqlite3_open_v2(path, &handle, flags, vfs)
+        let name = mode == .readClosed ? Connection.immutable(path) : path
+        let code = sqlite3_open_v2(name, &handle, flags, vfs)
         guard let handle, code == SQLITE_OK else {
             let error = Connection.error(code, handle, path, "open")
             sqlite3_close_v2(handle)
@@ -67,6 +71,19 @@ package final class Connection {
         sqlite3_wal_hook(handle, nil, nil)
         sqlite3_close_v2(handle)
         walFrames.deallocate()
+    }
+
+    /// The URI of a file that does not change while it is open.
+    private static func immutable(_ path: String) -> String {
+        let escaped = path.unicodeScalars.map { scalar in
+            switch scalar {
+            case "%": "%25"
+            case "?": "%3f"
+            case "#": "%23"
+            default: String(scalar)
+            }
+        }
+        return "file:\(escaped.joined())?immutable=1"
     }
 
     var walPages: Int { walFrames.pointee }
