@@ -186,7 +186,7 @@ struct RebalanceCommand: ParsableCommand {
                 let outcome =
                     behind.contains(node.index)
                     ? "was given up by a quorum recovery; cluster/start names the cure"
-                    : "was removed; cluster/start adds it again"
+                    : "was removed; cluster/start adds it again, without its documents"
                 print("Node \(node.index) \(outcome).")
             }
         }
