@@ -166,6 +166,9 @@ package final class AdministrationService: Sendable {
             throw ClusterError(code: .disk, description: error.description)
         }
         member.log.follower = self
+        if let node = member.state.node(number: member.node) {
+            environment.trace.identify(node: node.otpNode)
+        }
     }
 
     /// The current member; replaced when the node joins or leaves a cluster.
@@ -186,7 +189,13 @@ package final class AdministrationService: Sendable {
         core.withLock { $0.watch.stateObserver = observer }
     }
 
-    func notifyStateObserver() { core.withLock { $0.watch.stateObserver }?() }
+    func notifyStateObserver() {
+        let (observer, node) = core.withLock {
+            ($0.watch.stateObserver, $0.state.node(number: $0.member.node))
+        }
+        if let node { environment.trace.identify(node: node.otpNode) }
+        observer?()
+    }
 
     /// The revision of the state, without a copy of it; nil before provisioning.
     package var stateAge: ClusterState.Age? {
@@ -422,8 +431,18 @@ package final class AdministrationService: Sendable {
     package var raftLog: RaftLog { member.driver.log }
 
     /// Logs an event for the operator, also for `/logs`.
-    package func logEvent(_ severity: Severity, _ kind: EventLog.Kind, _ text: String) {
-        Self.logEvent(severity, kind, text, environment, events)
+    ///
+    /// `bucket` is nil if the event is about no single bucket.
+    package func logEvent(
+        _ severity: Severity,
+        _ kind: EventLog.Kind,
+        of bucket: String? = nil,
+        _ text: String
+    ) {
+        if environment.trace.threshold <= severity {
+            environment.trace.log(severity, "cluster", bucket: bucket, text)
+        }
+        Self.append(severity, kind, text, environment, events)
     }
 
     private static func logEvent(
@@ -436,6 +455,16 @@ package final class AdministrationService: Sendable {
         if environment.trace.threshold <= severity {
             environment.trace.log(severity, "cluster", text)
         }
+        append(severity, kind, text, environment, events)
+    }
+
+    private static func append(
+        _ severity: Severity,
+        _ kind: EventLog.Kind,
+        _ text: String,
+        _ environment: Environment,
+        _ events: EventLog
+    ) {
         let now = environment.time.wallNanoseconds() / 1_000_000
         events.append(severity, kind, text, atMilliseconds: now)
     }

@@ -17,23 +17,51 @@ package protocol Trace: Sendable {
     /// Events below this severity are not logged; check it before building an expensive message.
     var threshold: Severity { get }
     func log(_ severity: Severity, _ module: String, _ message: String)
+    /// An event about a bucket; without a bucket, or in a trace without fields, like the other `log`.
+    func log(_ severity: Severity, _ module: String, bucket: String?, _ message: String)
+    /// Sets the name by which the cluster knows the node whose events these are.
+    func identify(node: String)
 }
 
 extension Trace {
-    package func debug(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .debug { log(.debug, module, message()) }
+    package func log(_ severity: Severity, _ module: String, bucket: String?, _ message: String) {
+        log(severity, module, message)
     }
 
-    package func info(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .info { log(.info, module, message()) }
+    package func identify(node: String) {}
+}
+
+extension Trace {
+    package func debug(
+        _ module: String,
+        bucket: String? = nil,
+        _ message: @autoclosure () -> String
+    ) {
+        if threshold <= .debug { log(.debug, module, bucket: bucket, message()) }
     }
 
-    package func warning(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .warning { log(.warning, module, message()) }
+    package func info(
+        _ module: String,
+        bucket: String? = nil,
+        _ message: @autoclosure () -> String
+    ) {
+        if threshold <= .info { log(.info, module, bucket: bucket, message()) }
     }
 
-    package func error(_ module: String, _ message: @autoclosure () -> String) {
-        if threshold <= .error { log(.error, module, message()) }
+    package func warning(
+        _ module: String,
+        bucket: String? = nil,
+        _ message: @autoclosure () -> String
+    ) {
+        if threshold <= .warning { log(.warning, module, bucket: bucket, message()) }
+    }
+
+    package func error(
+        _ module: String,
+        bucket: String? = nil,
+        _ message: @autoclosure () -> String
+    ) {
+        if threshold <= .error { log(.error, module, bucket: bucket, message()) }
     }
 
     package func fault(_ module: String, _ message: @autoclosure () -> String) {

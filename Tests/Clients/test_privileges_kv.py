@@ -12,9 +12,9 @@ from rig.wire import USUAL_FEATURES, Closed, Connection, Feature, Op, Status, fr
 
 ROLES = (
     "admin ro_admin cluster_admin bucket_admin bucket_full_access views_admin views_reader "
-    "data_reader data_writer data_dcp_reader external_stats_reader"
+    "data_reader data_writer data_dcp_reader"
 ).split()
-OF_THE_CLUSTER = {"admin", "ro_admin", "cluster_admin", "external_stats_reader"}
+OF_THE_CLUSTER = {"admin", "ro_admin", "cluster_admin"}
 
 # The roles that have each privilege in the bucket that they are granted for.
 READ = "admin bucket_full_access views_admin views_reader data_reader data_dcp_reader"
@@ -203,6 +203,13 @@ def test_role_of_one_bucket_selects_no_other(node, role):
         expected = Status.SUCCESS if role in OF_THE_CLUSTER else Status.ACCESS
         assert connection.select_bucket("other").status == expected
         assert connection.select_bucket("absent").status == Status.ACCESS
+
+
+def test_reader_of_metrics_selects_no_bucket(node, user):
+    name, put = user
+    put("external_stats_reader")
+    with connect(node, name, bucket=None) as connection:
+        assert connection.select_bucket("demo").status == Status.ACCESS
 
 
 def test_refusal_names_command_privilege_user_and_bucket(node):

@@ -102,3 +102,14 @@ def test_each_document_counts_once_during_and_after_a_rebalance(start):
     assert {total for total, _ in counts.seen} == {COUNT}
     whole = [parts for _, parts in counts.seen if None not in parts]
     assert {sum(parts) for parts in whole} == {COUNT}
+
+
+def test_status_of_the_launcher_has_the_alert_with_its_cure(checkout):
+    checkout.start("--bucket", "one:100:1", "--bucket", "none:100:0")
+    (alert,) = checkout.status()["alerts"]
+    assert alert.startswith("1024 of 1024 vBuckets of bucket one ")
+    assert "number of replicas to 0." in alert
+    assert f"\nalert   {alert}\n" in checkout.run("status")
+    form = {"replicaNumber": "0"}
+    assert checkout.admin.post("/pools/default/buckets/one", form).status == 200
+    assert checkout.status()["alerts"] == [] and "alert" not in checkout.run("status")

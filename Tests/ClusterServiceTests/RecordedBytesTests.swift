@@ -21,7 +21,7 @@ import Testing
     private static let group = "0000000000000009"
     private static let secret = String(repeating: "05", count: 32)
     private static let report = "07 01 09 08 06 \(group) 0a 05 01 00 0000000000000003 00 01 00"
-    private static let counters = "1d" + String(repeating: "02", count: 29)
+    private static let counters = "1b" + String(repeating: "02", count: 27) + "021100"
     private static let machine = "00 05 00 02 01 02 03 04 05 06 01 64 00"
     private static let handover = "02 \(group) 01 0000000000000008 03 04 02 01 02 00 01 ff"
     private static let heartbeat = "01 06 0001 0002 05 04 11"
@@ -61,14 +61,15 @@ import Testing
         Recording(.done, "00 01 02 0708", later: "00 01 03 0708 ff 00"),
         Recording(
             .statistics,
-            "\(machine) 01 27 0162 00 1e \(counters) 04 01020304",
-            later: "\(machine) 01 2a 0162 00 1f \(counters) ff 04 01020304 00 ee dd"
+            "\(machine) 01 28 0162 00 1f \(counters) 04 01020304 07",
+            later: "\(machine) 01 2b 0162 00 20 \(counters) ff 04 01020304 00 ee 07 dd"
         ),
         Recording(
             .document,
-            "0162 016b 01 023432 00000003 00000004 01",
-            later: "0162 016b 01 023432 00000003 00000004 01 ff"
+            "0162 016b 01 023432 00000003 00000004 01 02 \(group)",
+            later: "0162 016b 01 023432 00000003 00000004 01 02 \(group) ff"
         ),
+        Recording(.document, "0162 016b 02 \(group)", later: "0162 016b 02 \(group) ff"),
         Recording(
             .documentOutcome,
             "00 12 \(group) 02 00000003 00000004 01 023432",
@@ -126,8 +127,8 @@ import Testing
         Recording(.purge, "026162", later: "026162 ff"),
         Recording(
             .statistics,
-            "\(machine) 01 2b 0162 00 1e \(counters) 04 01020304 01 05 8001",
-            later: "\(machine) 01 2c 0162 00 1e \(counters) 04 01020304 01 05 8001 ff"
+            "\(machine) 01 2c 0162 00 1f \(counters) 04 01020304 01 05 8001 07",
+            later: "\(machine) 01 2d 0162 00 1f \(counters) 04 01020304 01 05 8001 ff 07"
         ),
     ]
 
@@ -166,7 +167,7 @@ import Testing
     /// 1.001 has no exact `Double`, and 2⁶⁴ − 1 is more than any percentage.
     @Test(arguments: [("e907", "e907"), ("ffffffffffffffffff01", "80809aa6eaafe301")])
     func percentageKeepsItsThousandthsAndIsBounded(_ sent: String, _ kept: String) {
-        let rest = "02 01 02 03 04 05 06 01 64 00 00"
+        let rest = "02 01 02 03 04 05 06 01 64 00 00 07"
         let written = PeerPayloadProbe.statistics.rewrite(bytes("00 05 \(sent) \(rest)"))
         #expect(written == bytes("00 05 \(kept) \(rest)"))
     }

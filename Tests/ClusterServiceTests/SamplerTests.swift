@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Orchestration
 import Testing
+import Vocabulary
 
 @Suite struct SamplerTests {
     let world = World()
@@ -105,13 +106,15 @@ import Testing
             statistics.opsTotal += 10
             statistics.getHits += 1
             statistics.getMisses += 3
-            (statistics.items, statistics.residentItems) = (30, 30)
+            statistics.copies.add(0, items: 30, .active)
+            statistics.residentItems = 30
             statistics.oldestUnpersistedMilliseconds = 7
         }
         let short = try await series(seconds: 1) { statistics in
             statistics.opsTotal += 5
             statistics.getHits += 4
-            (statistics.items, statistics.residentItems) = (10, 0)
+            statistics.copies.add(0, items: 10, .active)
+            statistics.residentItems = 0
             statistics.oldestUnpersistedMilliseconds = 4
         }
         let sum = try #require(Series.sum([short, long]))

@@ -105,7 +105,7 @@ import Vocabulary
 
     @Test func redundancyIsLostFromTheFailoverUntilTheRebalanceHasEnded() {
         var world = ClusterWorld(nodes: 3)
-        world.createBucket(rows: even)
+        world.createBucket(rows: [[n(1), n(3)], [n(2), n(3)], [n(2), n(1)]])
         world.apply(.failOver(FailoverStep(nodes: [n(3)], isAutomatic: false, mayLose: true)))
         #expect(world.state.lostRedundancy.map(\.vBuckets) == [2])
         #expect(world.state.lostRedundancy.first?.sentence.contains("Rebalance to") == true)

@@ -32,6 +32,12 @@ package struct RaftStatus: Sendable {
         return behind.max { $0.entries < $1.entries }.flatMap { $0.entries > 0 ? $0 : nil }
     }
 
+    /// The names of all roles, for statistics.
+    package static let roleNames = [RaftRole.follower, .preCandidate, .candidate, .leader]
+        .map { "\($0)" }
+
+    package var roleName: String { "\(role)" }
+
     /// How many entries a member has not acknowledged; 0 unless this node leads.
     package func missing(on node: NodeNumber) -> UInt64 {
         guard let known = progress.first(where: { $0.node == node })?.progress else { return 0 }

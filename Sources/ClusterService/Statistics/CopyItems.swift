@@ -46,30 +46,33 @@ package struct CopyItems: Hashable, Sendable {
     /// The documents of a bucket by node, each counted once.
     ///
     /// The documents of a vBucket are those of the active copy on its active node by the cluster state,
-    /// else those of an active copy on another node: that node has handed over or has not reported since.
-    /// If no report has an active copy, the handover is between two reports, and the largest copy counts.
+    /// else those of an active copy on another node, which has handed over since its report. If no
+    /// report has an active copy, the handover was between two reports, and the largest number counts.
     ///
     /// - Parameters:
     ///   - activeNodes: The active node of each vBucket, by number; nil without one.
-    ///   - reports: The copies of each node with current statistics; a vBucket whose active node has none
-    ///     counts only if it is active elsewhere.
+    ///   - reports: The copies of each node with current statistics, also of those without a copy. A
+    ///     vBucket whose active node does not report counts only if it is active elsewhere.
+    ///   - last: The last known number of each vBucket, which this updates; empty at first.
     /// - Returns: The number of documents of each node; their sum is that of the bucket.
     package static func count(
         activeNodes: [NodeNumber?],
-        _ reports: [(node: NodeNumber, copies: CopyItems)]
+        _ reports: [(node: NodeNumber, copies: CopyItems)],
+        last: inout [UInt64]
     ) -> [NodeNumber: UInt64] {
+        if last.count != activeNodes.count { last = activeNodes.map { _ in 0 } }
         var sums = [UInt64](repeating: 0, count: reports.count)
         for (vBucket, node) in activeNodes.enumerated() {
-            let owner = node.flatMap { owner in
-                reports.firstIndex { $0.node == owner }
-            }
+            let owner = node.flatMap { owner in reports.firstIndex { $0.node == owner } }
             let active =
                 owner.flatMap { reports[$0].copies.isActive(vBucket) ? $0 : nil }
                 ?? reports.firstIndex { $0.copies.isActive(vBucket) }
             if let active {
-                sums[owner ?? active] += reports[active].copies.items(of: vBucket) ?? 0
+                last[vBucket] = reports[active].copies.items(of: vBucket) ?? 0
+                sums[owner ?? active] += last[vBucket]
             } else if let owner {
-                sums[owner] += reports.compactMap { $0.copies.items(of: vBucket) }.max() ?? 0
+                let known = reports.compactMap { $0.copies.items(of: vBucket) }.max() ?? 0
+                sums[owner] += max(known, last[vBucket])
             }
         }
         return Dictionary(zip(reports.map(\.node), sums)) { $0 + $1 }

@@ -62,6 +62,11 @@ package struct NodeStatistics: Hashable, Sendable {
     package init() {}
 
     package func bucket(named name: String) -> Bucket? { buckets.first { $0.name == name } }
+
+    /// The copies of a bucket; none if the node had not opened it when it reported.
+    package func copies(ofBucket name: String) -> CopyItems {
+        bucket(named: name)?.statistics.copies ?? CopyItems()
+    }
 }
 
 // MARK: Between nodes

@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Orchestration
+package import Orchestration
 internal import Seams
 package import Vocabulary
 
@@ -33,6 +33,8 @@ final class StatisticsBoard: Sendable {
         var statuses: [NodeNumber: NodeStatus] = [:]
         /// By bucket: changes that copies here discarded, while the number may still grow.
         var discarded: [String: UInt64] = [:]
+        /// By bucket UUID: the last known number of documents of each vBucket.
+        var lastItems: [String: [UInt64]] = [:]
         /// Why the last connection attempt to a node failed; removed when one succeeds.
         var failures: [NodeNumber: String] = [:]
         /// Nodes whose beats arrived at the last tick and that could not be connected to.
@@ -121,12 +123,23 @@ extension AdministrationService {
         guard !core.withLock({ $0.isStopped }) else { return }
         let others = sendStatistics()
         sendViewStatistics(to: others)
+        noteItems()
         updateStatuses(others)
         logDiscardedChanges()
         let isMany = others.count >= Self.manyNodes
         lane.post(after: isMany ? Self.intervalOfManyNodesNanoseconds : Self.intervalNanoseconds) {
             [weak self] in
             self?.tickStatistics()
+        }
+    }
+
+    /// Keeps the numbers of documents, for vBuckets that no report has while they move.
+    private func noteItems() {
+        let buckets = state.buckets
+        for bucket in buckets { _ = documentCount(ofBucket: bucket.settings.name) }
+        let known = Set(buckets.map(\.settings.uuid))
+        board.core.withLock { core in
+            core.lastItems = core.lastItems.filter { known.contains($0.key) }
         }
     }
 
@@ -144,6 +157,7 @@ extension AdministrationService {
             logEvent(
                 .warning,
                 .node,
+                of: bucket,
                 "This node discarded \(changes) of bucket “\(bucket)” that no other node had: the "
                     + "cluster had failed the node over before it could replicate them."
             )
@@ -239,16 +253,36 @@ extension AdministrationService {
     package func documentCount(ofBucket name: String) -> UInt64 {
         let state = state
         guard let bucket = state.bucket(named: name) else { return 0 }
-        let reports = state.nodes.compactMap { node in
-            let here = node.number == thisNode
-            let statistics =
-                here
-                ? dataPlane.statistics(ofBucket: name)
-                : statistics(of: node.number)?.bucket(named: name)?.statistics
-            return statistics.map { (node: node.number, copies: $0.copies) }
+        var known: [NodeNumber: CopyItems] = [:]
+        for node in state.nodes.map(\.number) where node != thisNode {
+            known[node] = statistics(of: node)?.copies(ofBucket: name)
         }
-        return CopyItems.count(activeNodes: bucket.placements.map(\.chain.first), reports).values
-            .reduce(0, +)
+        known[thisNode] = dataPlane.statistics(ofBucket: name)?.copies
+        return itemCounts(of: bucket, known).values.reduce(0, +)
+    }
+
+    /// The documents of a bucket by node, each counted once.
+    ///
+    /// - Parameters:
+    ///   - bucket: The bucket.
+    ///   - known: The copies of each node with current statistics.
+    /// - Returns: The numbers of nodes that answer; their sum is that of the bucket.
+    package func itemCounts(
+        of bucket: BucketRecord,
+        _ known: [NodeNumber: CopyItems]
+    ) -> [NodeNumber: UInt64] {
+        let activeNodes = bucket.placements.map(\.chain.first)
+        // A node that answers and has not reported yet may be active by the state.
+        let reports = state.nodes.map(\.number)
+            .filter { known[$0] != nil || $0 == thisNode || !isSilent($0) }
+            .map { (node: $0, copies: known[$0] ?? CopyItems()) }
+        return board.core.withLock { core in
+            CopyItems.count(
+                activeNodes: activeNodes,
+                reports,
+                last: &core.lastItems[bucket.settings.uuid, default: []]
+            )
+        }
     }
 
     /// The last known statistics of a node, however old; nil if there are none.

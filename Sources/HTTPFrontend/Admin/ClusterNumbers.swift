@@ -70,7 +70,12 @@ struct ClusterNumbers {
             views[node.number] = call.service.viewStatistics(of: node.number)
         }
         let visible = Set(call.visibleBuckets.map(\.settings.name))
-        let counts = call.visibleBuckets.map { Self.items(of: $0, found) }
+        let counts = call.visibleBuckets.map { bucket in
+            call.service.itemCounts(
+                of: bucket,
+                found.mapValues { $0.copies(ofBucket: bucket.settings.name) }
+            )
+        }
         if let nodes { found = found.filter { found in nodes.contains { $0.number == found.key } } }
         var sums: [NodeNumber: Totals] = [:]
         for (node, statistics) in found {
@@ -93,17 +98,6 @@ struct ClusterNumbers {
         self.views = views
         self.sums = sums
         silentNodes = call.silentNodes
-    }
-
-    /// The documents of a bucket by node.
-    private static func items(
-        of bucket: BucketRecord,
-        _ found: [NodeNumber: NodeStatistics]
-    ) -> [NodeNumber: UInt64] {
-        let reports = found.compactMap { node, statistics in
-            statistics.bucket(named: bucket.settings.name).map { (node, $0.statistics.copies) }
-        }
-        return CopyItems.count(activeNodes: bucket.placements.map(\.chain.first), reports)
     }
 
     /// The sums of one node over the visible buckets.

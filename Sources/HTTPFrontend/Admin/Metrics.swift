@@ -1,5 +1,4 @@
 internal import ClusterService
-internal import Consensus
 internal import Orchestration
 internal import Seams
 internal import ViewService
@@ -234,8 +233,8 @@ struct Metrics {
             "cm_raft_role",
             .gauge,
             "1 for the role of this node in Raft.",
-            [RaftRole.follower, .preCandidate, .candidate, .leader].map { role in
-                .init([("role", "\(role)")], role == status.role ? UInt64(1) : 0)
+            RaftStatus.roleNames.map { name in
+                .init([("role", name)], name == status.roleName ? UInt64(1) : 0)
             }
         )
     }
