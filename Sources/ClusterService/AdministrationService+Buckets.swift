@@ -111,6 +111,7 @@ extension AdministrationService {
             logEvent(
                 .info,
                 .bucket,
+                of: settings.name,
                 "Bucket \"\(settings.name)\" was created: \(settings.quota >> 20) MB on each node, "
                     + "\(settings.evictionPolicy.rawValue), \(settings.vBuckets) vBuckets."
             )
@@ -122,7 +123,7 @@ extension AdministrationService {
     /// Warns the operator of a bucket that needs no password from the network from now on.
     private func warnOfNetwork(_ settings: BucketSettings, before: PasswordlessAccess) {
         guard settings.passwordless == .network, before != .network else { return }
-        logEvent(.warning, .bucket, Self.networkWarning(ofBucket: settings.name))
+        logEvent(.warning, .bucket, of: settings.name, Self.networkWarning(ofBucket: settings.name))
     }
 
     /// The meaning of `passwordless=network` for a bucket, as a sentence for an operator.
@@ -183,6 +184,7 @@ extension AdministrationService {
         logEvent(
             .info,
             .bucket,
+            of: name,
             "The access to bucket \"\(name)\" was changed by \(requester.name): "
                 + "\(fields.joined(separator: ", "))."
         )
@@ -220,7 +222,7 @@ extension AdministrationService {
             return nil
         }
         if case .done = outcome {
-            logEvent(.info, .bucket, "Bucket \"\(name)\" was changed.")
+            logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was changed.")
             warnOfNetwork(settings, before: existing.settings.passwordless)
         }
         return outcome
@@ -235,7 +237,7 @@ extension AdministrationService {
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)
         let outcome = await tryCarrying(.deleteBucket(step), FormParameters([]), changing: name)
         guard case .done? = outcome else { return outcome ?? .unknown }
-        logEvent(.info, .bucket, "Bucket \"\(name)\" was deleted.")
+        logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was deleted.")
         let isOver = await whenChanged(within: Self.deletionTimeoutNanoseconds) { state in
             !state.deletedBuckets.contains { $0.uuid == bucket.settings.uuid }
         }
@@ -269,7 +271,7 @@ extension AdministrationService {
         guard await whenFlushed(name, uuid, of: nil, until: deadline) else { return late }
         // The bucket was deleted meanwhile: a node that missed both may still have its documents.
         guard state.bucket(named: name)?.settings.uuid == uuid else { return .unknown }
-        logEvent(.info, .bucket, "Bucket \"\(name)\" was flushed.")
+        logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was flushed.")
         return .done
     }
 

@@ -25,6 +25,7 @@ extension AdministrationService {
             logEvent(
                 .warning,
                 .bucket,
+                of: name,
                 "Node \(node.otpNode) has not begun to compact the views of design document "
                     + "\"\(documents[0])\"\(rest) of bucket \"\(name)\": it does not answer, or its "
                     + "indexes are not open. Retry."
@@ -45,14 +46,14 @@ extension AdministrationService {
     /// The outcome of a request for compaction; it is logged too.
     private func outcome(ofBeginning followers: Followers, _ name: String) -> BucketOutcome {
         guard !followers.missing.isEmpty else {
-            logEvent(.info, .bucket, "Compaction of bucket \"\(name)\" began.")
+            logEvent(.info, .bucket, of: name, "Compaction of bucket \"\(name)\" began.")
             return .done
         }
         let start = followers.done.isEmpty ? "No node has" : "Not all nodes have"
         let sentence =
             "\(start) begun compaction: \(followers.missingNames) did not answer, or has not loaded "
             + "the bucket"
-        logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
+        logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
         return .failed("\(sentence). Check the node, then retry.")
     }
 
@@ -83,7 +84,7 @@ extension AdministrationService {
         let sentence =
             "Compaction may continue: \(followers.missingNames) did not answer, or does not know the "
             + "request"
-        logEvent(.warning, .bucket, "Bucket \"\(name)\": \(sentence).")
+        logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
         return .failed("\(sentence). Check the node, then retry.")
     }
 

@@ -136,6 +136,7 @@ extension AdministrationService {
         logEvent(
             .info,
             .bucket,
+            of: bucket,
             "Design document \"\(DesignDocument.idPrefix)\(name)\" of bucket \"\(bucket)\" was "
                 + "deleted."
         )
@@ -229,6 +230,7 @@ extension AdministrationService {
             logEvent(
                 .info,
                 .bucket,
+                of: bucket,
                 "Design document \"\(new.id)\" of bucket \"\(bucket)\" was "
                     + "\(old == nil ? "created" : "changed"): revision \(new.revision)."
             )

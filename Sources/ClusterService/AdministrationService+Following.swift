@@ -153,6 +153,7 @@ extension AdministrationService: StateFollower {
                 logEvent(
                     .error,
                     .bucket,
+                    of: name,
                     "Bucket \"\(name)\" could not be emptied at once: \(error). Its copies are "
                         + "emptied one by one."
                 )
@@ -227,6 +228,7 @@ extension AdministrationService: StateFollower {
             logEvent(
                 .error,
                 .bucket,
+                of: name,
                 "Bucket \"\(name)\" could not be opened: \(error). The node retries every "
                     + "\(Self.reopenNanoseconds / 1_000_000_000) seconds."
             )
@@ -242,7 +244,7 @@ extension AdministrationService: StateFollower {
             dataPlane.status(ofBucket: name) == nil,
             open(bucket, of: state, isNew: false) == nil
         else { return }
-        logEvent(.info, .bucket, "Bucket \"\(name)\" was opened after all.")
+        logEvent(.info, .bucket, of: name, "Bucket \"\(name)\" was opened after all.")
         publish(bucket, of: state)
         activateLonePendingCopies()
         wakeWatchers()

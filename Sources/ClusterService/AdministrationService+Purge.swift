@@ -18,6 +18,7 @@ extension AdministrationService {
             logEvent(
                 .warning,
                 .bucket,
+                of: name,
                 "A purge of all tombstones of bucket \"\(name)\" was requested; \(names) did not begin."
             )
             return .failed(
@@ -25,7 +26,7 @@ extension AdministrationService {
                     + "does not answer. Retry."
             )
         }
-        logEvent(.info, .bucket, "A purge of all tombstones of bucket \"\(name)\" began.")
+        logEvent(.info, .bucket, of: name, "A purge of all tombstones of bucket \"\(name)\" began.")
         return .done
     }
 }

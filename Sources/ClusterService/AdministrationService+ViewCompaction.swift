@@ -61,6 +61,7 @@ extension AdministrationService {
         logEvent(
             .info,
             .bucket,
+            of: bucket,
             "Compaction of the views of design document \"\(name)\" of bucket \"\(bucket)\" began."
         )
     }

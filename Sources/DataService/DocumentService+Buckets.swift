@@ -177,7 +177,7 @@ extension DocumentService {
             service: self
         )
         for closed in store.lanes.compactMap(\.closedBy) {
-            environment.trace.error("storage", closed.description)
+            environment.trace.error("storage", bucket: settings.name, closed.description)
             alerts.raise("lane/\(settings.name)/\(closed.description)", closed.description)
         }
         enter(

@@ -101,6 +101,7 @@ extension DocumentService {
         guard isPersisted, bucket.disk?.isWritten ?? true else {
             return environment.trace.error(
                 "storage",
+                bucket: bucket.name,
                 "bucket \(bucket.name) is closed with unpersisted changes"
             )
         }
@@ -108,7 +109,7 @@ extension DocumentService {
             try bucket.disk?.saveHeat(of: bucket.engine)
             try bucket.disk?.store.closeCleanly()
         } catch {
-            environment.trace.error("storage", error.description)
+            environment.trace.error("storage", bucket: bucket.name, error.description)
         }
     }
 }

@@ -23,17 +23,19 @@ package struct LinuxEnvironment: Sendable {
     ///   - reactors: The number of threads that serve connections; nil for one for each processor
     ///     that this process may use.
     ///   - logLevel: Events below this are not logged.
+    ///   - logFormat: The form of the log's lines.
     ///   - limits: The bounds of reactors and connections.
     ///   - logBytesMax: The bound of a log file; nil for none.
     /// - Returns: The environment, with its reactors running.
     package static func make(
         reactors: Int? = nil,
         logLevel: Severity = .info,
+        logFormat: LogFormat = .text,
         limits: ReactorLimits = ReactorLimits(),
         logBytesMax: Int? = nil
     ) -> LinuxEnvironment {
         let rotation = logBytesMax.flatMap { LogRotation(bytesMax: $0) }
-        let trace = LogTrace(threshold: logLevel, rotation: rotation)
+        let trace = LogTrace(threshold: logLevel, format: logFormat, rotation: rotation)
         return make(reactors: reactors, trace: trace, limits: limits)
     }
 

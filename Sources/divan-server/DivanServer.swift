@@ -53,6 +53,7 @@ struct DivanServer: AsyncParsableCommand {
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
             logLevel: options.log.level.severity,
+            logFormat: options.log.format,
             limits: options.limits,
             logBytesMax: options.log.megabytesMax.map { $0 << 20 }
         )

@@ -1,4 +1,5 @@
 import ArgumentParser
+import LinuxPlatform
 import Seams
 
 /// The options of the log.
@@ -8,6 +9,9 @@ struct LogOptions: ParsableArguments {
         help: "Lowest severity that is logged: \(LogLevel.names)."
     )
     var level = LogLevel.info
+
+    @Option(name: .customLong("log-format"), help: "Form of the log's lines: text or json.")
+    var format = LogFormat.text
 
     @Option(
         name: .customLong("log-limit"),
@@ -25,6 +29,8 @@ struct LogOptions: ParsableArguments {
         }
     }
 }
+
+extension LogFormat: ExpressibleByArgument {}
 
 /// The log's severities by their names in options.
 enum LogLevel: String, CaseIterable, ExpressibleByArgument {

@@ -64,6 +64,43 @@ import Testing
         #expect(lines[0].hasPrefix(today) || Date().isJustAfterMidnight)
     }
 
+    @Test func logLinesNameTheNodeAndTheBucketInBothFormats() throws {
+        func lines(_ format: LogFormat) throws -> [Substring] {
+            let pipe = Pipe()
+            let trace = LogTrace(
+                format: format,
+                descriptor: pipe.fileHandleForWriting.fileDescriptor
+            )
+            trace.info("network", "before a name")
+            trace.identify(node: "n_8091@h")
+            trace.warning("flusher", bucket: "b", "a \"disk\" \\ is\nfull\u{7f}, straße")
+            trace.error("peers", "no bucket")
+            try pipe.fileHandleForWriting.close()
+            let content = try pipe.fileHandleForReading.readToEnd() ?? Data()
+            return String(decoding: content, as: UTF8.self).split(separator: "\n")
+        }
+        let text = try lines(.text).map { $0.dropFirst(25) }
+        #expect(
+            text == [
+                "info  network: before a name",
+                #"warn  flusher [n_8091@h b]: a "disk" \ is\x0afull\x7f, straße"#,
+                "error peers [n_8091@h]: no bucket",
+            ]
+        )
+        struct Line: Decodable {
+            let time, severity, component, message: String
+            let node, bucket: String?
+        }
+        let json = try lines(.json)
+        #expect(json[0].hasSuffix(#""node":null,"bucket":null,"message":"before a name"}"#))
+        let line = try JSONDecoder().decode(Line.self, from: Data(json[1].utf8))
+        #expect(line.severity == "warning" && line.component == "flusher")
+        #expect(line.node == "n_8091@h" && line.bucket == "b")
+        #expect(line.message == "a \"disk\" \\ is\nfull\u{7f}, straße")
+        #expect(line.time.firstMatch(of: /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) != nil)
+        #expect(json.count == 3)
+    }
+
     @Test func signalIsReceivedOnTheWatchsThread() async throws {
         let received = Signal<Int32>()
         // A watch exists for the process's lifetime, as in `main`.

@@ -255,6 +255,7 @@ package final class ClusterChanges: Sendable {
         case .lost(let reason):
             service.environment.trace.debug(
                 "feeds",
+                bucket: bucketName,
                 "An HTTP feed of bucket \(bucketName) lost its connection to \(node): \(reason)."
             )
             collector.withLock { collector in

@@ -135,6 +135,7 @@ extension ReplicationConsumer {
         if alone > 0 { service.discarded.withLock { $0[name, default: 0] += alone } }
         service.environment.trace.info(
             "replication",
+            bucket: stream.bucket.name,
             "Rebuilding \(address.vBucket) of bucket \(stream.bucket.name) from node \(source)"
         )
         service.reset(address.vBucket, of: stream.bucket, fence: stream.fence) { [events] in

@@ -101,7 +101,11 @@ final class BackgroundFetcher: Sendable {
             // A retry finds the bucket's successor, or no bucket.
             return .failed(.temporaryFailure, error.description)
         } catch {
-            environment.trace.error("fetcher", "bucket \(engine.name): \(error.description)")
+            environment.trace.error(
+                "fetcher",
+                bucket: engine.name,
+                "bucket \(engine.name): \(error.description)"
+            )
             return .failed(
                 error.isPermanent ? .internalError : .temporaryFailure,
                 error.description

@@ -168,7 +168,11 @@ final class Compactor: Sendable {
         } catch {
             if error.code != .gone, isReady {
                 let name = engine.name
-                environment.trace.error("compactor", "bucket \(name): \(error.description)")
+                environment.trace.error(
+                    "compactor",
+                    bucket: name,
+                    "bucket \(name): \(error.description)"
+                )
             }
             return nil
         }

@@ -43,6 +43,7 @@ final class FlushWatch: Sendable {
         release()
         environment.trace.info(
             "flusher",
+            bucket: engine.name,
             "bucket \(engine.name): changes reach the disk again, and writes are accepted"
         )
     }
@@ -50,7 +51,11 @@ final class FlushWatch: Sendable {
     /// A commit has failed; it is retried.
     func failed(_ description: String) {
         state.withLock { $0.failure = description }
-        environment.trace.error("flusher", "bucket \(engine.name): \(description)")
+        environment.trace.error(
+            "flusher",
+            bucket: engine.name,
+            "bucket \(engine.name): \(description)"
+        )
         alerts.raise(
             flushAlert,
             "Changes of bucket \(engine.name) cannot be written to disk: \(description). They stay in "
@@ -76,7 +81,7 @@ final class FlushWatch: Sendable {
             "Bucket \(engine.name) has persisted nothing for \(Limits.persistenceStallMilliseconds / 1_000) "
             + "seconds: \(cause). Until it does, writes to \(vBucketCount) of its vBuckets get a "
             + "temporary failure; reads are served."
-        environment.trace.error("flusher", message)
+        environment.trace.error("flusher", bucket: engine.name, message)
         alerts.raise(stallAlert, message)
         forEachVBucket { $0.holdWrites(.stalledDisk) }
         // A commit that was completed meanwhile may have released the vBuckets before they were held.

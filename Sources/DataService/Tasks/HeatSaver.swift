@@ -147,7 +147,11 @@ final class HeatSaver: Sendable {
                 // Heat is optional: the next save is soon enough, and other operations report a
                 // failing disk.
                 if error.code != .gone {
-                    environment.trace.info("heat", "bucket \(engine.name): \(error.description)")
+                    environment.trace.info(
+                        "heat",
+                        bucket: engine.name,
+                        "bucket \(engine.name): \(error.description)"
+                    )
                 }
                 return finish()
             }

@@ -184,7 +184,11 @@ final class Purger: Sendable {
             // Retried after an interval; other operations report a failing disk before.
             if error.code != .gone, isReady {
                 let name = engine.name
-                environment.trace.error("purger", "bucket \(name), \(id): \(error.description)")
+                environment.trace.error(
+                    "purger",
+                    bucket: name,
+                    "bucket \(name), \(id): \(error.description)"
+                )
             }
             return true
         }

@@ -137,6 +137,7 @@ final class StubPager: Sendable {
         guard !isGone, canContinue(walk) else { return }
         environment.trace.error(
             "expiry",
+            bucket: walk.bucket.name,
             "bucket \(walk.bucket.name), \(place.id): the expiry of documents on disk cannot be "
                 + "read, and is checked again later: \(error.description)"
         )

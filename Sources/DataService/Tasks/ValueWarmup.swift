@@ -69,7 +69,11 @@ final class ValueWarmup: Sendable {
             ended()
             // Requests then fetch documents one by one, and each gets its own error.
             guard error.code != .gone, !isStopped() else { return }
-            environment.trace.error("warmup", "bucket \(engine.name): \(error.description)")
+            environment.trace.error(
+                "warmup",
+                bucket: engine.name,
+                "bucket \(engine.name): \(error.description)"
+            )
         }
     }
 

@@ -46,7 +46,7 @@ extension Warmup {
 
     /// Notes that the file is closed until the node restarts.
     private func close(_ lane: LaneStore, _ reason: String) {
-        environment.trace.error("warmup", "bucket \(engine.name): \(reason)")
+        environment.trace.error("warmup", bucket: engine.name, "bucket \(engine.name): \(reason)")
         let waiters: [Waiter] = state.withLock { state in
             guard !state.isStopped else { return [] }
             state.closed[lane.number] = reason
@@ -71,6 +71,7 @@ extension Warmup {
         }
         environment.trace.error(
             "warmup",
+            bucket: engine.name,
             "bucket \(engine.name): \(vBuckets(count)) cannot be read: \(reason)"
         )
         worker.lane.post(after: pause) { [weak self] in self?.retry(lane, worker, after: pause) }

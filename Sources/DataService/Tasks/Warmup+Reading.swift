@@ -34,7 +34,11 @@ extension Warmup {
         } catch {
             guard canContinue(lane, after: error) else { return }
             let what = "bucket \(engine.name): \(error.description)"
-            environment.trace.warning("warmup", "\(what); its vBuckets are read one by one")
+            environment.trace.warning(
+                "warmup",
+                bucket: engine.name,
+                "\(what); its vBuckets are read one by one"
+            )
             beginOneByOne(lane, worker, isTight: false)
         }
     }
