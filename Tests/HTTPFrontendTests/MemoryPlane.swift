@@ -117,10 +117,14 @@ final class MemoryPlane: DataPlane {
             case .read:
                 return old.map { .found(DocumentCopy(meta: $0.meta, value: $0.value)) }
                     ?? .refused(.notFound)
-            case .delete:
+            case .delete(let cas):
+                guard cas == .none || old?.meta.cas ?? cas == cas else { return .refused(.exists) }
                 bucket.documents[key] = nil
                 return old.map { .written(version($0.meta.cas)) } ?? .refused(.notFound)
-            case .write(let value, let flags, let expiry, let preservesExpiry):
+            case .write(let value, let flags, let expiry, let preservesExpiry, let precondition):
+                guard precondition.permits(old?.meta.cas) else {
+                    return .refused(old == nil ? .notFound : .exists)
+                }
                 bucket.lastCAS += 1
                 let meta = DocumentMeta(
                     cas: CAS(bucket.lastCAS),
