@@ -5,7 +5,8 @@ import time
 
 from cluster import Member, made
 from documents import Documents
-from rig.node import wait_until
+from rig.browser import Browser
+from rig.node import PASSWORD, USER, wait_until
 
 COUNT = 5_000
 
@@ -32,6 +33,22 @@ def test_replica_of_a_lone_node_is_an_alert_until_it_is_not_wanted(make_node):
     assert "Add a node and rebalance" in alert and "number of replicas to 0." in alert
     assert node.admin.post("/pools/default/buckets/one", {"replicaNumber": "0"}).status == 200
     assert alerts(node) == [] and lost(node) == {}
+
+
+def test_page_has_the_alert_and_does_not_call_the_copies_complete(make_node):
+    node = make_node().start().provision().create_bucket("one", replicaNumber=1)
+    page = Browser()
+    try:
+        page.open(f"http://127.0.0.1:{node.admin_port}/")
+        page.fill("user", USER)
+        page.fill("password", PASSWORD)
+        page.click("log in")
+        page.wait_for_text("fewer copies than configured")
+        page.evaluate("location.hash = '#/nodes'")
+        page.wait_for_text("copies are missing.")
+        assert "every copy is in its place" not in page.text().lower()
+    finally:
+        page.close()
 
 
 def test_copies_lost_by_a_failover_are_an_alert_until_a_rebalance_creates_them(start):
