@@ -99,7 +99,6 @@ extension NodeStatistics: PeerPayload {
         self.directory = directory
         self.memcachedBucket = memcachedBucket
         self.buckets = buckets
-        guard !reader.isAtEnd else { return }
         guard let diskIdentity = reader.leb128() else { return nil }
         machine.diskIdentity = diskIdentity
     }
@@ -196,7 +195,6 @@ extension BucketStatistics: PeerPayload {
             // A newer node may send more fields.
             if numbers.indices.contains(place) { self[keyPath: numbers[place]] = number }
         }
-        guard !reader.isAtEnd else { return }
         guard let copies = CopyItems(&reader) else { return nil }
         self.copies = copies
     }

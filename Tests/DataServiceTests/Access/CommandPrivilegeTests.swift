@@ -115,8 +115,7 @@ import Vocabulary
         }
     }
 
-    /// A reader of metrics has no bucket to select.
-    @Test(arguments: Role.allCases.filter { $0 != .externalStatsReader })
+    @Test(arguments: Role.ofBuckets)
     func roleExecutesItsCommandsOnly(_ role: Role) throws {
         let world = TestWorld()
         try world.open("demo")
@@ -159,7 +158,7 @@ import Vocabulary
         }
     }
 
-    @Test(arguments: Role.allCases)
+    @Test(arguments: Role.ofBuckets)
     func roleOfOneBucketSelectsNoOther(_ role: Role) throws {
         let world = TestWorld()
         try world.open("demo")
@@ -183,4 +182,9 @@ import Vocabulary
             #expect(text.contains(part), "\(text)")
         }
     }
+}
+
+extension Role {
+    /// The roles that may select a bucket: all but the reader of metrics.
+    static let ofBuckets = allCases.filter { $0 != .externalStatsReader }
 }

@@ -68,7 +68,7 @@ import Vocabulary
         return found
     }
 
-    @Test(arguments: Role.allCases, [false, true])
+    @Test(arguments: Role.ofBuckets, [false, true])
     func roleReadsSystemAttributesOnlyWithTheirPrivilege(_ role: Role, _ isLarge: Bool) throws {
         let world = TestWorld()
         let client = try open(role, isLarge: isLarge, in: world)
@@ -92,7 +92,7 @@ import Vocabulary
         #expect(client.ask(single).map(\.status) == [mayRead ? 0 : 0x24])
     }
 
-    @Test(arguments: Role.allCases, [false, true])
+    @Test(arguments: Role.ofBuckets, [false, true])
     func roleWritesSystemAttributesOnlyWithTheirPrivilege(_ role: Role, _ isLarge: Bool) throws {
         let world = TestWorld()
         let client = try open(role, isLarge: isLarge, in: world)
@@ -117,7 +117,7 @@ import Vocabulary
     /// DCP and `*_WITH_META` show and store whole values: the privileges that they need come with
     /// those of system attributes, as in Couchbase Server.
     @Test func roleOfWholeVersionsHasThePrivilegesOfSystemAttributes() {
-        for role in Role.allCases {
+        for role in Role.ofBuckets {
             let privileges = Grants([RoleGrant(role, bucket: role.isScoped ? "demo" : nil)])
                 .privileges(inBucket: "demo")
             if privileges.contains(.metaWrite) {

@@ -102,6 +102,7 @@ import Vocabulary
         ("cluster.admin.security!read", "admin ro_admin"),
         ("cluster.admin.security!write", "admin"),
         ("cluster.admin.settings!read", "admin cluster_admin"),
+        ("cluster.admin.stats_export!read", "admin cluster_admin external_stats_reader"),
         ("cluster.admin.diag!write", "admin"),
         ("cluster!admin", "admin cluster_admin"),
     ])
