@@ -28,7 +28,7 @@ let plan = """
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
     services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Credentials Persistence
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/Hummingbird hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser

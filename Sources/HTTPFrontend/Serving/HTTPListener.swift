@@ -1,9 +1,9 @@
 internal import ClusterService
 internal import Foundation
-internal import Hummingbird
 internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
+internal import NIOPosix
 internal import Seams
 internal import ServiceLifecycle
 
@@ -62,33 +62,38 @@ final class HTTPListener: Sendable {
         let gate = AcceptGate(router.resources.service.descriptors, for: settings.use) {
             logger.warning("\($0)")
         }
-        let application = Application(
-            responder: PortResponder(router: router),
-            server: HTTPServerBuilder { responder in
-                let channel = HTTP1Channel(
-                    responder: responder,
-                    configuration: channelConfiguration
-                )
-                return PortChannel(
-                    channel: channel,
-                    settings: settings.channel,
-                    service: router.service,
-                    prompt: prompt
-                )
-            },
-            configuration: ApplicationConfiguration(
-                address: .hostname(settings.host, port: Int(settings.port)),
-                serverName: serverName,
-                availableConnectionsDelegate: AcceptGate.Delegate(gate)
-            ),
-            onServerRunning: { channel in
-                gate.begin(on: channel)
-                let port = channel.localAddress?.port ?? Int(settings.port)
-                begin.yield(.success(UInt16(port)))
-            },
-            logger: logger
-        )
-        let group = ServiceGroup(configuration: .init(services: [application], logger: logger))
+        let responder = PortResponder(router: router)
+        let builder = HTTPServerBuilder { respond in
+            let channel = HTTP1Channel(responder: respond, configuration: channelConfiguration)
+            return PortChannel(
+                channel: channel,
+                settings: settings.channel,
+                service: router.service,
+                prompt: prompt
+            )
+        }
+        // Not the framework's `Application`: it makes a date each second by a task that sleeps, and with it
+        // libdispatch's threads, which end the process when no descriptor is free.
+        let server: any Service
+        do {
+            server = try builder.buildServer(
+                configuration: ServerConfiguration(
+                    address: .hostname(settings.host, port: Int(settings.port)),
+                    availableConnectionsDelegate: AcceptGate.Delegate(gate)
+                ),
+                eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
+                logger: logger,
+                responder: { try await responder.answer($0, $1, $2) },
+                onServerRunning: { channel in
+                    gate.begin(on: channel)
+                    let port = channel.localAddress?.port ?? Int(settings.port)
+                    begin.yield(.success(UInt16(port)))
+                }
+            )
+        } catch {
+            throw HTTPListenerError(error, settings)
+        }
+        let group = ServiceGroup(configuration: .init(services: [server], logger: logger))
         let task = Task {
             do {
                 try await group.run()

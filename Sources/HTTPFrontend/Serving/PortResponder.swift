@@ -1,58 +1,80 @@
+internal import ClusterService
 internal import HTTPTypes
-internal import Hummingbird
-internal import Logging
+internal import HummingbirdCore
 internal import NIOCore
+internal import NIOHTTP1
 internal import NIOHTTPTypes
 internal import Vocabulary
 
 /// Converts the framework's requests to `RESTRequest`, and `Reply` to the framework's responses.
-struct PortResponder: HTTPResponder {
-    struct Context: InitializableFromSource {
-        typealias Source = ApplicationRequestContextSource
-
-        let channel: any Channel
-
-        init(source: ApplicationRequestContextSource) {
-            channel = source.channel
-        }
-    }
+struct PortResponder: Sendable {
+    /// A request's body was malformed after its response had begun: the connection ends without another
+    /// response.
+    private struct BrokenBody: Error {}
 
     let router: Router
     private let bodies: BodyMemory
+    private let dates = ResponseDates()
 
     init(router: Router) {
         self.router = router
         bodies = router.resources.bodies
     }
 
-    func respond(to request: Request, context: Context) async throws -> Response {
+    /// Answers a request of the framework, with the fields that every response has.
+    ///
+    /// - Throws: What ends the connection. An `HTTPParserError` makes the framework answer 400 before.
+    func answer(
+        _ request: Request,
+        _ writer: consuming ResponseWriter,
+        _ channel: any Channel
+    ) async throws {
+        var response: Response
+        do {
+            response = try await respond(to: request, channel)
+        } catch let error as HTTPParserError {
+            throw error
+        } catch {
+            response = Response(status: .internalServerError)
+        }
+        let now = router.service.wallMilliseconds
+        response.headers[.date] = dates.text(atSeconds: Int(now / 1_000))
+        response.headers[.server] = HTTPListener.serverName
+        do {
+            try await writer.write(response: response.head, body: response.body)
+        } catch is HTTPParserError {
+            throw BrokenBody()
+        }
+    }
+
+    private func respond(to request: Request, _ channel: any Channel) async throws -> Response {
         if let prepared = ConnectionWatch.current?.removePrepared() {
             // It has no body, and was admitted.
             let reply = await router.answer(prepared.request, prepared.admitted)
-            return response(reply, to: prepared.request, context.channel)
+            return response(reply, to: prepared.request, channel)
         }
         var asked = RESTRequest(
             method: request.method.rawValue,
             target: request.head.path ?? "/",
             fields: Self.fields(of: request),
-            addresses: Self.addresses(of: context.channel)
+            addresses: Self.addresses(of: channel)
         )
         asked.connection = ConnectionWatch.current
         let admitted: Router.Admitted
         switch await router.admit(asked) {
-        case .refused(let reply): return response(reply, to: asked, context.channel)
+        case .refused(let reply): return response(reply, to: asked, channel)
         case .admitted(let found): admitted = found
         }
         asked.connection?.login?.noteAdmission()
         let bytesMax = admitted.bodyBytesMax
         if let declared = request.headers[.contentLength].flatMap({ Int($0) }), declared > bytesMax
         {
-            return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, context)
+            return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, channel)
         }
         // The client sends its body after this interim response.
         if request.headers[.expect]?.lowercased() == "100-continue" {
             let interim = HTTPResponsePart.head(HTTPResponse(status: .continue))
-            context.channel.writeAndFlush(interim, promise: nil)
+            channel.writeAndFlush(interim, promise: nil)
         }
         var body = ByteBuffer()
         // `bodies` counts the body until the reply is made, because the route's handler reads it.
@@ -60,15 +82,15 @@ struct PortResponder: HTTPResponder {
         for try await part in request.body {
             let count = body.readableBytes + part.readableBytes
             guard count <= bytesMax else {
-                return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, context)
+                return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, channel)
             }
             guard bodies.resize(from: body.readableBytes, to: count) else {
-                return refuse(.bodyMemoryExhausted, asked, context)
+                return refuse(.bodyMemoryExhausted, asked, channel)
             }
             body.writeImmutableBuffer(part)
         }
         asked.body = Array(body.readableBytesView)
-        return response(await router.answer(asked, admitted), to: asked, context.channel)
+        return response(await router.answer(asked, admitted), to: asked, channel)
     }
 
     /// Refuses a request before its body ends.
@@ -77,11 +99,11 @@ struct PortResponder: HTTPResponder {
     private func refuse(
         _ refusal: Refusal,
         _ asked: RESTRequest,
-        _ context: Context
+        _ channel: any Channel
     ) -> Response {
         var reply = router.table.reply(to: refusal, of: asked)
         reply.headers.append(("Connection", "close"))
-        return response(reply, to: asked, context.channel)
+        return response(reply, to: asked, channel)
     }
 
     private func response(
