@@ -35,6 +35,8 @@ def node():
             with network.inside("client"):
                 node.start().provision()
                 node.network = network
+                # Refused logins delay later ones of their address.
+                node.sources = network.sources("client")
                 node.views_port = int(node.ready["views"])
                 node.create_bucket("local", passwordless=1)
                 node.create_bucket("closed")
@@ -69,7 +71,7 @@ def logins(name):
 def ask(node, route, bucket, login):
     port = node.admin_port if route.port == "admin port" else node.views_port
     body = None if route.method == "GET" else "--x--\r\n"
-    return Rest(port, login, node.host).head_of(route.method, route.target(bucket), body, MULTIPART)
+    return Rest(port, login, node.host, next(node.sources)).head_of(route.method, route.target(bucket), body, MULTIPART)
 
 
 def test_bucket_of_loopback_is_refused_on_every_route(node):

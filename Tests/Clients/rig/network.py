@@ -110,6 +110,15 @@ class Network:
             finally:
                 enter(home)
 
+    def sources(self, name):
+        """Makes a machine have 65 000 more addresses, which no other machine has seen, and iterates over them."""
+        block = "10.214.0.0/16"
+        ip("-n", self.namespace(name), "route", "add", "local", block, "dev", "lo")
+        for other in self.addresses:
+            if other != name:
+                ip("-n", self.namespace(other), "route", "add", block, "via", self.addresses[name])
+        return (f"10.214.{number >> 8}.{number & 255}" for number in range(1, 0xffff))
+
     # Cutting: packets are dropped silently
 
     def cut(self, source, target):
