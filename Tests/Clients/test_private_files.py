@@ -44,10 +44,14 @@ def open_paths(*roots):
     found = {}
     for root in roots:
         for path in files(root):
-            status = path.lstat()
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                # The node has deleted it since it was listed, for example the log of a closed index.
+                continue
             if stat.S_ISLNK(status.st_mode):
                 found[str(path)] = "link"
-            elif stat.S_IMODE(status.st_mode) != (0o700 if path.is_dir() else 0o600):
+            elif stat.S_IMODE(status.st_mode) != (0o700 if stat.S_ISDIR(status.st_mode) else 0o600):
                 found[str(path)] = oct(stat.S_IMODE(status.st_mode))
     return found
 
