@@ -7,9 +7,12 @@ internal import Vocabulary
 /// All nodes compute the same text from the same settings. An object that is changed back has its old text
 /// again.
 extension BucketRecord {
-    /// Covers the settings and the options, and the UUID among them.
+    /// Covers the settings and the options, and the UUID among them, but not the password's keys: every
+    /// client that may read the settings could check guesses of the password with the text.
     package var settingsRevision: String {
-        revision { writer in
+        var settings = settings
+        settings.password = []
+        return revision { writer in
             settings.append(to: writer)
             options.append(to: writer)
         }
