@@ -48,7 +48,7 @@ package struct BucketStatistics: Hashable, Sendable {
 
     /// Items of copies that do not serve.
     package var replicaItems: UInt64 {
-        [VBucketState.replica, .pending, .dead].reduce(0) { $0 + copies.items($1) }
+        [VBucketState.replica, .pending, .dead].reduce(0) { $0 &+ copies.items($1) }
     }
 
     /// Percent of the items whose value is in memory; 100 if there are no items.

@@ -34,7 +34,7 @@ package struct CopyItems: Hashable, Sendable {
 
     /// The documents of all copies in a state.
     package func items(_ state: VBucketState) -> UInt64 {
-        entries.reduce(0) { $0 + (Self.isCopy($1, state) ? $1 >> 3 : 0) }
+        entries.reduce(0) { $0 &+ (Self.isCopy($1, state) ? $1 >> 3 : 0) }
     }
 
     /// Adds a copy.
@@ -69,10 +69,10 @@ package struct CopyItems: Hashable, Sendable {
                 ?? reports.firstIndex { $0.copies.isActive(vBucket) }
             if let active {
                 last[vBucket] = reports[active].copies.items(of: vBucket) ?? 0
-                sums[owner ?? active] += last[vBucket]
+                sums[owner ?? active] &+= last[vBucket]
             } else if let owner {
                 let known = reports.compactMap { $0.copies.items(of: vBucket) }.max() ?? 0
-                sums[owner] += max(known, last[vBucket])
+                sums[owner] &+= max(known, last[vBucket])
             }
         }
         return Dictionary(zip(reports.map(\.node), sums)) { $0 + $1 }

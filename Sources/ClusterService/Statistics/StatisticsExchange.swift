@@ -123,7 +123,7 @@ extension AdministrationService {
         guard !core.withLock({ $0.isStopped }) else { return }
         let others = sendStatistics()
         sendViewStatistics(to: others)
-        noteItems()
+        if !others.isEmpty { noteItems() }
         updateStatuses(others)
         logDiscardedChanges()
         let isMany = others.count >= Self.manyNodes
@@ -258,7 +258,7 @@ extension AdministrationService {
             known[node] = statistics(of: node)?.copies(ofBucket: name)
         }
         known[thisNode] = dataPlane.statistics(ofBucket: name)?.copies
-        return itemCounts(of: bucket, known).values.reduce(0, +)
+        return itemCounts(of: bucket, known).values.reduce(0, &+)
     }
 
     /// The documents of a bucket by node, each counted once.

@@ -89,10 +89,10 @@ struct ClusterNumbers {
             }
         }
         for node in found.keys {
-            sums[node, default: Totals()].items = counts.reduce(0) { $0 + ($1[node] ?? 0) }
+            sums[node, default: Totals()].items = counts.reduce(0) { $0 &+ ($1[node] ?? 0) }
         }
         items = Dictionary(
-            zip(call.visibleBuckets.map(\.settings.name), counts.map { $0.values.reduce(0, +) })
+            zip(call.visibleBuckets.map(\.settings.name), counts.map { $0.values.reduce(0, &+) })
         ) { $0 + $1 }
         self.nodes = found
         self.views = views
