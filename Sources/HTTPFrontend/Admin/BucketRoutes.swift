@@ -183,7 +183,7 @@ extension Routes {
         case .tooMany(let most):
             .json(["_": .string("Cannot create more than \(most) buckets")], status: 400)
         case .unknown: .notFound
-        case .differs: .conflict("The bucket", .version(""))
+        case .differs: .conflict("The bucket")
         case .forbidden(let permission): .forbidden(permission.text)
         case .flushDisabled:
             // Clients match these words.

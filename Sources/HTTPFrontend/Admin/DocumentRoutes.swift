@@ -217,8 +217,9 @@ extension Routes {
         switch outcome {
         case .refused(.exists) where precondition != .any,
             .refused(.notFound) where precondition != .any:
-            let text: Precondition<String> = precondition == .absent ? .absent : .version("")
-            return .failure(412, "precondition_failed", Reply.conflict("The document", text))
+            let isAbsent = precondition == .absent
+            let reason = Reply.conflictSentence("The document", mustBeAbsent: isAbsent)
+            return .failure(412, "precondition_failed", reason)
         // An outcome may come from another node: the outcome of another kind of request is an
         // error.
         case .found: return failed(unexpected)

@@ -128,7 +128,7 @@ extension Routes {
             return .refused([FieldError("_", RESTRequest.preconditionRule)])
         }
         guard precondition.permits(user?.settingsRevision) else {
-            return .conflict("The user", precondition)
+            return .conflict("The user", mustBeAbsent: precondition == .absent)
         }
         // If the user changes after this check, the request is overtaken and checked again.
         let seen: Precondition<UserChange.Basis> =

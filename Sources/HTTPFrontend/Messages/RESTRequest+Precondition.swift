@@ -7,7 +7,8 @@ internal import Vocabulary
 /// `If-None-Match: *` permits a change only if the object does not exist. Lists and weak tags are refused,
 /// because a change that ignored them would overwrite what its author wanted to keep.
 extension RESTRequest {
-    /// What the request requires of the object that it changes; nil if its fields are not supported.
+    /// The version that the object must have before the request changes it; nil if the fields are not
+    /// supported.
     var precondition: Precondition<String>? {
         switch (fields[.ifMatch], fields[.ifNoneMatch]) {
         case (nil, nil): .any
@@ -40,18 +41,19 @@ extension Reply {
     }
 
     /// The refusal of a change, in the form of the admin port's errors.
-    static func conflict(_ object: String, _ precondition: Precondition<String>) -> Reply {
-        json(["errors": ["_": .string(conflict(object, precondition))]], status: 412)
+    static func conflict(_ object: String, mustBeAbsent: Bool = false) -> Reply {
+        let sentence = conflictSentence(object, mustBeAbsent: mustBeAbsent)
+        return json(["errors": ["_": .string(sentence)]], status: 412)
     }
 
     /// Why a change of an object was refused, and what to do.
     ///
     /// - Parameters:
     ///   - object: The object, as the beginning of a sentence: `The document`.
-    ///   - precondition: The precondition that the object does not meet.
+    ///   - mustBeAbsent: Whether the request requires that the object does not exist.
     /// - Returns: A sentence.
-    static func conflict(_ object: String, _ precondition: Precondition<String>) -> String {
-        precondition == .absent
+    static func conflictSentence(_ object: String, mustBeAbsent: Bool) -> String {
+        mustBeAbsent
             ? "\(object) exists already. Read it, and decide which version to keep"
             : "\(object) was changed or deleted after it was read. Read it again, and decide which version "
                 + "to keep"

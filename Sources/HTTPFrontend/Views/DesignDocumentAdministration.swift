@@ -142,7 +142,7 @@ extension Routes {
         case .done: nil
         case .missing: .notFound
         case .refused(_, let reason): .json(["_": .string(reason)], status: 400)
-        case .differs: .conflict("The design document", .version(""))
+        case .differs: .conflict("The design document")
         case .busy(let reason): .json(["_": .string(reason)], status: 503)
         case .failed(let reason): .failed(reason)
         }

@@ -103,8 +103,8 @@ extension ViewTable {
         case .missing: return .missing("missing")
         case .refused(let error, let reason): return .failure(400, error, reason)
         case .differs:
-            let precondition = call.request.precondition ?? .any
-            let reason: String = Reply.conflict("The design document", precondition)
+            let isAbsent = call.request.precondition == .absent
+            let reason = Reply.conflictSentence("The design document", mustBeAbsent: isAbsent)
             return .failure(412, "precondition_failed", reason)
         case .busy(let reason):
             return Reply.failure(503, "service_unavailable", reason).retry(afterSeconds: 1)
