@@ -26,7 +26,7 @@ package enum ReadinessObstacle: Hashable, Sendable {
 }
 
 extension AdministrationService {
-    /// What is missing until this node is ready; empty if it is.
+    /// The reasons why this node is not ready; empty if it is.
     ///
     /// A node is ready if it waits to be set up, or if it is a member of a cluster, follows the cluster's
     /// state and has loaded its buckets. A member that waits for a rebalance has no buckets.

@@ -5,7 +5,7 @@ internal import Glibc
 ///
 /// Without libsystemd: the protocol is stable and a page long (sd_notify(3)).
 package struct ServiceNotifier: Sendable {
-    /// What the manager is told.
+    /// An event that the manager is told.
     package enum Notification: String, Sendable {
         case ready = "READY=1"
         case stopping = "STOPPING=1"

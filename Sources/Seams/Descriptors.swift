@@ -134,7 +134,7 @@ package final class Descriptors: Sendable {
             + "\(usage.others) by files and the process)"
     }
 
-    /// What is open, as of at most ten seconds ago.
+    /// The open descriptors, as of at most ten seconds ago.
     package var usage: DescriptorPlan.Usage {
         let now = now()
         return state.withLock { usage(&$0, now, within: Self.calmCountNanoseconds) }

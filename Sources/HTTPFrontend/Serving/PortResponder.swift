@@ -35,6 +35,7 @@ struct PortResponder: Sendable {
         } catch let error as HTTPParserError {
             throw error
         } catch {
+            // The body cannot be read, for example because the client disconnects.
             response = Response(status: .internalServerError)
         }
         let now = router.service.wallMilliseconds

@@ -5,9 +5,9 @@ internal import Vocabulary
 /// A cluster with too few nodes for the copies is balanced, and has lost redundancy all the same.
 package struct LostRedundancy: Hashable, Sendable {
     package let bucket: String
-    /// How many vBuckets have a copy, but fewer than configured.
+    /// The number of vBuckets that have a copy, but fewer than configured.
     package let vBuckets: Int
-    /// What happened, to what, and what to do.
+    /// A sentence for an operator: the number of vBuckets, the bucket, and the cure.
     package let sentence: String
 }
 

@@ -29,7 +29,7 @@ package struct LocalUser: Hashable, Sendable {
 
     package var grants: [RoleGrant] { roles.roles }
 
-    /// What a change of name and roles is based on.
+    /// The basis of a change of name and roles.
     package var basis: UserChange.Basis { UserChange.Basis(name: name, roles: roles) }
 
     package func hasID(_ other: String) -> Bool { id.utf8.elementsEqual(other.utf8) }

@@ -49,7 +49,7 @@ export function buckets() {
   }
 }
 
-// What the buttons of a bucket's row need.
+// The permissions that the buttons of a bucket's row need.
 const permissionsOf = name => ({ read: `cluster.bucket[${name}].data.docs!read`,
   flush: `cluster.bucket[${name}]!flush`, change: `cluster.bucket[${name}].settings!write`,
   remove: `cluster.bucket[${name}]!delete` });

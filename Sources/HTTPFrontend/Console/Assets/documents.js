@@ -58,7 +58,7 @@ export function documents([bucket]) {
   for (const part of [tools, list, paging]) part.hidden = true;
 
   let names = null;
-  // What the user's roles permit on this bucket.
+  // The changes that the user's roles permit on this bucket.
   const may = { read: false, write: false, remove: false };
   return { element, refresh };
 

@@ -38,7 +38,7 @@ export function views([bucket, designDocument, view]) {
   let designs = new Map();
   let isShown = false;
   let showFailures = null;
-  // What the user's roles permit.
+  // The changes that the user's roles permit.
   const may = { write: false, readDocuments: false };
   let described = null;
 

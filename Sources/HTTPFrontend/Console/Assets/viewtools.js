@@ -1,4 +1,4 @@
-// What stands under the editor of a view: a trial of its map function, its errors, and a query.
+// The tools under the editor of a view: a trial of its map function, its errors, and a query.
 
 import { get, getText, post, bucketPath, designPath, documentPath, Refused } from "/ui/api.js";
 import { h, fill, count, counted, field, formError, showErrors, columns, row as tableRow, table } from "/ui/dom.js";
@@ -118,8 +118,10 @@ export function query({ bucket, designDocument, view, isDevelopment, described, 
     keys: ["Keys", "JSON array"], limit: ["Limit", "10"], skip: ["Skip", "0"],
     group_level: ["Group level", ""],
   };
-  const controls = Object.fromEntries(Object.entries(inputs).map(([name, [, placeholder]]) =>
-    [name, h("input", { autocomplete: "off", spellcheck: "false", placeholder })]));
+  const controls = {};
+  for (const [name, [, placeholder]] of Object.entries(inputs)) {
+    controls[name] = h("input", { autocomplete: "off", spellcheck: "false", placeholder });
+  }
   const flags = Object.fromEntries(["descending", "reduce", "group", "include_docs", "full_set"].map(name =>
     [name, h("input", { type: "checkbox" })]));
   flags.reduce.checked = true;

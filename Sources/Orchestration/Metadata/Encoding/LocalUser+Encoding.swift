@@ -25,7 +25,7 @@ extension LocalUser {
 }
 
 extension UserChange {
-    /// What follows the roles.
+    /// The parts that follow the roles.
     private struct Parts: OptionSet {
         let rawValue: UInt8
         static let password = Parts(rawValue: 1)
