@@ -95,3 +95,12 @@ def test_user_that_exists_is_not_replaced_by_a_request_for_a_new_one(admin):
     refused = admin.put(path, {**form, "roles": "admin"}, headers=new)
     assert refused.status == 412 and "exists already" in refused.json["errors"]["_"]
     assert admin.get(path).json["roles"][0]["role"] == "ro_admin"
+
+
+def test_version_of_a_bucket_does_not_depend_on_its_password(admin):
+    path = "/pools/default/buckets/demo"
+    before = admin.get(path).headers["ETag"]
+    assert admin.post(path, {"saslPassword": "a long password"}).status == 200
+    assert admin.get(path).headers["ETag"] == before
+    assert admin.post(path, {"ramQuotaMB": 101}).status == 200
+    assert admin.get(path).headers["ETag"] != before

@@ -72,4 +72,16 @@ import Vocabulary
         #expect(CopyItems.count(activeNodes: [two], later, last: &last) == [one: 0, two: 12])
         #expect(last == [12])
     }
+
+    @Test func countsOfADamagedReportDoNotOverflow() {
+        let most = UInt64.max >> 3
+        var damaged = CopyItems()
+        for vBucket in 0..<64 { damaged.add(vBucket, items: most, .active) }
+        let count = count(
+            activeNodes: Array(repeating: one, count: 64),
+            [(node: one, copies: damaged)]
+        )
+        #expect(count[one] == damaged.items(.active))
+        #expect(damaged.items(.active) == most &* 64)
+    }
 }
