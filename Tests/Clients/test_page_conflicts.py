@@ -6,7 +6,7 @@ import pytest
 
 from rig import privileges
 from rig.browser import Browser
-from rig.node import PASSWORD, USER, Node, wait_until
+from rig.node import PASSWORD, Node, wait_until
 
 DOCS = "/pools/default/buckets/demo/docs"
 MAP = "function (doc, meta) {\n  emit(meta.id, %d);\n}"
@@ -25,18 +25,12 @@ def page(node):
     browser = Browser()
     try:
         browser.open(f"http://127.0.0.1:{node.admin_port}/")
-        log_in(browser)
+        browser.log_in()
         browser.wait_for_text("data buckets")
         yield browser
         assert browser.console == [], "the page threw"
     finally:
         browser.close()
-
-
-def log_in(page, user=USER, password=PASSWORD):
-    page.fill("user", user)
-    page.fill("password", password)
-    page.click("log in")
 
 
 def store(node, key, value):
@@ -251,7 +245,7 @@ def test_text_of_a_view_that_is_not_saved_survives_a_change_of_screen_and_an_end
     page.call("Network.clearBrowserCookies")
     page.wait_for_text("your session is over")
     page.wait_for_text("kept for this user")
-    log_in(page)
+    page.log_in()
     is_shown(page, "view-unsaved")
     assert value(page, "view-map") == MAP % 2
     press(page, "view-discard")
@@ -265,7 +259,7 @@ def test_text_of_a_document_that_is_not_saved_survives_an_ended_login_but_not_an
     page.fill("json content", '{"n":2}')
     page.call("Network.clearBrowserCookies")
     page.wait_for_text("kept for this user")
-    log_in(page)
+    page.log_in()
     is_shown(page, "document-content")
     assert value(page, "document-content") == '{"n":2}'
     press(page, "document-save")
@@ -278,7 +272,7 @@ def test_text_of_a_document_that_is_not_saved_survives_an_ended_login_but_not_an
     page.call("Network.clearBrowserCookies")
     press(page, "document-save")
     page.wait_for_text("kept for this user")
-    log_in(page, "bob", privileges.PASSWORD)
+    page.log_in("bob", privileges.PASSWORD)
     page.wait_for_text("change password")
     assert page.evaluate("document.querySelector('dialog')") is None
     assert stored(node, "draft") == '{"n":2}'

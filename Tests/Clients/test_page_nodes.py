@@ -46,9 +46,7 @@ def memberships(node):
 
 def log_in(page):
     """Logs in and opens the nodes."""
-    page.fill("user", USER)
-    page.fill("password", PASSWORD)
-    page.click("log in")
+    page.log_in()
     page.wait_for_text("data buckets")
     page.evaluate("location.hash = '#/nodes'")
     page.wait_for_text("every copy is in its place")

@@ -38,9 +38,7 @@ def page(cluster):
 
 
 def log_in(page, user=USER, password=PASSWORD):
-    page.fill("user", user)
-    page.fill("password", password)
-    page.click("log in")
+    page.log_in(user, password)
     page.wait("!document.getElementById('top').hidden", "the sections")
 
 

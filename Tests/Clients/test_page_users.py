@@ -4,7 +4,7 @@ import pytest
 
 from rig import privileges
 from rig.browser import Browser
-from rig.node import PASSWORD, USER, Node, wait_until
+from rig.node import PASSWORD, Node, wait_until
 from rig.rest import Rest
 
 
@@ -28,12 +28,6 @@ def page(node):
         browser.close()
 
 
-def log_in(page, user=USER, password=PASSWORD):
-    page.fill("user", user)
-    page.fill("password", password)
-    page.click("log in")
-
-
 def press(page, element):
     page.wait(f"(() => {{ const e = document.getElementById('{element}');"
               f" if (!e || e.disabled) return false; e.click(); return true; }})()", element)
@@ -47,7 +41,7 @@ def roles_of(node, name):
 
 
 def test_a_user_is_added_changed_and_deleted(page, node):
-    log_in(page)
+    page.log_in()
     page.wait_for_text("data buckets")
     page.click("users")
     page.wait_for_text("there are no users yet")
@@ -103,7 +97,7 @@ def test_a_user_is_added_changed_and_deleted(page, node):
 
 def test_console_shows_a_user_what_its_roles_include(page, node):
     assert privileges.put_user(node, "viewer", "views_admin[demo]").status == 200
-    log_in(page, "viewer", privileges.PASSWORD)
+    page.log_in("viewer", privileges.PASSWORD)
     page.wait_for_text("change password")
     assert page.evaluate("document.getElementById('nav-users').hidden") is True
     assert page.evaluate("document.getElementById('nav-log').hidden") is False
@@ -116,7 +110,7 @@ def test_console_shows_a_user_what_its_roles_include(page, node):
     page.fill("password-again", "another-password")
     press(page, "password-submit")
     page.wait_for_text("log in with it")
-    log_in(page, "viewer", "another-password")
+    page.log_in("viewer", "another-password")
     page.wait_for_text("change password")
 
     # The deletion of the user ends the session.
@@ -127,7 +121,7 @@ def test_console_shows_a_user_what_its_roles_include(page, node):
 
 def test_login_without_the_consoles_permission_is_refused_with_the_reason(page, node):
     assert privileges.put_user(node, "reader", "data_reader[demo]").status == 200
-    log_in(page, "reader", privileges.PASSWORD)
+    page.log_in("reader", privileges.PASSWORD)
     page.wait_for_text("roles do not include the console")
     node.admin.delete("/settings/rbac/users/local/reader")
     assert page.console == [], "the page threw"

@@ -9,6 +9,8 @@ import subprocess
 import tempfile
 import time
 
+from .node import PASSWORD, USER
+
 
 class PageError(Exception):
     """An expectation of the page failed."""
@@ -219,6 +221,12 @@ class Browser:
             return true;
         }})()"""
         self.wait(script, f"something to click that says {words}", seconds)
+
+    def log_in(self, user=USER, password=PASSWORD):
+        """Fills in and sends the form of the login; the caller waits for what it expects then."""
+        self.fill("user", user)
+        self.fill("password", password)
+        self.click("log in")
 
     def fill(self, words, value, seconds=10):
         """Types into the first field with one of `words` as its label, name or hint."""
