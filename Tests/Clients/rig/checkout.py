@@ -14,13 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import rest
 from .node import PASSWORD, ROOT, SERVER, USER
+from .ports import WORKER
 
 LAUNCHER = ROOT / ".build/release/divan-cluster"
 
 
 def free_offset():
-    """An offset at which the ports of three nodes are free."""
-    for offset in range(1_000, 40_000, 337):
+    """An offset at which the ports of three nodes are free, another one for each worker."""
+    for offset in range(1_000 + 500 * WORKER, 40_000, 337):
         try:
             for node in range(3):
                 for port in (11210, 8091, 8092, 21100):
