@@ -23,6 +23,7 @@ let plan = """
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
     platforms  LinuxPlatform      Bytes Seams CLinux
+    platforms  OpenSSLPlatform    Bytes Seams COpenSSL
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication SubDocument Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
@@ -31,7 +32,7 @@ let plan = """
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication SimulatedPlatform DataService ClusterService ViewService Server DivanClient
-    programs   divan-server       Bytes Vocabulary Seams LinuxPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
     programs   divan-simulator    LinuxPlatform Simulation
@@ -66,7 +67,7 @@ let homes = [
 /// C libraries: a system library names the Debian package that brings it; the others have sources.
 let systemLibraries = [
     "CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev", "CSnappy": "libsnappy-dev",
-    "CJavaScriptCore": "libjavascriptcoregtk-4.1-dev",
+    "CJavaScriptCore": "libjavascriptcoregtk-4.1-dev", "COpenSSL": "libssl-dev",
 ]
 /// The system libraries whose headers only pkg-config finds, by its names.
 let configured = ["CJavaScriptCore": "javascriptcoregtk-4.1"]
@@ -115,7 +116,11 @@ let upperFloors: Set<Substring> = ["assembly", "facades", "measures", "programs"
 let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
 /// JavaScriptCore is in no lane: a sanitizer does not know the memory and the threads of its compiler.
-let inNoLane: Set<Substring> = ["ScriptEngine"]
+///
+/// OpenSSL is only where connections between nodes are tested.
+let inNoLane: Set<Substring> =
+    lane == "services"
+    ? ["ScriptEngine"] : ["ScriptEngine", "OpenSSLPlatform"]
 /// The tests that have threads, by target: some files of it, or all of them if none is named.
 ///
 /// All other tests of these targets run on one thread, where there is no race to detect.
@@ -240,6 +245,7 @@ let tests: [(name: String, uses: [String])] = [
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes", "CICU"]),
     ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
+    ("OpenSSLPlatformTests", ["Bytes", "Seams", "LinuxPlatform", "OpenSSLPlatform"]),
     // The program is a dependency, so that it is there to be started.
     ("ScriptEngineTests", ["ScriptEngine", "divan-script", "Wire", "Bytes"]),
     ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
@@ -258,14 +264,14 @@ let tests: [(name: String, uses: [String])] = [
         "ClusterServiceTests",
         [
             "ClusterService", "Consensus", "Persistence", "Orchestration", "Credentials",
-            "LinuxPlatform", "Wire", "Vocabulary", "Seams", "Bytes",
+            "LinuxPlatform", "OpenSSLPlatform", "Wire", "Vocabulary", "Seams", "Bytes",
         ]
     ),
     (
         "HTTPFrontendTests",
         [
             "HTTPFrontend", "Server", "ViewService", "ClusterService", "Orchestration", "Indexing",
-            "Credentials", "LinuxPlatform", "Seams", "Vocabulary", "Bytes",
+            "Credentials", "LinuxPlatform", "OpenSSLPlatform", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (

@@ -1,3 +1,4 @@
+import Credentials
 import Orchestration
 import TestWorld
 import Vocabulary
@@ -77,8 +78,9 @@ enum UserFormCheck {
             roles: Grants([RoleGrant(.dataReader, bucket: "b")]),
             password: UserChange.Password(credentials: [1], changedSeconds: 1)
         )
+        let keys = NodeSecrets(seed: [UInt8](repeating: 1, count: 32)).publicKeys
         let commands: [ClusterCommand] = [
-            .addNode(NewNode(uuid: "u", host: "127.0.0.1", ports: ports)),
+            .addNode(NewNode(uuid: "u", host: "127.0.0.1", ports: ports, keys: keys)),
             .initialise(Initialisation(uuid: "c", groupID: 7, administrator: administrator)),
             .createBucket(bucket),
             .putUser(user),

@@ -85,6 +85,12 @@ package final class AdministrationService: Sendable {
         var levelsReported: Set<NodeNumber> = []
         /// The new epoch that this or another node is forming; nil if there is none.
         var forming: FormingEpoch?
+        /// The key of the member that this node has requested to add it; empty before it is known.
+        var expectedInviter: [UInt8]?
+        /// Addresses from which a request to join is being checked.
+        var joinLogins: Set<String> = []
+        /// By address: when a node was reported that was refused.
+        var refusedAt: [String: UInt64] = [:]
         /// Whether this node is changing to another cluster or epoch.
         var isAdopting = false
         /// Nodes to which this node is sending its epoch for adoption.
@@ -322,6 +328,12 @@ package final class AdministrationService: Sendable {
         calls.observe { [weak self] event in self?.peerEvent(event) }
         calls.handleStrangers(PeerKind.engage) { [weak self] sender, bytes, answer in
             self?.engaged(bytes, by: sender, answer)
+        }
+        calls.handleStrangers(PeerKind.describe) { [weak self] sender, bytes, answer in
+            self?.describeSelf(bytes, to: sender, answer)
+        }
+        calls.handleStrangers(PeerKind.join) { [weak self] sender, bytes, answer in
+            self?.joinRequested(bytes, by: sender, answer)
         }
         calls.handleCalls(PeerKind.leader) { [weak orchestrator] _, bytes, answer in
             guard let orchestrator, let request = LeaderRequest(bytes: bytes) else {

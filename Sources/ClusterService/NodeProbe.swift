@@ -1,24 +1,13 @@
-/// A request to another node's admin port.
+/// A GET request to another node's admin port, without a login.
 package struct ProbeRequest: Sendable {
     package var host: String
     package var port: UInt16
     package var path: String
-    package var login: (user: String, password: String)?
-    /// The form to post; nil for a GET.
-    package var form: [(String, String)]?
 
-    package init(
-        host: String,
-        port: UInt16,
-        path: String,
-        login: (user: String, password: String)? = nil,
-        form: [(String, String)]? = nil
-    ) {
+    package init(host: String, port: UInt16, path: String) {
         self.host = host
         self.port = port
         self.path = path
-        self.login = login
-        self.form = form
     }
 }
 

@@ -32,9 +32,4 @@ package struct PasswordRules: Equatable, Sendable {
     package var mechanisms: [SCRAMMechanism] {
         SCRAMMechanism.allCases.filter { $0 != .sha1 || offersSHA1 }
     }
-
-    /// The secret for unknown names that all members of a cluster derive from the cluster's secret.
-    package static func decoySecret(ofCluster secret: [UInt8]) -> [UInt8] {
-        SCRAMMechanism.sha256.hmac(secret, Array("names without a user".utf8))
-    }
 }

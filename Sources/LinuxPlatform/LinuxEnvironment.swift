@@ -26,24 +26,27 @@ package struct LinuxEnvironment: Sendable {
     ///   - logFormat: The form of the log's lines.
     ///   - limits: The bounds of reactors and connections.
     ///   - logBytesMax: The bound of a log file; nil for none.
+    ///   - security: Secures connections between nodes, if the process has some.
     /// - Returns: The environment, with its reactors running.
     package static func make(
         reactors: Int? = nil,
         logLevel: Severity = .info,
         logFormat: LogFormat = .text,
         limits: ReactorLimits = ReactorLimits(),
-        logBytesMax: Int? = nil
+        logBytesMax: Int? = nil,
+        security: any TransportSecurity = AbsentSecurity()
     ) -> LinuxEnvironment {
         let rotation = logBytesMax.flatMap { LogRotation(bytesMax: $0) }
         let trace = LogTrace(threshold: logLevel, format: logFormat, rotation: rotation)
-        return make(reactors: reactors, trace: trace, limits: limits)
+        return make(reactors: reactors, trace: trace, limits: limits, security: security)
     }
 
     /// Makes the environment with another trace.
     package static func make(
         reactors: Int?,
         trace: any Trace,
-        limits: ReactorLimits = ReactorLimits()
+        limits: ReactorLimits = ReactorLimits(),
+        security: any TransportSecurity = AbsentSecurity()
     ) -> LinuxEnvironment {
         // Writing to a closed pipe or socket then fails with EPIPE instead of ending the process.
         signal(SIGPIPE, SIG_IGN)
@@ -63,6 +66,7 @@ package struct LinuxEnvironment: Sendable {
             trace: trace,
             children: children
         )
+        environment.security = security
         environment.descriptors = descriptors
         environment.returnFreeMemory = { divan_return_free_memory() }
         return LinuxEnvironment(

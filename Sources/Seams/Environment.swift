@@ -11,6 +11,8 @@ package struct Environment: Sendable {
     package let lanes: any LaneFactory
     package let trace: any Trace
     package let children: any ChildProcesses
+    /// Secures the connections between nodes; set where they are served.
+    package var security: any TransportSecurity = AbsentSecurity()
     /// The descriptors of the process; set once, where they are bounded.
     package var descriptors = Descriptors.unlimited
     /// Returns free memory of the heap to the system, which takes some milliseconds.

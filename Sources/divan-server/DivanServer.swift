@@ -3,6 +3,7 @@ import Foundation
 import HTTPFrontend
 import LinuxPlatform
 import Logging
+import OpenSSLPlatform
 import Seams
 import Server
 import Vocabulary
@@ -50,12 +51,14 @@ struct DivanServer: AsyncParsableCommand {
     private func serve() async throws {
         let started = ProcessStart.nanoseconds
         let notifier = ServiceNotifier.fromEnvironment()
+        try OpenSSLSecurity.check()
         let world = LinuxEnvironment.make(
             reactors: options.reactors,
             logLevel: options.log.level.severity,
             logFormat: options.log.format,
             limits: options.limits,
-            logBytesMax: options.log.megabytesMax.map { $0 << 20 }
+            logBytesMax: options.log.megabytesMax.map { $0 << 20 },
+            security: OpenSSLSecurity()
         )
         let (stopping, stop) = AsyncStream<Int32>.makeStream()
         let signals = SignalWatch { stop.yield($0) }

@@ -138,7 +138,9 @@ def test_machines_become_one_cluster_by_their_addresses(start, machines):
     cluster[0].create_bucket(BUCKET, replicaNumber=1, numVBuckets=VBUCKETS)
     # It listened on loopback so far; an added node reaches it at its real address.
     cluster.add(1)
+    known = cluster[0].anonymous.get("/nodes/self/peer").json
     form = {"hostname": cluster[0].address, "user": USER, "password": PASSWORD}
+    form["fingerprint"] = known["fingerprint"]
     reply = cluster[2].newcomer.post("/node/controller/doJoinCluster", form)
     assert reply.status == 200, reply
     expected = {f"{address}:8091" for name, address in machines.addresses.items() if name in NAMES}
@@ -207,6 +209,8 @@ def test_loopback_address_is_refused_in_a_cluster_of_several_machines(start, mac
     for number in range(2):
         reply = cluster[number].admin.post("/node/controller/rename", {"hostname": "127.0.0.1"})
         assert reply.status == 400 and "part of a cluster with other nodes" in reply.text
+    fingerprint = cluster[0].anonymous.get("/nodes/self/peer").json["fingerprint"]
+    form["fingerprint"] = fingerprint
     reply = beside.newcomer.post(join, {"hostname": f"{address}:8091", **form})
     assert reply.status == 200, reply
     known.add(beside.address)

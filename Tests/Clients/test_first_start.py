@@ -248,112 +248,83 @@ def add(node, address, password, user="operator"):
     return node.admin.post("/controller/addNode", form)
 
 
-def test_node_on_another_machine_is_added_with_its_token_only(machine, fake, machines):
+def test_node_on_another_machine_is_added_with_its_token_only(machine):
     node, new = machine("db1").start().provision(512), machine("db2").start()
-    for password in ("", PASSWORD, "0" * 32):
+    for password in ("", PASSWORD, "0" * 32, new.token[:-1]):
         reply = add(node, new.host, password)
         assert reply.status == 400 and "init-token" in reply.text, reply
-    # The peer port checks the token too: here another server describes the node.
-    described = new.newcomer.get("/nodes/self").body
-    pools = new.anonymous.get("/pools").body
-    port = fake({"/pools": (200, pools), "/nodes/self": (200, described)})
-    place = json.loads(described)
-    assert place["ports"]["distTCP"] == 21100
-    with_peer = Rest(node.admin_port, (USER, PASSWORD), node.host)
-    # The peer port is asked at the address of the description's server: forward it to the node.
-    with Forwarder(("0.0.0.0", 21100), (new.host, 21100)):
-        for password in ("", "0" * 32, new.token[:-1]):
-            form = {"hostname": f"{machines.addresses['client']}:{port}", "user": "x", "password": password}
-            reply = with_peer.post("/controller/addNode", form)
-            assert reply.status == 400 and "with the token" in reply.text, reply
+        if password:
+            assert "not the token" in reply.text, reply
+    assert "had no proof of the node's token" in new.log()
     assert new.anonymous.get("/pools").json["pools"] == []
     assert add(node, new.host, new.token).status == 200
     wait_until(lambda: new.token is None, 10, "the token is deleted")
     assert len(node.admin.get("/pools/default").json["nodes"]) == 2
 
 
-class Forwarder:
-    """Forwards connections of one port to another address, until it is left."""
-
-    def __init__(self, own, target):
-        import socket
-
-        self.server = socket.create_server(own)
-        self.target = target
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        import socket
-
-        while True:
-            try:
-                one, _ = self.server.accept()
-            except OSError:
-                return
-            other = socket.create_connection(self.target, timeout=10)
-            for source, sink in ((one, other), (other, one)):
-                threading.Thread(target=self.copy, args=(source, sink), daemon=True).start()
-
-    @staticmethod
-    def copy(source, sink):
-        try:
-            while part := source.recv(65536):
-                sink.sendall(part)
-        except OSError:
-            pass
-        finally:
-            sink.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        import socket
-
-        self.server.shutdown(socket.SHUT_RDWR)
-        self.server.close()
+def fingerprint(node):
+    return node.anonymous.get("/nodes/self/peer").json["fingerprint"]
 
 
-def test_node_joins_from_another_machine_with_the_token_of_its_request(machine):
+def test_fingerprint_that_is_not_the_nodes_is_refused(machine):
+    node, new = machine("db1").start().provision(512), machine("db2").start()
+    form = {"hostname": new.host, "user": "", "password": new.token, "services": "kv"}
+    for wrong in ("0" * 64, fingerprint(node)):
+        reply = node.admin.post("/controller/addNode", {**form, "fingerprint": wrong})
+        assert reply.status == 400 and fingerprint(new) in reply.text, reply
+        assert "not the one that was named" in reply.text and "not the one" in node.log()
+    # The fingerprint proves the node to the cluster, not the cluster to the node.
+    right = ":".join(re.findall("..", fingerprint(new).upper()))
+    reply = node.admin.post("/controller/addNode", {**form, "password": "", "fingerprint": right})
+    assert reply.status == 400 and "only with its token" in reply.text, reply
+    assert len(node.admin.get("/pools/default").json["nodes"]) == 1
+    reply = node.admin.post("/controller/addNode", {**form, "fingerprint": right})
+    assert reply.status == 200, reply
+
+
+def test_node_joins_from_another_machine_if_it_names_the_members_fingerprint(machine):
     node, new = machine("db1").start().provision(512), machine("db2").start()
     form = {"hostname": node.host, "user": USER, "password": PASSWORD}
     assert new.anonymous.post("/node/controller/doJoinCluster", form).status == 401
+    # Without it the password is not sent.
+    reply = new.newcomer.post("/node/controller/doJoinCluster", form)
+    assert reply.status == 400 and 'field \\"fingerprint\\"' in reply.text, reply
+    reply = new.newcomer.post("/node/controller/doJoinCluster", {**form, "fingerprint": "f" * 64})
+    assert reply.status == 400 and fingerprint(node) in reply.text, reply
+    form["fingerprint"] = fingerprint(node)
+    reply = new.newcomer.post("/node/controller/doJoinCluster", {**form, "password": "wrong"})
+    assert reply.status == 400 and "refused user and password" in reply.text, reply
+    assert new.token_file.exists()
     assert new.newcomer.post("/node/controller/doJoinCluster", form).status == 200
     assert not new.token_file.exists()
 
 
 SECRET = b"root:x:0:0:secret"
 FOREIGN = [
-    (400, b'["The node refuses."]', "The node refuses."),
-    (400, b'["One.","Two."]', "One. Two."),
-    (400, SECRET, None),
-    (200 + 3, SECRET, None),
-    (400, b"<html>secret</html>", None),
-    (400, b'{"secret":"secret"}', None),
-    (400, b'"secret"', None),
-    (500, b'["secret",{"a":1}]', None),
-    (400, b'["' + b"secret" * 400 + b'"]', None),
+    (400, b'["The node refuses."]'),
+    (400, SECRET),
+    (203, SECRET),
+    (200, SECRET),
+    (200, b"<html>secret</html>"),
+    (200, b'{"secret":"secret"}'),
+    (500, b'["secret",{"a":1}]'),
+    (400, b'["' + b"secret" * 400 + b'"]'),
 ]
 
 
-@pytest.mark.parametrize("status, body, passed", FOREIGN)
-def test_answers_of_other_servers_are_passed_on_as_sentences_only(make_node, fake, status, body, passed):
+@pytest.mark.parametrize("status, body", FOREIGN)
+def test_answers_of_other_servers_are_not_passed_on(make_node, fake, status, body):
     node = make_node().start()
-    port = fake({"/controller/addNode": (status, body), "/pools": (status, body)})
+    port = fake({"/nodes/self/peer": (status, body)})
     form = {"hostname": f"127.0.0.1:{port}", "user": "a", "password": "b"}
     reply = node.anonymous.post("/node/controller/doJoinCluster", form)
-    assert reply.status == 400, reply
-    if passed is None:
-        assert "secret" not in reply.text and str(status) in reply.text, reply
-    else:
-        assert reply.json == [passed]
+    assert reply.status == 400 and "is not a Divan node" in reply.text, reply
+    assert "secret" not in reply.text and "refuses" not in reply.text, reply
     node.provision()
     reply = add(node, f"127.0.0.1:{port}", "b")
     assert reply.status == 400 and "secret" not in reply.text, reply
     # Nor is what such a server says of itself.
-    described = {"divanVersion": "secret", "pools": []}
-    port = fake({"/pools": (200, json.dumps(described).encode()), "/nodes/self": (
-        200, json.dumps({"nodeUUID": "u", "configuredHostname": "secret:1", "ports": {"direct": 1}}).encode())})
+    port = fake({"/nodes/self/peer": (200, b'{"port":"secret","fingerprint":"secret"}')})
     reply = add(node, f"127.0.0.1:{port}", "b")
     assert reply.status == 400 and "secret" not in reply.text, reply
 
@@ -467,11 +438,16 @@ class Shell:
 
     def call(self, name, commands):
         files = "\n".join(f"{each}) echo {node.data} ;;" for each, node in self.servers.items())
+        machines = "\n".join(
+            f'{each}) {shlex.join(self.network.command(each))} "$@" ;;' for each in self.servers
+        )
         prelude = f"""set -eu
 LOGIN={USER}:{PASSWORD}
 directory() {{ case $1 in {files} esac; }}
-ssh() {{ "$2" "$(directory "$1")/${{3#/var/lib/divan/}}"; }}
-docker() {{ test "$1" = exec; shift; ssh "$@"; }}
+read_file() {{ "$2" "$(directory "$1")/${{3#/var/lib/divan/}}"; }}
+on() {{ local name=$1; shift; case $name in {machines} esac; }}
+ssh() {{ if test "$2" = cat; then read_file "$@"; else on "$@"; fi; }}
+docker() {{ test "$1" = exec; shift; read_file "$@"; }}
 """
         where = self.network.command("client" if name == "host" else name)
         result = subprocess.run(
@@ -519,3 +495,18 @@ def test_documented_first_start_on_three_machines_works(shell):
     wait_until(is_balanced, 60, "all three are members")
     assert all(each.token is None for each in shell.servers.values())
     assert SERVER.exists()
+
+
+def test_documented_start_at_the_request_of_the_new_nodes_works(shell):
+    steps = documented("First start on three machines, at the request of the new nodes")
+    assert [names for names, _ in steps] == [["db1", "db2", "db3"], ["db1"], ["db2", "db3"], ["db1"]]
+    for names, commands in steps:
+        shell.run(names, commands)
+    node = shell.servers["db1"]
+
+    def are_active():
+        nodes = node.admin.get("/pools/default").json["nodes"]
+        return [each["clusterMembership"] for each in nodes] == ["active"] * 3
+
+    wait_until(are_active, 60, "all three are members")
+    assert all(each.token is None for each in shell.servers.values())

@@ -3,6 +3,7 @@ import ClusterService
 import Credentials
 import Foundation
 import LinuxPlatform
+import OpenSSLPlatform
 import Orchestration
 import Seams
 import Vocabulary
@@ -34,7 +35,7 @@ final class ClusterScene: Sendable {
         for member in members.dropFirst() {
             let outcome = await self[1].addNode(
                 "127.0.0.1:\(member.ports.admin)",
-                login: ("", ""),
+                token: "",
                 services: ["kv"]
             )
             guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
@@ -163,7 +164,11 @@ final class SceneMember: Sendable {
         memoryTotal: UInt64 = 8_192 << 20,
         level: FeatureLevel = .current
     ) async throws {
-        let world = LinuxEnvironment.make(reactors: 1, trace: SilentTrace())
+        let world = LinuxEnvironment.make(
+            reactors: 1,
+            trace: SilentTrace(),
+            security: OpenSSLSecurity()
+        )
         let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
         let plane = RecordingPlane()
         var settings = AdministrationService.Settings(
@@ -224,23 +229,13 @@ final class SceneProbe: NodeProbe {
         guard let member, member.isRunning else { return .unreachable("refused") }
         let service = member.service
         if request.path == "/pools" {
-            let state = service.state
-            let pools = state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
-            let uuid = state.uuid.map { "\"\($0)\"" } ?? "[]"
-            return answered(
-                #"{"divanVersion":"\#(Release.version)","pools":\#(pools),"uuid":\#(uuid)}"#
-            )
+            let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
+            return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
         }
         guard let own = service.state.node(number: service.thisNode) else {
-            return .answered(status: 404, body: [], localHost: "127.0.0.1")
+            return .answered(status: 503, body: [], localHost: "127.0.0.1")
         }
-        return answered(
-            #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"127.0.0.1:\#(own.ports.admin)","#
-                + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer),"#
-                + #""capi":\#(own.ports.views)},"#
-                + #""memoryTotal":\#(own.memoryTotal),"#
-                + #""featureLevel":\#(own.level.number)}"#
-        )
+        return answered(#"{"port":\#(own.ports.peer)}"#)
     }
 
     private func answered(_ json: String) -> ProbeAnswer {

@@ -71,7 +71,7 @@ import Vocabulary
         let before = opens()
         let again = await scene[1].addNode(
             "127.0.0.1:\(scene.members[1].ports.admin)",
-            login: ("", ""),
+            token: "",
             services: ["kv"]
         )
         #expect(again == .done(scene.name(2)))

@@ -25,7 +25,7 @@ final class HeldLanes: LaneFactory {
     }
 
     func environment(of other: Environment) -> Environment {
-        Environment(
+        var environment = Environment(
             time: other.time,
             entropy: other.entropy,
             network: other.network,
@@ -34,6 +34,8 @@ final class HeldLanes: LaneFactory {
             trace: other.trace,
             children: other.children
         )
+        environment.security = other.security
+        return environment
     }
 
     func hold() { state.withLock { $0.isHeld = true } }

@@ -36,7 +36,7 @@ import Testing
         guard case .done = await initialise(scene) else { throw SceneError("initialise") }
         let address = "127.0.0.1:\(scene.members[1].ports.admin)"
         for _ in 0..<rounds {
-            let added = await scene[1].addNode(address, login: ("", ""), services: ["kv"])
+            let added = await scene[1].addNode(address, token: "", services: ["kv"])
             #expect(added == .done(scene.name(2)))
             #expect(await scene[1].eject(scene.name(2)) == .done(scene.name(2)))
         }

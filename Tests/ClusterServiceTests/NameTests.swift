@@ -1,5 +1,6 @@
 import Bytes
 import ClusterService
+import Credentials
 import Orchestration
 import Seams
 import Testing
@@ -25,11 +26,11 @@ import Vocabulary
 
     /// The result of adding a node.
     ///
-    /// Its peer port has no listener, so the join never completes.
+    /// Its peer port has no listener, so the join never begins.
     func add(_ address: String, to service: AdministrationService) async throws -> String {
         let outcome = Guarded<MembershipOutcome?>(nil)
         let adding = Task {
-            let found = await service.addNode(address, login: ("", ""), services: ["kv"])
+            let found = await service.addNode(address, token: "", services: ["kv"])
             outcome.withLock { $0 = found }
         }
         while outcome.withLock({ $0 == nil }) {
@@ -44,7 +45,7 @@ import Vocabulary
     }
 
     /// The result for a node whose name is accepted.
-    let isInvited = "Join completion failed."
+    let isInvited = "Prepare join failed. The port of the node "
 
     @Test(arguments: [
         "127.0.0.1:9091", "127.1.2.3:9091", "[::1]:9091", "[0:0:0:0:0:0:0:1]:9091",
@@ -79,10 +80,11 @@ import Vocabulary
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
     }
 
-    @Test func loneNodeGetsAddressSeenByFirstAddedNode() async throws {
+    @Test func loneNodeKeepsItsAddressUntilTheAddedNodeHasProvedItself() async throws {
         let service = try await cluster("0.0.0.0")
         #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
-        #expect(service.state.nodes.map(\.host) == [newcomer.seesUsAt])
+        // The node did not prove anything, so the name stays.
+        #expect(service.state.nodes.map(\.host) == ["127.0.0.1"])
     }
 
     /// Its clients would be sent to an address where it does not listen.
@@ -103,7 +105,12 @@ import Vocabulary
 
     @Test func loopbackClusterRefusesRemoteNode() async throws {
         let service = try await cluster("0.0.0.0")
-        var second = NewNode(uuid: "second", host: "127.0.0.1", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(
+            uuid: "second",
+            host: "127.0.0.1",
+            ports: NodePorts(admin: 1, data: 2),
+            keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
+        )
         second.level = .current
         _ = try await service.propose(.addNode(second))
         let text = try await add("10.0.0.2:9091", to: service)
@@ -111,33 +118,17 @@ import Vocabulary
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1", "127.0.0.1"])
     }
 
-    /// A node that asks to join sends the name by which the cluster can reach it.
-    @Test(arguments: [
-        ("10.0.0.7:8091", "10.0.0.1:8091"), ("elsewhere:8091", "10.0.0.1:8091"),
-        ("127.0.0.1:8091", "127.0.0.1:8091"), ("LocalHost:8091", "127.0.0.1:8091"),
-        ("same-machine:8091", "127.0.0.1:8091"),
-    ])
-    func joiningNodeSendsReachableNameOfItself(_ cluster: String, as name: String) async throws {
-        world.network.names.withLock { $0["same-machine"] = ["127.0.1.1"] }
-        let service = try world.service(RecordingPlane(), probe: newcomer)
-        service.openBuckets()
-        try await service.start(host: "0.0.0.0", ports: ports)
-        let outcome = await service.joinCluster(at: cluster, login: ("", ""))
-        #expect(outcome == .refused("No."))
-        #expect(newcomer.asked.withLock { $0 } == [name])
-    }
-
     /// A node that has just left a cluster.
     @Test func nodeWithoutRecordOfItselfIsAskedAgain() async throws {
         let service = try await cluster("10.0.0.1")
-        newcomer.firstAnswers.withLock { $0 = [(404, 3), (503, 2)] }
+        newcomer.firstAnswers.withLock { $0 = [(503, 5)] }
         #expect(try await add("10.0.0.2:9091", to: service).hasPrefix(isInvited))
         #expect(newcomer.firstAnswers.withLock { $0.isEmpty })
     }
 
     @Test func nodeThatNeverHasRecordOfItselfIsNotReady() async throws {
         let service = try await cluster("10.0.0.1")
-        newcomer.firstAnswers.withLock { $0 = [(404, 1_000)] }
+        newcomer.firstAnswers.withLock { $0 = [(503, 1_000)] }
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("10.0.0.2:9091 is not ready"))
         #expect(service.state.nodes.count == 1)
@@ -152,7 +143,12 @@ import Vocabulary
 
     @Test func nodeInClusterCannotBeRenamed() async throws {
         let service = try await cluster("10.0.0.1")
-        var second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(
+            uuid: "second",
+            host: "10.0.0.2",
+            ports: NodePorts(admin: 1, data: 2),
+            keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
+        )
         second.level = .current
         _ = try await service.propose(.addNode(second))
         for name in ["127.0.0.1", "localhost", "elsewhere"] {
@@ -168,7 +164,12 @@ import Vocabulary
     /// By a loopback address in the map, every client would connect to its own machine.
     @Test func nodeRestartedOnLoopbackKeepsItsName() async throws {
         let first = try await cluster("10.0.0.1")
-        var second = NewNode(uuid: "second", host: "10.0.0.2", ports: NodePorts(admin: 1, data: 2))
+        var second = NewNode(
+            uuid: "second",
+            host: "10.0.0.2",
+            ports: NodePorts(admin: 1, data: 2),
+            keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
+        )
         second.level = .current
         _ = try await first.propose(.addNode(second))
         first.stop()
@@ -190,24 +191,16 @@ final class Newcomer: NodeProbe {
     let seen = Guarded<String?>(nil)
     /// What requests for its description are answered with first: a status, and how often.
     let firstAnswers = Guarded<[(status: Int, times: Int)]>([])
-    /// Names of nodes that were to be added.
-    let asked = Guarded<[String]>([])
 
     func ask(_ request: ProbeRequest) async -> ProbeAnswer {
         let local = seen.withLock { $0 } ?? seesUsAt
-        if let form = request.form {
-            let name = form.first { $0.0 == "hostname" }?.1 ?? ""
-            asked.withLock { $0.append(name) }
-            return .answered(status: 400, body: Array(#"["No."]"#.utf8), localHost: local)
-        }
         if request.path != "/pools", let status = nextFirstAnswer() {
             return .answered(status: status, body: [], localHost: local)
         }
         let json =
             request.path == "/pools"
             ? #"{"divanVersion":"\#(Release.version)","pools":[]}"#
-            : #"{"nodeUUID":"other","configuredHostname":"\#(request.host):\#(request.port)","#
-                + #""ports":{"direct":11210,"distTCP":21100},"featureLevel":\#(FeatureLevel.current.number)}"#
+            : #"{"port":21100}"#
         return .answered(status: 200, body: Array(json.utf8), localHost: local)
     }
 

@@ -1,4 +1,5 @@
 import ClusterService
+import Credentials
 import Orchestration
 import Testing
 import Vocabulary
@@ -22,7 +23,14 @@ import Vocabulary
         let reached = RebalanceMark(fraction: all, parts: [(nodes[0], second)])
         let commands: [ClusterCommand] = [
             .initialise(birth),
-            .addNode(NewNode(uuid: "n", host: "h", ports: NodePorts(admin: 1, data: 2))),
+            .addNode(
+                NewNode(
+                    uuid: "n",
+                    host: "h",
+                    ports: NodePorts(admin: 1, data: 2),
+                    keys: NodeSecrets(seed: [UInt8](repeating: 1, count: 32)).publicKeys
+                )
+            ),
             .startRebalance(begun),
             .markRebalance(ProgressStep(rebalance: "r", reached: reached)),
         ]

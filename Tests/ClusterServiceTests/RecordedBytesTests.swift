@@ -44,13 +44,24 @@ import Testing
             "01 0d 01 026162 00000000000000ff 07",
             later: "01 0f 01 026162 00000000000000ff 07 eeee 01"
         ),
-        Recording(.place, "01 03612e62 1f9b", later: "01 03612e62 1f9b ff"),
+        Recording(.place, "01 03612e62 1f9b 020c0d", later: "01 03612e62 1f9b 020c0d ff"),
         Recording(
             .engage,
-            "026363 \(group) 01 20 \(secret) 03 0161 01 05 01 0162 1f9b 01 03746f6b",
-            later: "026363 \(group) 01 20 \(secret) 03 0161 01 06 01 0162 1f9b ff 01 03746f6b ee"
+            "026363 \(group) 01 03 0161 01 07 01 0162 1f9b 010c 01 03746f6b",
+            later: "026363 \(group) 01 03 0161 01 08 01 0162 1f9b 010c ff 01 03746f6b ee"
         ),
         Recording(.engageAnswer, "026e6f", later: "026e6f 00"),
+        Recording(.describe, "020102", later: "020102 ff"),
+        Recording(
+            .describeAnswer,
+            "01 00 020102 2e 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret)",
+            later: "01 00 020102 2f 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret) ff 00"
+        ),
+        Recording(
+            .join,
+            "0161 0162 0163 2e 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret)",
+            later: "0161 0162 0163 30 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret) eeff 00"
+        ),
         Recording(.vBuckets, "03 04 026162 01 02 07 09", later: "03 04 026162 01 03 07 09 ff 00"),
         Recording(
             .activate,

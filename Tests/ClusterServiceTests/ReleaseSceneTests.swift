@@ -30,7 +30,7 @@ import Vocabulary
     {
         await scene[other].addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
-            login: ("", ""),
+            token: "",
             services: ["kv"]
         )
     }

@@ -17,7 +17,7 @@ import Vocabulary
         guard case .done = await scene[2].initialise(form) else { throw SceneError("initialise") }
         let outcome = await scene[2].addNode(
             "127.0.0.1:\(scene.members[0].ports.admin)",
-            login: ("", ""),
+            token: "",
             services: ["kv"]
         )
         guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }

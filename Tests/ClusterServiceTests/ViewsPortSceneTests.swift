@@ -20,7 +20,7 @@ import Vocabulary
     private func add(_ number: Int, to scene: ClusterScene) async throws {
         let outcome = await scene[1].addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
-            login: ("", ""),
+            token: "",
             services: ["kv"]
         )
         guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }

@@ -16,7 +16,7 @@ import Vocabulary
         ])
         guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
         let place = "127.0.0.1:\(scene.members[1].ports.admin)"
-        guard case .done = await scene[1].addNode(place, login: ("", ""), services: ["kv"])
+        guard case .done = await scene[1].addNode(place, token: "", services: ["kv"])
         else { throw SceneError("addNode") }
         scene.members[1].stop()
         // Its last beat counts for a moment.

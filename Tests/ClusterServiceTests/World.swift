@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Credentials
 import Foundation
+import OpenSSLPlatform
 import Seams
 
 /// A small world in memory: files that outlive a service, a clock and timers moved by hand.
@@ -15,7 +16,7 @@ final class World: Sendable {
     let network = NoNetwork()
 
     var environment: Environment {
-        Environment(
+        var environment = Environment(
             time: time,
             entropy: entropy,
             network: network,
@@ -24,6 +25,8 @@ final class World: Sendable {
             trace: trace,
             children: NoChildren()
         )
+        environment.security = OpenSSLSecurity()
+        return environment
     }
 
     private let trace: any Trace
@@ -258,4 +261,11 @@ struct SilentTrace: Trace {
 /// No other node answers.
 struct UnreachableProbe: NodeProbe {
     func ask(_ request: ProbeRequest) async -> ProbeAnswer { .unreachable("no node answers") }
+}
+
+extension AdministrationService {
+    /// Whether these are the administrator's name and password.
+    func isAdministrator(_ user: String, _ password: String) -> Bool {
+        if case .administrator = login(user, password) { true } else { false }
+    }
 }

@@ -24,7 +24,7 @@ import Testing
     }
 
     private func rules(_ clusterSecret: String) -> PasswordRules {
-        PasswordRules(decoySecret: PasswordRules.decoySecret(ofCluster: bytes(clusterSecret)))
+        PasswordRules(decoySecret: bytes(clusterSecret))
     }
 
     @Test(arguments: SCRAMMechanism.allCases)

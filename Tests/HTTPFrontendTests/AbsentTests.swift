@@ -80,7 +80,7 @@ import Testing
             let form = "hostname=127.0.0.1:1&clientCertAuth=true"
             let certificate = try await site.ask(path, form: form)
             #expect(certificate.status == 400)
-            #expect(certificate.text.contains("user and password"))
+            #expect(certificate.text.contains("prove their keys"))
         }
     }
 }

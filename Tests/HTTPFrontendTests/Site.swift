@@ -5,6 +5,7 @@ import Foundation
 import HTTPFrontend
 import LinuxPlatform
 import Logging
+import OpenSSLPlatform
 import Orchestration
 import Seams
 import Testing
@@ -59,6 +60,10 @@ struct Site: Sendable {
                     form: "username=Administrator&password=password&memoryQuota=1000"
                 )
                 #expect(reply.status == 200)
+                // The leader has the cluster agree on its first secret, which is a change as well.
+                for _ in 0..<5_000 where site.service.state.secret.revision == 0 {
+                    try await Task.sleep(for: .milliseconds(2))
+                }
             }
             try await body(site)
         } catch {
@@ -73,7 +78,11 @@ struct Site: Sendable {
         viewsPort: UInt16,
         views: ViewServer.Services?
     ) async throws {
-        world = LinuxEnvironment.make(reactors: 1, logLevel: .fault)
+        world = LinuxEnvironment.make(
+            reactors: 1,
+            logLevel: .fault,
+            security: OpenSSLSecurity()
+        )
         plane = MemoryPlane()
         directory = FileManager.default.temporaryDirectory
             .appending(path: "divan-admin-\(UUID().uuidString)").path()

@@ -4,6 +4,7 @@ import Foundation
 import HTTPFrontend
 import LinuxPlatform
 import Logging
+import OpenSSLPlatform
 import Seams
 import Server
 import Testing
@@ -63,7 +64,11 @@ struct ViewNode: Sendable {
 
     private init(directory: String, hasProgram: Bool) async throws {
         self.directory = directory
-        world = LinuxEnvironment.make(reactors: 2, logLevel: .fault)
+        world = LinuxEnvironment.make(
+            reactors: 2,
+            logLevel: .fault,
+            security: OpenSSLSecurity()
+        )
         var settings = NodeSettings(memoryTotal: 16 << 30)
         settings.directory = directory
         settings.kvPort = 0
@@ -71,7 +76,7 @@ struct ViewNode: Sendable {
         settings.viewsPort = 0
         settings.memoryQuota = 512 << 20
         let own = world.environment
-        let environment = Environment(
+        var environment = Environment(
             time: own.time,
             entropy: own.entropy,
             network: own.network,
@@ -80,6 +85,7 @@ struct ViewNode: Sendable {
             trace: own.trace,
             children: hasProgram ? own.children : NoChildren()
         )
+        environment.security = own.security
         let node = try Node(
             settings,
             environment: environment,

@@ -8,7 +8,7 @@ import Vocabulary
     static let state: ClusterState = {
         var state = ClusterState(memoryQuota: 1_000 << 20)
         let ports = NodePorts(admin: 8_091, data: 11_210)
-        let node = NewNode(uuid: "aa", host: "127.0.0.1", ports: ports)
+        let node = NewNode(uuid: "aa", host: "127.0.0.1", ports: ports, keys: .sample(1))
         let administrator = Administrator(name: "Administrator", credentials: [1, 2, 3])
         let birth = Initialisation(uuid: "cc", groupID: 77, administrator: administrator)
         _ = state.apply(.addNode(node), at: 1)

@@ -28,7 +28,12 @@ struct ClusterWorld {
     static func node(_ number: Int) -> NewNode {
         let port = UInt16(9_000 + 10 * number)
         let ports = NodePorts(admin: port, data: port + 1, peer: port + 2)
-        return NewNode(uuid: "u\(number)", host: "127.0.0.1", ports: ports)
+        return NewNode(
+            uuid: "u\(number)",
+            host: "127.0.0.1",
+            ports: ports,
+            keys: .sample(UInt8(truncatingIfNeeded: number))
+        )
     }
 
     @discardableResult
@@ -179,4 +184,15 @@ func unannounced(
         }
     }
     return found
+}
+
+extension NodeKeys {
+    /// Keys of a node that connects to no other.
+    static func sample(_ byte: UInt8) -> NodeKeys {
+        let key = [UInt8](repeating: byte, count: keyByteCount)
+        guard let keys = NodeKeys(identity: key, sealing: key) else {
+            preconditionFailure("the keys have the right length")
+        }
+        return keys
+    }
 }

@@ -15,7 +15,8 @@ extension CheckerTests {
         let node = NewNode(
             uuid: "u",
             host: "10.0.0.1",
-            ports: NodePorts(admin: 1, data: 2, peer: 3)
+            ports: NodePorts(admin: 1, data: 2, peer: 3),
+            keys: .sample
         )
         let administrator = Administrator(name: "a", credentials: [1])
         var settings = BucketSettings(name: "b", uuid: "b", quota: 100 << 20)

@@ -223,7 +223,7 @@ import Vocabulary
         let ports = NodePorts(admin: 1, data: 2, peer: 3)
         let administrator = Administrator(name: "a", credentials: [1])
         apply(
-            .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports)),
+            .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports, keys: .sample)),
             .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
             bucket("one")
         )
@@ -251,7 +251,8 @@ import Vocabulary
         var node = NewNode(
             uuid: "u",
             host: "10.0.0.1",
-            ports: NodePorts(admin: 1, data: 2, peer: 3)
+            ports: NodePorts(admin: 1, data: 2, peer: 3),
+            keys: .sample
         )
         #expect(bound.check(state, announced: [:]) == nil)
         _ = state.apply(.addNode(node), at: 1)
@@ -287,7 +288,7 @@ import Vocabulary
         }
         let commands: [ClusterCommand] =
             [
-                .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports)),
+                .addNode(NewNode(uuid: "u", host: "10.0.0.1", ports: ports, keys: .sample)),
                 .initialise(.init(uuid: "c", groupID: 7, administrator: administrator)),
             ] + buckets
         for command in commands {
@@ -355,5 +356,16 @@ import Vocabulary
         #expect(Floors.shortfalls(tally, seeds: 50).isEmpty)
         #expect(Floors.shortfalls(Tally(), seeds: 49).isEmpty)
         #expect(Floors.shortfalls(tally, seeds: 300).count == Floors.table.count)
+    }
+}
+
+extension NodeKeys {
+    /// Keys of a node that connects to no other.
+    static var sample: NodeKeys {
+        let key = [UInt8](repeating: 1, count: keyByteCount)
+        guard let keys = NodeKeys(identity: key, sealing: key) else {
+            preconditionFailure("the keys have the right length")
+        }
+        return keys
     }
 }

@@ -36,6 +36,8 @@ struct ClusterStatus: Encodable {
         /// Of a node that was failed over or added: whether the next rebalance adds it with its copies
         /// (`delta`), without them (`full`), or not (`none`).
         let recoveryType: String?
+        /// By which an operator recognises the key of a node that runs and has no cluster.
+        let fingerprint: String?
     }
 
     struct Bucket: Encodable {
@@ -84,7 +86,9 @@ struct ClusterStatus: Encodable {
                     data: node.dataDirectory(in: cluster?.directory ?? ""),
                     log: node.logFile(in: cluster?.directory ?? ""),
                     membership: member?.clusterMembership,
-                    recoveryType: member?.isActive == false ? member?.recoveryType : nil
+                    recoveryType: member?.isActive == false ? member?.recoveryType : nil,
+                    fingerprint: process == nil || member != nil
+                        ? nil : Self.fingerprint(of: node.ports.admin)
                 )
             } ?? []
         guard let admin, standing != .alone else {
@@ -100,6 +104,14 @@ struct ClusterStatus: Encodable {
                 passwordless: bucket.passwordless ?? false
             )
         }
+    }
+
+    /// The fingerprint that a node shows to everybody; nil if it does not answer.
+    private static func fingerprint(of port: Int) -> String? {
+        struct Introduction: Decodable { let fingerprint: String }
+        let client = AdminClient(port: port, credentials: Credentials(), timeoutSeconds: 2)
+        let reply = try? client.request("GET", "/nodes/self/peer")
+        return try? reply?.json(Introduction.self).fingerprint
     }
 
     var json: String {
@@ -143,7 +155,7 @@ struct ClusterStatus: Encodable {
             "   failed over; the next rebalance adds it back"
         case "inactiveAdded": "   serves after the next rebalance"
         case "inactiveFailed": "   failed over; the next rebalance removes it"
-        case nil: "   in no cluster"
+        case nil: "   in no cluster" + (node.fingerprint.map { "   fingerprint \($0)" } ?? "")
         case .some(let other): "   \(other)"
         }
     }

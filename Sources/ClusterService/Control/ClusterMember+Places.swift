@@ -54,12 +54,16 @@ extension ClusterMember {
             corrections[node.number] = nil
             return record
         }
-        return PeerAddress(host: said.place.host, port: said.place.port, uuid: node.uuid)
+        return PeerAddress(
+            host: said.place.host,
+            port: said.place.port,
+            key: node.keys.identity
+        )
     }
 }
 
 extension PeerAddress {
     fileprivate init(_ node: NodeRecord) {
-        self.init(host: node.host, port: node.ports.peer, uuid: node.uuid)
+        self.init(host: node.host, port: node.ports.peer, key: node.keys.identity)
     }
 }

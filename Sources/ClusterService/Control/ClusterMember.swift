@@ -315,7 +315,11 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         let isInformed = state.nodes.contains { $0.number == node }
         // Until the state arrives, use the addresses in the invitation.
         for place in isInformed ? [] : identity.members {
-            places[place.node] = PeerAddress(host: place.host, port: place.port)
+            places[place.node] = PeerAddress(
+                host: place.host,
+                port: place.port,
+                key: place.key
+            )
         }
         let highest = isInformed ? state.nextNodeNumber.value - 1 : 0
         calls.setDirectory(
@@ -362,8 +366,8 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     func callStranger(
         _ address: PeerAddress,
         _ kind: UInt16,
-        _ payload: [UInt8],
-        timeoutNanoseconds: UInt64
+        timeoutNanoseconds: UInt64,
+        payload: @escaping PeerCalls.StrangerPayload
     ) async -> Result<[UInt8], PeerCallError> {
         await withUnsafeContinuation { waiter in
             lane.post {

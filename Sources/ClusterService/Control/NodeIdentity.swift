@@ -8,7 +8,7 @@ internal import Wire
 
 /// A node's identity, stored beside the agreed state in the same file.
 ///
-/// The secret is sent only to members of the cluster, and never traced.
+/// The private keys never leave this file, and are never traced.
 struct NodeIdentity: Sendable {
     var nodeUUID: String
     var number: NodeNumber
@@ -16,13 +16,11 @@ struct NodeIdentity: Sendable {
     var clusterUUID: String
     var groupID: UInt64
     var epoch: UInt64
-    var secret: [UInt8]
+    var secrets: NodeSecrets
     /// The addresses of the other nodes at the invitation, until the state arrives.
     var members: [PeerPlace] = []
     /// The highest feature level that this process understands; not stored.
     var level = FeatureLevel.current
-
-    private static let secretByteCount = 32
 
     /// The identity of a new node in a group of its own.
     static func found(_ entropy: any Entropy) -> NodeIdentity {
@@ -32,7 +30,7 @@ struct NodeIdentity: Sendable {
             clusterUUID: "",
             groupID: entropy.next() | 1,
             epoch: 1,
-            secret: entropy.bytes(secretByteCount)
+            secrets: NodeSecrets(seed: entropy.bytes(NodeSecrets.seedByteCount))
         )
     }
 
@@ -44,7 +42,7 @@ struct NodeIdentity: Sendable {
             clusterUUID: message.clusterUUID,
             groupID: message.groupID,
             epoch: message.revEpoch,
-            secret: message.secret,
+            secrets: secrets,
             members: message.members
         )
     }
@@ -77,7 +75,15 @@ struct NodeIdentity: Sendable {
         return claim
     }
 
-    var peer: PeerIdentityProof { PeerIdentityProof(claim: claim, secret: PeerSecret(secret)) }
+    var peer: PeerIdentityProof {
+        PeerIdentityProof(
+            claim: claim,
+            keys: KeyPair(
+                publicKey: secrets.publicKeys.identity,
+                privateKey: secrets.seed
+            )
+        )
+    }
 }
 
 /// Encoded as one fact of the control file.
@@ -85,42 +91,31 @@ extension NodeIdentity: PeerPayload {
     static let fact = "identity"
 
     init?(_ reader: inout ByteReader) {
-        // In facts of version 1, the members' records have no length.
-        guard let version = reader.bigEndian(UInt8.self), (1...2).contains(version),
+        guard let version = reader.bigEndian(UInt8.self), version == 3,
             let nodeUUID = reader.text(),
             let number = reader.node(), let clusterUUID = reader.text(),
             let groupID = reader.bigEndian(UInt64.self), let epoch = reader.leb128(),
-            let secret = reader.counted(),
-            let members = version == 1
-                ? Self.membersWithoutLengths(&reader) : reader.all(PeerPlace.self)
+            let seed = reader.counted(), seed.count == NodeSecrets.seedByteCount,
+            PeerClaim.isName(nodeUUID), PeerClaim.isName(clusterUUID),
+            let members = reader.all(PeerPlace.self)
         else { return nil }
         self.nodeUUID = nodeUUID
         self.number = number
         self.clusterUUID = clusterUUID
         self.groupID = groupID
         self.epoch = epoch
-        self.secret = secret
+        secrets = NodeSecrets(seed: seed)
         self.members = members
     }
 
-    private static func membersWithoutLengths(_ reader: inout ByteReader) -> [PeerPlace]? {
-        guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
-        var members: [PeerPlace] = []
-        for _ in 0..<count {
-            guard let member = PeerPlace(&reader) else { return nil }
-            members.append(member)
-        }
-        return members
-    }
-
     func append(to writer: ByteWriter) {
-        writer.append(UInt8(2))
+        writer.append(UInt8(3))
         writer.append(counted: nodeUUID)
         writer.append(number)
         writer.append(counted: clusterUUID)
         writer.append(bigEndian: groupID)
         writer.append(leb: epoch)
-        writer.append(counted: secret)
+        writer.append(counted: secrets.seed)
         writer.append(all: members)
     }
 }

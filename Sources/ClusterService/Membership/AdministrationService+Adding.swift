@@ -1,8 +1,9 @@
 internal import Bytes
 internal import Consensus
+internal import Credentials
 internal import Orchestration
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 
 /// Adding nodes, requested from any node of the cluster, or by the new node itself.
 extension AdministrationService {
@@ -20,66 +21,121 @@ extension AdministrationService {
     ///
     /// - Parameters:
     ///   - address: Its admin port: `[http://]host[:port]`.
-    ///   - login: Its administrator. A new node on another machine needs its token (`InitToken`) as the
-    ///     password of any user; one on this machine accepts any login.
+    ///   - token: The token of its data directory (`InitToken`); needed by a node on another machine.
+    ///   - fingerprint: The fingerprint of its key; nil if the operator names none.
     ///   - services: Its services; only `kv` is possible.
     ///   - group: Its server group; nil for the first.
     /// - Returns: The node's name, or why it cannot be added.
     package func addNode(
         _ address: String,
-        login: (user: String, password: String),
+        token: String,
+        fingerprint: String? = nil,
         services: [String],
         group: String? = nil
     ) async -> MembershipOutcome {
-        guard state.isProvisioned else { return .refused("This node is not part of a cluster.") }
         guard services.allSatisfy({ $0 == "kv" || $0.isEmpty }) else {
             return .refused("The only service that nodes can have is kv.")
         }
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
-        if state.rebalance != nil { return .busy(Self.rebalanceRuns) }
-        let description: NodeDescription
+        if let refusal = refusalOfAdding { return refusal }
+        let trust = JoinTrust.adding(token: token, fingerprint: fingerprint)
         do {
-            description = try await describe(host, port, login: login)
-            try description.requireLevel(state.featureLevel)
+            let (peerPort, ownAddress) = try await patiently(host, port) {
+                () async throws(JoinRefusal) in
+                try await Introduction.ask(host, port, by: self.probe)
+            }
+            // The node has proved nothing yet, so nothing is changed.
+            let refusal = await reconcileNames(as: host, ownAddress: ownAddress, isChanging: false)
+            if let refusal { return refusal }
+            let place = PeerAddress(host: host, port: peerPort, key: nil)
+            let contact = try await patiently(host, port) { () async throws(JoinRefusal) in
+                try await self.describe(place, trust)
+            }
+            try contact.description.requireLevel(state.featureLevel)
+            return await add(contact, at: host, trust, group: group)
         } catch {
-            if case .provisioned(let cluster?) = error, cluster == state.uuid {
+            if case .provisioned(let cluster) = error, cluster == state.uuid {
                 return .refused(
                     "Prepare join failed. The node \(host):\(port) is part of this cluster already."
                 )
             }
-            return .refused(error.sentence(host, port))
+            return refused(error, host, port)
         }
+    }
+
+    /// The outcome of a refusal, with an event if the other side did not prove what it should.
+    private func refused(
+        _ refusal: JoinRefusal,
+        _ host: String,
+        _ port: UInt16
+    ) -> MembershipOutcome {
+        let text = refusal.sentence(host, port)
+        switch refusal {
+        case .wrongFingerprint, .wrongToken: logEvent(.warning, .node, text)
+        default: break
+        }
+        return .refused(text)
+    }
+
+    /// Why no node can be added now; nil if one can.
+    private var refusalOfAdding: MembershipOutcome? {
+        guard state.isProvisioned else { return .refused("This node is not part of a cluster.") }
+        return state.rebalance == nil ? nil : .busy(Self.rebalanceRuns)
+    }
+
+    /// A node that may be added, as it has described itself.
+    private struct Contact {
+        var description: NodeDescription
+        var met: Stranger
+    }
+
+    private func add(
+        _ contact: Contact,
+        at host: String,
+        _ trust: JoinTrust,
+        group: String?
+    ) async -> MembershipOutcome {
+        let description = contact.description
         if let known = state.nodes.first(where: { $0.uuid == description.uuid }) {
             return .refused(
-                "Prepare join failed. The node \(host):\(port) is part of this cluster already, as "
-                    + "\(known.host):\(known.ports.admin)."
+                "Prepare join failed. The node \(host):\(description.adminPort) is part of this "
+                    + "cluster already, as \(known.host):\(known.ports.admin)."
             )
         }
         for _ in 0..<Self.invitationsMax {
             let names = state.namesRevision
-            if let refusal = await reconcileNames(description, as: host) { return refusal }
-            let new = newNode(description, host: host, group: group, names: names)
-            if let outcome = await invite(new, token: login.password) { return outcome }
+            let refusal = await reconcileNames(as: host, ownAddress: contact.met.ownHost)
+            if let refusal { return refusal }
+            let new = description.node(
+                at: host,
+                identity: contact.met.key,
+                group: group ?? state.groups.first?.name ?? ServerGroup.first.name,
+                names: names
+            )
+            guard let new else {
+                return .refused(JoinRefusal.notDivan.sentence(host, description.adminPort))
+            }
+            if let outcome = await invite(new, trust) { return outcome }
         }
         return .busy("Other nodes are being added or renamed. Retry.")
     }
 
-    /// Asks a node for its description.
+    /// Asks a node again if that may help.
     ///
     /// A node that was removed from this cluster needs some seconds to learn of its removal and to
     /// become a new node. Until then it reports that it is a member, although the agreed state has no
     /// such node, or that it is not ready, and is asked again.
-    private func describe(
+    private func patiently<Result: Sendable>(
         _ host: String,
         _ port: UInt16,
-        login: (user: String, password: String)
-    ) async throws(NodeDescription.Refusal) -> NodeDescription {
+        _ ask: @Sendable () async throws(JoinRefusal) -> Result
+    ) async throws(JoinRefusal) -> Result {
         var attempts = Self.descriptionAttemptsMax
         while true {
             do {
-                return try await NodeDescription.ask(host, port, login: login, by: probe)
+                return try await ask()
             } catch {
                 guard attempts > 0, isServing, isTemporary(error, host, port) else { throw error }
             }
@@ -88,42 +144,77 @@ extension AdministrationService {
         }
     }
 
-    private func isTemporary(
-        _ refusal: NodeDescription.Refusal,
-        _ host: String,
-        _ port: UInt16
-    ) -> Bool {
+    /// Asks a node for its description, and has both sides prove what the operator has named.
+    private func describe(
+        _ place: PeerAddress,
+        _ trust: JoinTrust
+    ) async throws(JoinRefusal) -> Contact {
+        let own = member.identity.secrets.publicKeys.identity
+        let (met, bytes) = try await callStranger(
+            place,
+            PeerKind.describe,
+            trust,
+            timeoutNanoseconds: Self.engageTimeoutNanoseconds
+        ) { DescribeMessage(proof: trust.proof(adding: own, waiting: $0.identity.key)).bytes }
+        guard let answer = DescribeAnswer(bytes: bytes) else { throw .notDivan }
+        switch (answer.standing, answer.description) {
+        case (.provisioned, _): throw .provisioned(answer.clusterUUID)
+        case (.notReady, _): throw .notReady
+        case (.tokenNeeded, _): throw trust.token.isEmpty ? .tokenNeeded : .wrongToken
+        case (.waiting, let description?):
+            guard trust.accepts(answer.proof, of: met, adding: own) else { throw .wrongToken }
+            return Contact(description: description, met: met)
+        case (.waiting, nil): throw .notDivan
+        }
+    }
+
+    /// Calls a node that is no member yet, if what it proves suffices.
+    ///
+    /// - Parameters:
+    ///   - address: Where it listens for other nodes.
+    ///   - kind: The kind of the call.
+    ///   - trust: What the operator has named.
+    ///   - timeoutNanoseconds: How long the call may take.
+    ///   - payload: The payload of the call; called on a reactor.
+    /// - Throws: `JoinRefusal` if the node cannot be reached or is not trusted.
+    /// - Returns: The node, and its answer.
+    private func callStranger(
+        _ address: PeerAddress,
+        _ kind: UInt16,
+        _ trust: JoinTrust,
+        timeoutNanoseconds: UInt64,
+        payload: @escaping @Sendable (any PeerPort) -> [UInt8]
+    ) async throws(JoinRefusal) -> (met: Stranger, answer: [UInt8]) {
+        let found = Guarded<(met: Stranger, refusal: JoinRefusal?)?>(nil)
+        let result = await member.callStranger(
+            address,
+            kind,
+            timeoutNanoseconds: timeoutNanoseconds
+        ) { port in
+            let met = Stranger(port)
+            let refusal = trust.refusal(of: met)
+            found.withLock { $0 = (met, refusal) }
+            return refusal == nil ? payload(port) : nil
+        }
+        let (met, refusal) = found.withLock { $0 } ?? (nil, nil)
+        if let refusal { throw refusal }
+        switch result {
+        case .success(let answer):
+            guard let met else { throw .notDivan }
+            return (met, answer)
+        case .failure(.timedOut) where kind == PeerKind.join: throw .noAnswer
+        case .failure: throw .peerPortUnreachable(address.port)
+        }
+    }
+
+    private func isTemporary(_ refusal: JoinRefusal, _ host: String, _ port: UInt16) -> Bool {
         switch refusal {
         case .notReady: true
-        case .provisioned(let cluster?):
+        case .provisioned(let cluster):
             cluster == state.uuid
                 && !state.nodes.contains { $0.host == host && $0.ports.admin == port }
         default: false
         }
-    }
-
-    /// `names`: the revision of the node names with which the new name was checked.
-    private func newNode(
-        _ other: NodeDescription,
-        host: String,
-        group: String?,
-        names: UInt32
-    ) -> NewNode {
-        var new = NewNode(
-            uuid: other.uuid,
-            host: host,
-            ports: NodePorts(
-                admin: other.adminPort,
-                data: other.dataPort,
-                peer: other.peerPort,
-                views: other.viewsPort
-            ),
-            group: group ?? state.groups.first?.name ?? ServerGroup.first.name
-        )
-        new.namesRevision = names
-        new.memoryTotal = other.memoryTotal
-        new.level = other.level
-        return new
     }
 
     /// Parses `[http://]host[:port]`; IPv6 addresses are in brackets.
@@ -153,7 +244,7 @@ extension AdministrationService {
     ///
     /// - Returns: Nil if the names of the nodes changed meanwhile, so that its name must be checked
     ///   again.
-    private func invite(_ new: NewNode, token: String) async -> MembershipOutcome? {
+    private func invite(_ new: NewNode, _ trust: JoinTrust) async -> MembershipOutcome? {
         let host = new.host
         let outcome: ClusterOutcome
         do throws(ClusterError) {
@@ -180,7 +271,7 @@ extension AdministrationService {
                 )
             case .refused(.levelTooLow):
                 return .refused(
-                    NodeDescription.Refusal.levelTooLow(new.level, required: state.featureLevel)
+                    JoinRefusal.levelTooLow(new.level, required: state.featureLevel)
                         .sentence(host, new.ports.admin)
                 )
             case .refused(let refusal) where refusal != .nodeExists:
@@ -189,8 +280,7 @@ extension AdministrationService {
                 return .refused("Prepare join failed. \(host) is part of this cluster already.")
             }
         }
-        let place = PeerAddress(host: host, port: new.ports.peer)
-        if let reason = await engage(number, at: place, token: token) {
+        if let reason = await engage(number, new, trust) {
             _ = await carryMembership(.removeNode(number))
             return .refused("Join completion failed. \(reason)")
         }
@@ -208,30 +298,34 @@ extension AdministrationService {
     }
 
     /// Sends a new node the cluster's identity; returns why the node refused, or nil.
-    private func engage(
-        _ number: NodeNumber,
-        at place: PeerAddress,
-        token: String
-    ) async -> String? {
+    private func engage(_ number: NodeNumber, _ new: NewNode, _ trust: JoinTrust) async -> String? {
         var message = EngageMessage(
             clusterUUID: state.uuid ?? "",
             groupID: state.groupID,
             revEpoch: state.revEpoch,
-            secret: member.identity.secret,
             number: number,
-            host: place.host,
+            host: new.host,
             members: state.nodes.filter { $0.number != number }.map {
-                PeerPlace($0.number, host: $0.host, port: $0.ports.peer)
+                PeerPlace(
+                    $0.number,
+                    host: $0.host,
+                    port: $0.ports.peer,
+                    key: $0.keys.identity
+                )
             }
         )
         message.level = state.featureLevel
-        message.token = token
+        message.proof = trust.proof(
+            adding: member.identity.secrets.publicKeys.identity,
+            waiting: new.keys.identity
+        )
+        let bytes = message.bytes
+        let place = PeerAddress(host: new.host, port: new.ports.peer, key: new.keys.identity)
         let result = await member.callStranger(
             place,
             PeerKind.engage,
-            message.bytes,
             timeoutNanoseconds: Self.engageTimeoutNanoseconds
-        )
+        ) { _ in bytes }
         switch result {
         case .success(let bytes):
             guard let answer = EngageAnswer(bytes: bytes) else {
@@ -239,6 +333,8 @@ extension AdministrationService {
             }
             return answer.refusal.isEmpty
                 ? nil : ForeignSentences.text(ofRefusal: answer.refusal)
+        case .failure(.untrusted):
+            return "What answers at \(place.host):\(place.port) is not the node that was added."
         case .failure:
             return
                 "Its port for other nodes, \(place.host):\(place.port), could not be reached. Check that it is "
@@ -246,10 +342,23 @@ extension AdministrationService {
         }
     }
 
+    // MARK: By the new node's own request
+
+    /// How long a member may take to add a node that requests it.
+    private static let joinRequestNanoseconds: UInt64 = 55_000_000_000
+
     /// Requests from a cluster that it add this node.
+    ///
+    /// - Parameters:
+    ///   - address: The admin port of a member.
+    ///   - login: A login of the cluster, which is sent only to the member with `fingerprint`, or on
+    ///     this machine.
+    ///   - fingerprint: The fingerprint of the member's key; nil if the operator names none.
+    /// - Returns: This node's name, or why it was not added.
     package func joinCluster(
         at address: String,
-        login: (user: String, password: String)
+        login: (user: String, password: String),
+        fingerprint: String? = nil
     ) async -> MembershipOutcome {
         guard !state.isProvisioned else {
             return .refused(
@@ -262,49 +371,122 @@ extension AdministrationService {
         guard let own = state.node(number: thisNode) else {
             return .refused("This node is not ready yet.")
         }
-        var name = own.host
-        if own.isLoopback, await !isLoopback(host) {
-            let pools = ProbeRequest(host: host, port: port, path: "/pools", login: login)
-            switch await probe.ask(pools) {
-            case .answered(_, _, let local): name = local
-            case .unreachable(let reason):
-                return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
+        // One at a time: the member that is named last must not keep that of another request out.
+        let isFree = core.withLock { core in
+            guard core.expectedInviter == nil else { return false }
+            core.expectedInviter = []
+            return true
+        }
+        guard isFree else { return .busy("This node is joining a cluster already.") }
+        defer { core.withLock { $0.expectedInviter = nil } }
+        let isLocal = await isLoopback(host)
+        let description = NodeDescription(own)
+        let trust = JoinTrust.joining(fingerprint: fingerprint)
+        let answer: EngageAnswer
+        do {
+            let (peerPort, _) = try await Introduction.ask(host, port, by: probe)
+            let (_, bytes) = try await callStranger(
+                PeerAddress(host: host, port: peerPort, key: nil),
+                PeerKind.join,
+                trust,
+                timeoutNanoseconds: Self.joinRequestNanoseconds
+            ) { port in
+                // The operator has named it, so it may invite this node.
+                self.core.withLock { $0.expectedInviter = port.identity.key }
+                return JoinRequest(
+                    user: login.user,
+                    password: login.password,
+                    host: own.isLoopback && !isLocal ? port.local.host : own.host,
+                    description: description
+                ).bytes
+            }
+            guard let read = EngageAnswer(bytes: bytes) else { throw JoinRefusal.notDivan }
+            answer = read
+        } catch {
+            return refused(error as? JoinRefusal ?? .notDivan, host, port)
+        }
+        guard answer.refusal.isEmpty else {
+            return .refused(ForeignSentences.text(ofRefusal: answer.refusal))
+        }
+        // The caller gets its answer only once the cluster's state is here, with its password.
+        let isIn = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
+            state.isProvisioned && state.node(number: self.thisNode) != nil
+        }
+        await awaitInitToken()
+        if isIn { return .done(own.otpNode) }
+        return .failed("The cluster added this node, but has not sent its metadata yet.")
+    }
+
+    /// A node on another machine or on this one requests to be added, with a login of this cluster.
+    func joinRequested(
+        _ bytes: [UInt8],
+        by stranger: Stranger,
+        _ answer: @escaping PeerCalls.Answer
+    ) {
+        guard let request = JoinRequest(bytes: bytes) else {
+            return answer(EngageAnswer(refusal: "The request is malformed.").bytes)
+        }
+        executor.spawn {
+            let outcome = await self.addRequested(request, stranger)
+            switch outcome {
+            case .done: answer(EngageAnswer().bytes)
+            case .refused(let text), .busy(let text), .failed(let text):
+                answer(EngageAnswer(refusal: text).bytes)
             }
         }
-        let place = name.contains(":") ? "[\(name)]" : name
-        let request = ProbeRequest(
-            host: host,
-            port: port,
-            path: "/controller/addNode",
-            login: login,
-            form: [
-                ("hostname", "\(place):\(own.ports.admin)"), ("user", ""),
-                // With it the cluster may change this node, whose caller was allowed to do that.
-                ("password", initToken.text ?? ""), ("services", "kv"),
-            ]
-        )
-        switch await probe.ask(request) {
-        case .answered(200, _, _):
-            // The caller gets its answer only once the cluster's state is here, with its password.
-            let isIn = await whenChanged(within: Self.engageTimeoutNanoseconds) { state in
-                state.isProvisioned && state.node(number: self.thisNode) != nil
-            }
-            await awaitInitToken()
-            if isIn { return .done(own.otpNode) }
-            return .failed("The cluster added this node, but has not sent its metadata yet.")
-        case .answered(401, _, _):
-            return .refused("The cluster at \(host):\(port) refused user and password.")
-        case .answered(404, _, _):
+    }
+
+    private func addRequested(
+        _ request: JoinRequest,
+        _ stranger: Stranger
+    ) async -> MembershipOutcome {
+        let host = stranger.address.host
+        if let refusal = refusalOfAdding { return refusal }
+        let delay = strangers.delayNanoseconds(from: host, at: monotonicNanoseconds)
+        if delay > 0 { await executor.sleep(nanoseconds: delay) }
+        // One login at a time for each address, so that each one waits for the refusals before it.
+        guard core.withLock({ $0.joinLogins.insert(host).inserted }) else {
+            return .busy("Another request to join from \(host) is being checked. Retry.")
+        }
+        let login = await checkLogin(request.user, request.password, from: host)
+        if login == nil { noteRefusedLogin(request.user, from: host) }
+        core.withLock { _ = $0.joinLogins.remove(host) }
+        guard let login else { return .refused("The cluster refused user and password.") }
+        guard mayAdd(login) else {
             return .refused(
-                "What answers at \(host):\(port) is not part of a cluster. Set that node up first, "
-                    + "or add it to a cluster from there."
+                "The user \"\(request.user)\" may not add nodes: that needs a role with the "
+                    + "permission \(Self.addingPermission.text), such as admin."
             )
-        case .answered(let status, let body, _):
-            let other =
-                "What answers at \(host):\(port) refused to add this node (status \(status))."
-            return .refused(ForeignSentences.text(of: body) ?? other)
-        case .unreachable(let reason):
-            return .refused(NodeDescription.Refusal.unreachable(reason).sentence(host, port))
         }
+        let contact = Contact(description: request.description, met: stranger)
+        do {
+            try contact.description.requireLevel(state.featureLevel)
+        } catch {
+            return .refused(error.sentence(request.host, request.description.adminPort))
+        }
+        // The node that requests it has proved its key on this connection.
+        let trust = JoinTrust.adding(
+            token: "",
+            fingerprint: NodeKeys.fingerprint(of: stranger.key)
+        )
+        return await add(contact, at: request.host, trust, group: nil)
+    }
+
+    /// Who adds a node decides who reads everything.
+    package static let addingPermission = Permission(.cluster, ["admin", "security"], "write")
+
+    private func mayAdd(_ login: LoginOutcome) -> Bool {
+        switch login {
+        case .administrator: true
+        case .user(let id): state.user(id)?.roles.allows(Self.addingPermission) ?? false
+        case .bucket, .guest: false
+        }
+    }
+}
+
+extension NodeDescription {
+    /// - Throws: `levelTooLow` if the node cannot be a member of a cluster of this level.
+    fileprivate func requireLevel(_ required: FeatureLevel) throws(JoinRefusal) {
+        guard level >= required else { throw .levelTooLow(level, required: required) }
     }
 }

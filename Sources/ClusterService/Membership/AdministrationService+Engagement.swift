@@ -9,17 +9,21 @@ extension AdministrationService {
     /// A cluster invites this node: the node deletes its own group and waits for the cluster's
     /// metadata.
     ///
-    /// The sender has proved nothing yet: on another machine it has to know this node's token.
+    /// A sender on another machine has to prove this node's token, or to be the member that this
+    /// node's operator has named.
     func engaged(
         _ bytes: [UInt8],
-        by sender: SocketAddress,
+        by sender: Stranger,
         _ answer: @escaping PeerCalls.Answer
     ) {
         guard let message = EngageMessage(bytes: bytes) else {
             return answer(EngageAnswer(refusal: "The invitation is malformed.").bytes)
         }
-        let isLocal = ClientOrigin(peer: sender.host) == .loopback
-        guard isLocal || state.isProvisioned || initToken.isRight(message.token) else {
+        guard state.isProvisioned || mayChange(sender, message.proof) else {
+            reportRefusal(
+                of: sender.address,
+                "its invitation had no proof of this node's token"
+            )
             return answer(EngageAnswer(refusal: Self.lacksToken).bytes)
         }
         guard message.level <= settings.level else {
@@ -52,6 +56,66 @@ extension AdministrationService {
             )
             answer(EngageAnswer().bytes)
         }
+    }
+
+    /// Whether a node that is not known may change this one, which has no cluster.
+    private func mayChange(_ sender: Stranger, _ proof: [UInt8]) -> Bool {
+        if sender.isLocal { return true }
+        if core.withLock({ $0.expectedInviter }) == sender.key { return true }
+        let own = member.identity.secrets.publicKeys.identity
+        guard let right = initToken.proof(by: .adding, adding: sender.key, waiting: own) else {
+            return false
+        }
+        return areEqualInConstantTime(proof, right)
+    }
+
+    /// The event of a node that was refused, at most one a minute for each address.
+    func reportRefusal(of address: SocketAddress, _ reason: String) {
+        let now = monotonicNanoseconds
+        let isNews = core.withLock { core in
+            core.refusedAt = core.refusedAt.filter { now < $0.value + Self.refusalPause }
+            // A stranger may come from any number of addresses.
+            guard core.refusedAt.count < Self.refusedMax, core.refusedAt[address.host] == nil else {
+                return false
+            }
+            core.refusedAt[address.host] = now
+            return true
+        }
+        if isNews { logEvent(.warning, .node, "\(address) was refused as a node: \(reason).") }
+    }
+
+    private static var refusalPause: UInt64 { 60_000_000_000 }
+    private static var refusedMax: Int { 64 }
+
+    /// Describes this node to one that may add it.
+    func describeSelf(
+        _ bytes: [UInt8],
+        to sender: Stranger,
+        _ answer: @escaping PeerCalls.Answer
+    ) {
+        guard let message = DescribeMessage(bytes: bytes) else { return answer([]) }
+        guard !state.isProvisioned else {
+            var told = DescribeAnswer(.provisioned)
+            told.clusterUUID = state.uuid ?? ""
+            return answer(told.bytes)
+        }
+        guard mayChange(sender, message.proof) else {
+            reportRefusal(
+                of: sender.address,
+                "its request to add this node had no proof of the node's token"
+            )
+            return answer(DescribeAnswer(.tokenNeeded).bytes)
+        }
+        guard let own = state.node(number: thisNode) else {
+            return answer(DescribeAnswer(.notReady).bytes)
+        }
+        var told = DescribeAnswer(.waiting)
+        told.description = NodeDescription(own)
+        if !message.proof.isEmpty {
+            let key = own.keys.identity
+            told.proof = initToken.proof(by: .waiting, adding: sender.key, waiting: key) ?? []
+        }
+        answer(told.bytes)
     }
 
     private static let lacksToken =
@@ -148,8 +212,11 @@ extension AdministrationService {
             board.core.withLock { $0.failures[node] = failure.description }
         }
         switch event {
+        case .refused(let address, .wrongKey):
+            reportRefusal(of: address, "it does not have the key of the member that it says it is")
         case .failed(let node, .refused(let refusal)):
             switch refusal {
+            case .wrongKey: reportOther(at: node)
             case .removed: leave()
             case .levelTooLow(let required): reportLevel(of: node, required: required)
             case .notExpected: mayBeBehind(node)
@@ -163,6 +230,15 @@ extension AdministrationService {
             sendPlace(to: node)
         default: break
         }
+    }
+
+    /// Logs that another node answers at a member's address.
+    private func reportOther(at node: NodeNumber) {
+        guard let place = transport.address(of: node) else { return }
+        reportRefusal(
+            of: SocketAddress(host: place.host, port: place.port),
+            "it does not have the key of node \(name(of: node)), whose address it has"
+        )
     }
 
     /// Logs that the release of this or of the other node is too old for the cluster, and the

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import Credentials
 internal import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -28,7 +29,8 @@ extension AdministrationService {
             var node = NewNode(
                 uuid: member.identity.nodeUUID,
                 host: Self.reachable(host),
-                ports: ports
+                ports: ports,
+                keys: member.identity.secrets.publicKeys
             )
             node.memoryTotal = settings.memoryTotal
             node.level = settings.level
@@ -95,7 +97,12 @@ extension AdministrationService {
     /// Sends this node's address to one node, which may have missed it or know an older one.
     func sendPlace(to other: NodeNumber) {
         guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
-        let place = PeerPlace(thisNode, host: address.host, port: address.ports.peer).bytes
+        let place = PeerPlace(
+            thisNode,
+            host: address.host,
+            port: address.ports.peer,
+            key: member.identity.secrets.publicKeys.identity
+        ).bytes
         calls.send(PeerKind.place, place, to: other, isBulk: false)
     }
 
@@ -118,12 +125,17 @@ extension AdministrationService {
 
     // MARK: Names of other nodes
 
-    /// Checks that `other`, known as `host`, and the nodes of the cluster can reach each other.
+    /// Checks that a node known as `host` and the nodes of the cluster can reach each other.
     ///
+    /// - Parameters:
+    ///   - host: The new node's name.
+    ///   - ownAddress: This node's address on a connection with the new node.
+    ///   - isChanging: Whether this node gets that address as its name if it has none that others reach.
     /// - Returns: Why they cannot; nil if they can.
     func reconcileNames(
-        _ other: NodeDescription,
-        as host: String
+        as host: String,
+        ownAddress: String,
+        isChanging: Bool = true
     ) async -> MembershipOutcome? {
         let members = state.members
         let reached = await reachedFromElsewhere(members)
@@ -145,14 +157,20 @@ extension AdministrationService {
                     + "are added by reachable addresses."
             )
         }
-        return await renameLoneNode(other.ownAddress, insteadOf: own, for: host)
+        return await renameLoneNode(
+            ownAddress,
+            insteadOf: own,
+            for: host,
+            isChanging: isChanging
+        )
     }
 
     /// Renames a lone node with a loopback address to the address under which `host` sees it.
     private func renameLoneNode(
         _ address: String,
         insteadOf own: NodeRecord,
-        for host: String
+        for host: String,
+        isChanging: Bool
     ) async -> MembershipOutcome? {
         if let bound = core.withLock({ $0.address?.host }), Self.isLoopback(digits: bound) {
             return .refused(
@@ -168,6 +186,7 @@ extension AdministrationService {
                     + "(POST /node/controller/rename)."
             )
         }
+        guard isChanging else { return nil }
         var change = NodeAddress(number: own.number, host: address, ports: own.ports)
         change.isOfLoneNode = true
         do throws(ClusterError) {

@@ -27,14 +27,25 @@ package final class InitToken: Sendable {
         entropy = environment.entropy
     }
 
+    /// Whether a text has the form of a token.
+    static func isWellFormed(_ text: String) -> Bool {
+        text.utf8.count == 2 * byteCount
+            && text.utf8.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
     /// The path of the file; nil while the node has a cluster.
     package var path: String? { token.withLock { $0 == nil ? nil : file } }
 
     /// Whether the token exists exactly if it is needed.
     func isCurrent(isNeeded: Bool) -> Bool { token.withLock { ($0 != nil) == isNeeded } }
 
-    /// The token, for another node to which this one sends it; nil while the node has a cluster.
+    /// The token, as its file has it; nil while the node has a cluster.
     package var text: String? { token.withLock { $0.map { String(decoding: $0, as: UTF8.self) } } }
+
+    /// The proof that this node or another one has the token; nil while the node has a cluster.
+    func proof(by side: TokenProof.Side, adding: [UInt8], waiting: [UInt8]) -> [UInt8]? {
+        text.map { TokenProof.make($0, by: side, adding: adding, waiting: waiting) }
+    }
 
     /// Whether a password is the token; false while the node has a cluster.
     package func isRight(_ password: String) -> Bool {

@@ -1,125 +1,172 @@
 internal import Bytes
 internal import JSON
+internal import Orchestration
 internal import Vocabulary
+internal import Wire
 
-/// What a node that may be added reports at its admin port.
-struct NodeDescription: Sendable {
-    /// Why a node cannot be added; nothing was changed.
-    enum Refusal: Error {
-        case unreachable(String)
-        case wrongPassword
-        /// The node is part of a cluster; with the cluster's UUID.
-        case provisioned(String?)
-        case notDivan
-        /// The node serves requests without a login only under names that it knows.
-        case nameUnknown
-        /// The node is starting or stopping, or has no record of itself: it has just left a cluster,
-        /// or another cluster has invited it.
-        case notReady
-        case levelTooLow(FeatureLevel, required: FeatureLevel)
-        /// The node serves only itself: it has no address for other nodes.
-        case noPeerPort
-    }
-
+/// What a node that may be added says of itself, on a secured connection.
+struct NodeDescription: PeerPayload, Hashable {
     var uuid: String
     var adminPort: UInt16
     var dataPort: UInt16
     var peerPort: UInt16
     /// 0 if the node does not serve views.
     var viewsPort: UInt16
-    /// The node's own address on the connection from this machine.
-    var ownAddress: String
     /// Memory available to the node, in bytes; 0 if it was not reported.
     var memoryTotal: UInt64
     /// The highest feature level that it announces.
     var level: FeatureLevel
+    /// The public key with which others seal to it; the connection proves the other key.
+    var sealingKey: [UInt8]
 
-    private static let ownPath = "/nodes/self"
+    init(_ node: NodeRecord) {
+        uuid = node.uuid
+        adminPort = node.ports.admin
+        dataPort = node.ports.data
+        peerPort = node.ports.peer
+        viewsPort = node.ports.views
+        memoryTotal = node.memoryTotal
+        level = node.level
+        sealingKey = node.keys.sealing
+    }
 
-    /// Asks the node at `host` and `port`.
+    init?(_ reader: inout ByteReader) {
+        guard let uuid = reader.text(), let admin = reader.bigEndian(UInt16.self),
+            let data = reader.bigEndian(UInt16.self), let peer = reader.bigEndian(UInt16.self),
+            let views = reader.bigEndian(UInt16.self), let memory = reader.leb128(),
+            let level = reader.leb(UInt16.self), let key = reader.counted(),
+            key.count == NodeKeys.keyByteCount, PeerClaim.isName(uuid), !uuid.isEmpty
+        else { return nil }
+        self.uuid = uuid
+        (adminPort, dataPort, peerPort, viewsPort) = (admin, data, peer, views)
+        memoryTotal = memory
+        self.level = FeatureLevel(level)
+        sealingKey = key
+    }
+
+    func append(to writer: ByteWriter) {
+        writer.append(counted: uuid)
+        for port in [adminPort, dataPort, peerPort, viewsPort] { writer.append(bigEndian: port) }
+        writer.append(leb: memoryTotal)
+        writer.append(leb: level.number)
+        writer.append(counted: sealingKey)
+    }
+
+    /// The node as a new member at `host`.
     ///
-    /// - Throws: `Refusal` if the node cannot be reached or cannot be added.
+    /// - Parameters:
+    ///   - host: The name at which the other nodes reach it.
+    ///   - identity: The public key that it has proved.
+    ///   - group: Its server group.
+    ///   - names: The revision of the node names against which `host` was checked.
+    /// - Returns: The member; nil if a key is none.
+    func node(at host: String, identity: [UInt8], group: String, names: UInt32) -> NewNode? {
+        guard let keys = NodeKeys(identity: identity, sealing: sealingKey) else { return nil }
+        var new = NewNode(
+            uuid: uuid,
+            host: host,
+            ports: NodePorts(admin: adminPort, data: dataPort, peer: peerPort, views: viewsPort),
+            keys: keys,
+            group: group
+        )
+        new.namesRevision = names
+        new.memoryTotal = memoryTotal
+        new.level = level
+        return new
+    }
+}
+
+/// Where a node listens for other nodes, as its admin port tells every client.
+///
+/// Nothing in it is trusted: the other side of the connection to that port proves itself.
+enum Introduction {
+    static let path = "/nodes/self/peer"
+
+    /// The port for other nodes of the node at `host` and `port`, and the caller's own address on
+    /// the connection to it.
+    ///
+    /// - Throws: `JoinRefusal` if the node cannot be reached, or is none.
     static func ask(
         _ host: String,
         _ port: UInt16,
-        login: (user: String, password: String),
         by probe: any NodeProbe
-    ) async throws(Refusal) -> NodeDescription {
-        let pools = try await get("/pools", host, port, login, probe).value
-        guard pools["divanVersion"] != nil else { throw .notDivan }
-        guard pools["pools"]?.array?.isEmpty == true else {
-            throw .provisioned(pools["uuid"]?.string)
-        }
-        let (own, address) = try await get(ownPath, host, port, login, probe)
-        guard let uuid = own["nodeUUID"]?.string,
-            let data = own["ports"]?["direct"]?.int.flatMap(UInt16.init(exactly:)),
-            let hostname = own["configuredHostname"]?.string,
-            let admin = hostname.split(separator: ":").last.flatMap({ UInt16($0) }),
-            let level = own["featureLevel"]?.int.flatMap(UInt16.init(exactly:))
-        else { throw .notDivan }
-        guard let peer = own["ports"]?["distTCP"]?.int.flatMap(UInt16.init(exactly:)) else {
-            throw .noPeerPort
-        }
-        return NodeDescription(
-            uuid: uuid,
-            adminPort: admin,
-            dataPort: data,
-            peerPort: peer,
-            viewsPort: own["ports"]?["capi"]?.int.flatMap(UInt16.init(exactly:)) ?? 0,
-            ownAddress: address,
-            memoryTotal: own["memoryTotal"]?.int.flatMap(UInt64.init(exactly:)) ?? 0,
-            level: FeatureLevel(level)
-        )
-    }
-
-    /// - Throws: `levelTooLow` if the node cannot be a member of a cluster of this level.
-    func requireLevel(_ required: FeatureLevel) throws(Refusal) {
-        guard level >= required else { throw .levelTooLow(level, required: required) }
-    }
-
-    private static func get(
-        _ path: String,
-        _ host: String,
-        _ port: UInt16,
-        _ login: (user: String, password: String),
-        _ probe: any NodeProbe
-    ) async throws(Refusal) -> (value: JSONValue, address: String) {
-        let request = ProbeRequest(host: host, port: port, path: path, login: login)
-        switch await probe.ask(request) {
+    ) async throws(JoinRefusal) -> (peerPort: UInt16, ownAddress: String) {
+        switch await probe.ask(ProbeRequest(host: host, port: port, path: path)) {
         case .unreachable(let reason): throw .unreachable(reason)
-        case .answered(401, _, _): throw .wrongPassword
         case .answered(200, let body, let address):
             let value = body.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
-            guard let value else { throw .notDivan }
-            return (value, address)
-        case .answered(421, _, _): throw .nameUnknown
+            guard let peer = value?["port"]?.int.flatMap(UInt16.init(exactly:)) else {
+                throw .notDivan
+            }
+            guard peer != 0 else { throw .noPeerPort }
+            return (peer, address)
         case .answered(503, _, _): throw .notReady
-        // Requested only after /pools has shown that the server is a Divan node.
-        case .answered(404, _, _) where path == ownPath: throw .notReady
         case .answered: throw .notDivan
         }
     }
 }
 
-extension NodeDescription.Refusal {
+/// Why a node cannot be added, or cannot join; nothing was changed.
+enum JoinRefusal: Error {
+    case unreachable(String)
+    /// Its port for other nodes cannot be reached.
+    case peerPortUnreachable(UInt16)
+    /// A member that was requested to add this node has not answered.
+    case noAnswer
+    /// A node on another machine is added only with its token.
+    case tokenNeeded
+    /// A login is sent to another machine only if the operator has named its node's fingerprint.
+    case fingerprintNeeded
+    /// It did not accept the token, or did not prove that it has it.
+    case wrongToken
+    /// The fingerprint of the key that it proved.
+    case wrongFingerprint(String)
+    /// The node is part of a cluster; with the cluster's UUID.
+    case provisioned(String)
+    case notDivan
+    /// The node is starting or stopping, or has no record of itself: it has just left a cluster,
+    /// or another cluster has invited it.
+    case notReady
+    case levelTooLow(FeatureLevel, required: FeatureLevel)
+    /// The node serves only itself: it has no address for other nodes.
+    case noPeerPort
+
     /// A sentence for the operator that adds `host`.
     func sentence(_ host: String, _ port: UInt16) -> String {
         let place = "\(host):\(port)"
+        let tokenPrinted =
+            "On its machine, \"cat DIRECTORY/\(InitToken.fileName)\" prints the token of its data "
+            + "directory."
+        let fingerprintPrinted =
+            "On its machine, \"curl -s localhost:\(port)\(Introduction.path)\" prints its fingerprint."
         switch self {
         case .unreachable(let reason):
             return "Prepare join failed. The node \(place) could not be reached: \(reason). "
                 + "Check that it runs, and that its admin port is open to this node."
-        case .wrongPassword:
-            return "Prepare join failed. The node \(place) refused user and password. Use the "
-                + "administrator with which it was set up. A node without a cluster needs, as the "
-                + "password of any user, the token of the file \(InitToken.fileName) in its data directory."
+        case .peerPortUnreachable(let peer):
+            return "Prepare join failed. The port of the node \(place) for other nodes, "
+                + "\(host):\(peer), could not be reached. Check that it is open to this node."
+        case .noAnswer:
+            return "The node \(place) has not answered in time. It may add this node yet: look at "
+                + "the list of nodes of its cluster before you repeat the request."
+        case .tokenNeeded:
+            return "Prepare join failed. The node \(place) is on another machine, and accepts an "
+                + "invitation only with its token: name it as the password of any user. \(tokenPrinted)"
+        case .fingerprintNeeded:
+            return "Prepare join failed. The node \(place) is on another machine, to which the "
+                + "password is not sent before that node has proved which one it is: name its "
+                + "fingerprint in the field \"fingerprint\". \(fingerprintPrinted)"
+        case .wrongToken:
+            return "Prepare join failed. The password is not the token of the node \(place), which "
+                + "accepts an invitation from another machine only with it. \(tokenPrinted)"
+        case .wrongFingerprint(let found):
+            return "Prepare join failed. What answers at \(place) has the fingerprint \(found), "
+                + "not the one that was named. It is another node, or something between the two "
+                + "machines reads what they send. \(fingerprintPrinted)"
         case .provisioned:
             return "Prepare join failed. The node \(place) is provisioned already: it is a cluster "
                 + "of its own. Reset it first (POST /controller/hardResetNode), which deletes what "
                 + "it holds."
-        case .nameUnknown:
-            return "Prepare join failed. The node \(place) does not know this name. Start it with "
-                + "--host-name \(host), or add it by its address."
         case .notDivan: return "Prepare join failed. The server at \(place) is not a Divan node."
         case .notReady:
             return "Prepare join failed. The node \(place) is not ready: it is starting, stopping, "

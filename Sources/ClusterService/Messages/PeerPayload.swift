@@ -33,6 +33,8 @@ enum PeerKind {
     static let viewStatistics: UInt16 = 25
     static let purge: UInt16 = 26
     static let cancelCompaction: UInt16 = 27
+    static let describe: UInt16 = 28
+    static let join: UInt16 = 29
 
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {

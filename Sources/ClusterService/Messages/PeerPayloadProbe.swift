@@ -9,6 +9,9 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     case served
     case engage
     case engageAnswer
+    case describe
+    case describeAnswer
+    case join
     case place
     case vBuckets
     case activate
@@ -42,6 +45,9 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
         case .served: ServedMessage(bytes: bytes)?.bytes
         case .engage: EngageMessage(bytes: bytes)?.bytes
         case .engageAnswer: EngageAnswer(bytes: bytes)?.bytes
+        case .describe: DescribeMessage(bytes: bytes)?.bytes
+        case .describeAnswer: DescribeAnswer(bytes: bytes)?.bytes
+        case .join: JoinRequest(bytes: bytes)?.bytes
         case .place: PeerPlace(bytes: bytes)?.bytes
         case .vBuckets: VBucketsCall(bytes: bytes)?.bytes
         case .activate: ActivateCall(bytes: bytes)?.bytes

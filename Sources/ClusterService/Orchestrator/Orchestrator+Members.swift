@@ -92,6 +92,14 @@ extension Orchestrator {
         await propose(.raiseFeatureLevel(state.announcedLevel))
     }
 
+    /// Replaces the shared secret after each change of the members.
+    func renewSecret() async {
+        guard state.isProvisioned, !state.secret.isFor(state.members),
+            let next = member.renewedSecret(state)
+        else { return }
+        await propose(.renewSecret(next))
+    }
+
     /// Completes joins: nodes with the metadata become members, nodes that never answer are
     /// removed.
     func finishJoins() async {

@@ -121,6 +121,7 @@ actor Orchestrator {
         await finishEpoch()
         await reconcileMembers()
         await raiseFeatureLevel()
+        await renewSecret()
         await finishJoins()
         await finishDeletions()
         await finishPromotions()

@@ -1,15 +1,16 @@
-internal import Credentials
 internal import Seams
 package import Vocabulary
 internal import Wire
 
 /// Calls on a connection that is made for one request and its answer.
 extension PeerCalls {
-    /// Calls a stranger: a node that may be in no cluster and proves no identity.
+    /// Calls a stranger: a node that may be in no cluster.
+    ///
+    /// `payload` is called once the other side has proved its key.
     package func callStranger(
         at address: PeerAddress,
         _ kind: UInt16,
-        _ payload: [UInt8],
+        _ payload: @escaping StrangerPayload,
         timeoutNanoseconds: UInt64,
         done: @escaping Done
     ) {
@@ -26,24 +27,28 @@ extension PeerCalls {
         timeoutNanoseconds: UInt64,
         done: @escaping Done
     ) {
-        callOnce(kind, payload, timeoutNanoseconds, done) { connected, failed in
+        let made: StrangerPayload = { _ in payload }
+        callOnce(kind, made, timeoutNanoseconds, done) { connected, failed in
             self.transport.open(.epoch, to: node, connected: connected, failed: failed)
         }
     }
 
     private func callOnce(
         _ kind: UInt16,
-        _ payload: [UInt8],
+        _ payload: @escaping StrangerPayload,
         _ timeoutNanoseconds: UInt64,
         _ done: @escaping Done,
         open: (@escaping PeerTransport.Accept, @escaping PeerTransport.Failed) -> Void
     ) {
         let once = SingleCall(done)
         once.timer = lane.post(after: timeoutNanoseconds) { once.finish(.failure(.timedOut)) }
-        let frame = PeerCalls.frame(kind, 1, payload)
         let (lane, time, limits) = (lane, environment.time, limits)
         open(
             { port in
+                guard let frame = payload(port).map({ PeerCalls.frame(kind, 1, $0) }) else {
+                    lane.post { once.finish(.failure(.untrusted)) }
+                    return ClosingHandler(port)
+                }
                 let channel = PeerChannel(
                     over: port,
                     lane: lane,
@@ -65,7 +70,13 @@ extension PeerCalls {
             },
             { failure in
                 lane.post {
-                    once.finish(.failure(failure == .timedOut ? .timedOut : .unreachable))
+                    let error: PeerCallError =
+                        switch failure {
+                        case .timedOut: .timedOut
+                        case .refused(.wrongKey), .refused(.keyRefused): .untrusted
+                        default: .unreachable
+                        }
+                    once.finish(.failure(error))
                 }
             }
         )

@@ -1,4 +1,3 @@
-package import Credentials
 package import Seams
 package import Vocabulary
 internal import Wire
@@ -9,11 +8,31 @@ package enum PeerCallError: Error, Hashable, Sendable {
     case unreachable
     /// As `unreachable`.
     case timedOut
+    /// The caller does not trust the key that the other side has proved: the call was not sent.
+    case untrusted
     /// The queue to the node is full: the call was not sent.
     case overloaded
     /// The node knows no such call, or the cluster's feature level is below the call's: then it was not
     /// sent.
     case notHandled
+}
+
+/// The other side of a connection of the service `join`.
+package struct Stranger: Hashable, Sendable {
+    package var address: SocketAddress
+    /// This node's own address on the connection.
+    package var ownHost: String
+    /// The public key that it has proved.
+    package var key: [UInt8]
+
+    /// Whether it is on this machine.
+    var isLocal: Bool { ClientOrigin(peer: address.host) == .loopback }
+
+    init(_ port: any PeerPort) {
+        address = port.peer
+        ownHost = port.local.host
+        key = port.identity.key
+    }
 }
 
 /// Events of the outgoing connections, one to each node of the directory.
@@ -23,6 +42,8 @@ package enum PeerEvent: Sendable {
     /// A connection attempt failed. If the reason is a refusal `removed`, the other node has proved
     /// that it is a member.
     case failed(NodeNumber, PeerFailure)
+    /// A connection from this address was refused.
+    case refused(SocketAddress, PeerRefusal)
     /// A one-way frame was dropped: there is no connection, or its queue is full.
     case dropped(NodeNumber)
 }
@@ -41,8 +62,11 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     package typealias Answer = @Sendable ([UInt8]) -> Void
     package typealias MessageHandler = @Sendable (NodeNumber, [UInt8]) -> Void
     package typealias CallHandler = @Sendable (NodeNumber, [UInt8], @escaping Answer) -> Void
-    package typealias StrangerHandler =
-        @Sendable (SocketAddress, [UInt8], @escaping Answer) -> Void
+    package typealias StrangerHandler = @Sendable (Stranger, [UInt8], @escaping Answer) -> Void
+    /// The payload of a call; nil if the other side is not trusted with it.
+    ///
+    /// Called on a reactor.
+    package typealias StrangerPayload = @Sendable (any PeerPort) -> [UInt8]?
 
     package let transport: PeerTransport
     let environment: Environment
@@ -52,6 +76,8 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     private var directory = PeerDirectory()
     private var links: [NodeNumber: PeerLink] = [:]
     private var accepted: [NodeNumber: PeerChannel] = [:]
+    /// The connections of strangers that have made their call.
+    private var called: Set<ObjectIdentifier> = []
     private var messageHandlers: [UInt16: MessageHandler] = [:]
     private var callHandlers: [UInt16: CallHandler] = [:]
     private var strangerHandlers: [UInt16: StrangerHandler] = [:]
@@ -79,6 +105,10 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     /// Sets the receiver of connection events; replaces the previous one.
     package func observe(_ observer: @escaping @Sendable (PeerEvent) -> Void) {
         self.observer = observer
+        transport.observeRefusals { [weak self] address, refusal in
+            guard let self else { return }
+            lane.post { self.reportEvent(.refused(address, refusal)) }
+        }
     }
 
     /// Handles one-way frames of a kind (1 to 0x7ffe).
@@ -93,9 +123,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         callHandlers[kind] = handler
     }
 
-    /// Handles calls of strangers: nodes that have proved nothing.
-    ///
-    /// Only their address is known.
+    /// Handles calls of strangers, of which only the address and the key are known.
     package func handleStrangers(_ kind: UInt16, by handler: @escaping StrangerHandler) {
         PeerCalls.check(kind)
         strangerHandlers[kind] = handler
@@ -305,6 +333,7 @@ extension PeerCalls {
     private func lost(_ channel: PeerChannel) {
         let node = channel.port.identity.node
         if accepted[node] === channel { accepted[node] = nil }
+        called.remove(ObjectIdentifier(channel))
     }
 
     private func handleFrames(_ frames: [ReceivedPeerFrame], from channel: PeerChannel) {
@@ -328,7 +357,9 @@ extension PeerCalls {
         if identity.isProved, let handler = handlers[kind] {
             handler(identity.node, frame.payload, answer)
         } else if !identity.isProved, let handler = strangerHandlers[kind] {
-            handler(channel.port.peer, frame.payload, answer)
+            // One call for each connection: a stranger must not have any number of them answered.
+            guard called.insert(ObjectIdentifier(channel)).inserted else { return channel.close() }
+            handler(Stranger(channel.port), frame.payload, answer)
         } else {
             let refused = PeerChannel.notHandledKind | PeerFrame.answerBit
             PeerCalls.answer(channel, refused, call, [])

@@ -1,22 +1,30 @@
 internal import Bytes
-internal import Credentials
 internal import Seams
 internal import Wire
 
-/// One connection between nodes: a handshake, then sealed records around another protocol.
+/// One connection between nodes, inside a secured connection: a handshake, then another protocol.
 ///
-/// The inner handler receives the bytes that the other side's inner handler appended, under the
-/// same rules as on a socket: it may leave bytes unconsumed, pause, let its output drain, or close.
-///
-/// - The inner handler is made only after the other side has proved its identity.
-/// - Decrypted and unconsumed bytes are bounded. While the inner handler is paused, no record is
-///   opened, so the socket's flow control holds the other side back.
-final class PeerConnection: ConnectionHandler,
+/// - The inner handler is made only after the handshake, and called as on a socket.
+final class PeerConnection: SecuredHandler,
     @unchecked Sendable  // tidy:allow its state belongs to one reactor's thread
 {
     /// Makes the inner handler; nil if the connection is no longer wanted.
     typealias Established = @Sendable (any PeerPort) -> (any ConnectionHandler)?
     typealias Failed = @Sendable (PeerFailure) -> Void
+    /// Whether a side that has proved this public key may be the one that was called.
+    typealias Secured = @Sendable ([UInt8]) -> PeerRefusal?
+    /// Decides whether a claim is accepted from the side that has proved this public key.
+    typealias Judge = @Sendable (PeerClaim, PeerService, [UInt8]) -> PeerRefusal?
+
+    /// What a connection asks of its maker.
+    struct Hooks: Sendable {
+        var secured: Secured = { _ in nil }
+        var judge: Judge
+        /// Called once, on the reactor, unless `failed` is.
+        var established: Established
+        /// Called once, on the reactor, unless `established` made a handler.
+        var failed: Failed
+    }
 
     private let outer: any ConnectionPort
     private let transport: PeerTransport
@@ -24,22 +32,16 @@ final class PeerConnection: ConnectionHandler,
     private let isInitiator: Bool
     private let limits: PeerLimits
     private var contentBytesMax: Int
-    private let judge: PeerHandshake.Judge
-    private let established: Established
+    private let hooks: Hooks
     private var failed: Failed?
     private var timer: LaneTimer?
 
+    /// Nil once it is done.
     private var handshake: PeerHandshake?
     private var hasStarted = false
-    private var cipher: PeerCipher?
+    private var isStranger = false
+    private var key: [UInt8] = []
     private var inner: (any ConnectionHandler)?
-    /// Decrypted bytes that the inner handler has not consumed.
-    private let content = ByteWriter(capacity: 16)
-    private let replies = ByteWriter(capacity: 16)
-    /// How many bytes the inner handler needs in all before it is called again.
-    private var needed = 0
-    private var isPaused = false
-    private var isDraining = false
 
     /// A connection over `outer`.
     ///
@@ -49,18 +51,14 @@ final class PeerConnection: ConnectionHandler,
     ///   - handshake: This side of the handshake.
     ///   - isInitiator: Whether this node opened the connection.
     ///   - transport: The transport that has the entry.
-    ///   - judge: Decides whether a proved claim is accepted.
-    ///   - established: Called once, on the reactor, unless `failed` is.
-    ///   - failed: Called once, on the reactor, unless `established` made a handler.
+    ///   - hooks: Decide, and get the result.
     init(
         over outer: any ConnectionPort,
         entry: UInt64,
         handshake: PeerHandshake,
         isInitiator: Bool,
         transport: PeerTransport,
-        judge: @escaping PeerHandshake.Judge,
-        established: @escaping Established,
-        failed: @escaping Failed
+        hooks: Hooks
     ) {
         self.outer = outer
         self.number = entry
@@ -69,13 +67,12 @@ final class PeerConnection: ConnectionHandler,
         self.transport = transport
         self.limits = transport.limits
         contentBytesMax = limits.contentBytesMax
-        self.judge = judge
-        self.established = established
-        self.failed = failed
+        self.hooks = hooks
+        self.failed = hooks.failed
     }
 
-    /// Starts the handshake timer, and the handshake if this node opened the connection.
-    func begin() {
+    /// The handler for the socket, whose handshakes have begun: both must end in time.
+    func begin(_ identity: any SecurityIdentity) -> any ConnectionHandler {
         let lane = transport.environment.network.lane(ofReactor: outer.reactor)
         timer = lane.post(after: limits.handshakeNanoseconds) { [weak self] in
             guard let self, self.handshake != nil else { return }
@@ -83,18 +80,44 @@ final class PeerConnection: ConnectionHandler,
             self.outer.close()
         }
         if isInitiator { outer.wake() }
+        return SecureConnection(
+            identity.makeChannel(isInitiator: isInitiator),
+            limits: .init(
+                contentBytesMax: limits.contentBytesMax,
+                outputBytesMax: limits.outputBytesMax
+            ),
+            inner: self
+        )
     }
 
-    // MARK: Called by the reactor
+    // MARK: Called on the reactor
+
+    func secured(by key: [UInt8]) -> Bool {
+        self.key = key
+        guard let refusal = hooks.secured(key) else { return true }
+        fail(.refused(refusal))
+        return false
+    }
+
+    func broken(_ reason: String) {
+        if handshake == nil {
+            let text = "closed \(outer.peer): \(reason)"
+            // Any process that reaches the port can bring about any number of these.
+            isStranger ? transport.logBroken(text) : transport.logWarning(text)
+        } else {
+            transport.logBroken("\(outer.peer) is no node that can be talked to: \(reason)")
+            fail(.refused(.invalidHandshake))
+        }
+    }
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         if handshake != nil { return greet(input, output) }
-        return serve(input, 0, output, isWake: false)
+        return bounded(inner?.receive(input, output: output), input)
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         if handshake != nil { return greet(input, output) }
-        return serve(input, 0, output, isWake: true)
+        return bounded(inner?.wake(input, output: output), input)
     }
 
     func closed() {
@@ -105,48 +128,45 @@ final class PeerConnection: ConnectionHandler,
         let told = inner
         inner = nil
         told?.closed()
-        content.removeAll(keepingAtMost: 16)
-        replies.removeAll(keepingAtMost: 16)
     }
 
     // MARK: Handshake
 
     private func greet(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
-        if isInitiator && !hasStarted {
+        guard let handshake else { preconditionFailure("a greeting needs a handshake") }
+        if !hasStarted {
             hasStarted = true
-            handshake?.start(output: output)
+            handshake.start(output: output)
         }
-        var consumed = 0
-        while true {
-            let rest = input.dropFirst(consumed)
-            let taken = handshake?.receive(rest, output: output, judge: judge)
-            guard let (count, step) = taken else {
-                preconditionFailure("a greeting needs a handshake")
-            }
-            consumed += count
-            switch step {
-            case .waiting(let needed):
-                if count > 0 { continue }
-                return ReceiveProgress(consumed: consumed, next: .receive, needed: needed)
-            case .refused(let refusal):
-                fail(.refused(refusal))
+        let (consumed, step) = handshake.receive(input, output: output) { claim, service in
+            hooks.judge(claim, service, key)
+        }
+        switch step {
+        case .waiting(let needed):
+            return ReceiveProgress(consumed: consumed, next: .receive, needed: needed)
+        case .refused(let refusal):
+            fail(.refused(refusal))
+            return ReceiveProgress(consumed: input.count, next: .close)
+        case .established(let claim, let service):
+            self.handshake = nil
+            timer?.cancel()
+            guard open(PeerIdentity(claim, service, key)), let inner else {
+                fail(.closed)
                 return ReceiveProgress(consumed: input.count, next: .close)
-            case .established(let claim, let service, let cipher):
-                handshake = nil
-                timer?.cancel()
-                self.cipher = cipher
-                guard open(PeerIdentity(claim, service)) else {
-                    fail(.closed)
-                    return ReceiveProgress(consumed: input.count, next: .close)
-                }
-                return serve(input, consumed, output, isWake: false)
             }
+            let rest = input.dropFirst(consumed)
+            guard !rest.isEmpty else {
+                return ReceiveProgress(consumed: consumed, next: .receive)
+            }
+            var progress = bounded(inner.receive(rest, output: output), rest)
+            progress.consumed += consumed
+            return progress
         }
     }
 
     private func open(_ identity: PeerIdentity) -> Bool {
         guard transport.establish(number, identity) else { return false }
-        inner = established(SecurePort(outer: outer, identity: identity))
+        inner = hooks.established(IdentifiedPort(outer: outer, identity: identity))
         guard inner != nil else { return false }
         failed = nil
         if identity.service == .join && !isInitiator { boundStranger() }
@@ -156,6 +176,7 @@ final class PeerConnection: ConnectionHandler,
     /// Any process that reaches the port can open such a connection, so its size and time are
     /// limited.
     private func boundStranger() {
+        isStranger = true
         contentBytesMax = limits.strangerContentBytesMax
         let lane = transport.environment.network.lane(ofReactor: outer.reactor)
         timer = lane.post(after: limits.strangerNanoseconds) { [weak self] in self?.outer.close() }
@@ -168,93 +189,18 @@ final class PeerConnection: ConnectionHandler,
         told?(failure)
     }
 
-    // MARK: Records
-
-    /// Opens records until none is complete, or the inner handler pauses, drains or closes.
-    private func serve(
-        _ input: ByteView,
-        _ skipped: Int,
-        _ output: ByteWriter,
-        isWake: Bool
-    ) -> ReceiveProgress {
-        var consumed = skipped
-        var isDue = isWake || isDraining
-        var isWake = isWake
-        if isWake { isPaused = false }
-        isDraining = false
-        while true {
-            if isDue {
-                let next = callInner(isWake: isWake, output)
-                (isDue, isWake) = (false, false)
-                if next != .receive || output.count >= limits.outputBytesMax {
-                    // The output is full, and more records may be complete: continue when it was
-                    // sent.
-                    let wanted = next == .receive ? .drain : next
-                    return ReceiveProgress(consumed: consumed, next: wanted)
-                }
-            }
-            if isPaused { return ReceiveProgress(consumed: consumed, next: .pause) }
-            switch openRecord(input.dropFirst(consumed)) {
-            case .incomplete(let needed):
-                return ReceiveProgress(consumed: consumed, next: .receive, needed: needed)
-            case .broken: return ReceiveProgress(consumed: input.count, next: .close)
-            case .opened(let byteCount):
-                consumed += byteCount
-                isDue = content.count >= needed
-            }
-        }
-    }
-
-    private func openRecord(_ input: ByteView) -> PeerCipher.Opening {
-        let content = content
-        guard let opening = cipher?.open(input, { content.append($0) }) else {
-            preconditionFailure("records follow the handshake")
-        }
-        if case .broken = opening {
-            transport.logWarning("closed \(outer.peer): it sent a record that does not open")
-            return .broken
-        }
-        if content.count > contentBytesMax || cipher?.isWornOut ?? false {
-            transport.logWarning("closed \(outer.peer): its content goes beyond all bounds")
-            return .broken
-        }
-        return opening
-    }
-
-    private func callInner(isWake: Bool, _ output: ByteWriter) -> ReceiveProgress.Next {
-        guard let inner else { return .close }
-        let view = content.view
-        let progress =
-            isWake
-            ? inner.wake(view, output: replies) : inner.receive(view, output: replies)
-        precondition(
-            progress.consumed >= 0 && progress.consumed <= view.count,
-            "a handler can only consume what it was given"
-        )
-        precondition(
-            progress.next != .drain || replies.count > 0,
-            "a handler that waits for its replies to go out must have made some"
-        )
-        if progress.consumed == view.count {
-            content.removeAll(keepingAtMost: 2 * PeerCipher.recordBytesMax)
-        } else {
-            content.removeFirst(progress.consumed)
-        }
-        cipher?.seal(replies.view, to: output)
-        replies.removeAll(keepingAtMost: 2 * PeerCipher.recordBytesMax)
-        needed = progress.needed
-        if needed > contentBytesMax {
-            transport.logWarning("closed \(outer.peer): it sent a frame beyond all bounds")
-            return .close
-        }
-        isPaused = progress.next == .pause
-        isDraining = progress.next == .drain
-        return progress.next
+    /// The inner handler's progress; closes the connection if the other side sends too much.
+    private func bounded(_ progress: ReceiveProgress?, _ input: ByteView) -> ReceiveProgress {
+        guard let progress else { return ReceiveProgress(consumed: input.count, next: .close) }
+        let kept = max(input.count - progress.consumed, progress.needed)
+        guard kept > contentBytesMax else { return progress }
+        broken("it sent a frame beyond all bounds")
+        return ReceiveProgress(consumed: input.count, next: .close)
     }
 }
 
 /// The socket's port with the identity of the other node.
-private final class SecurePort: PeerPort {
+private final class IdentifiedPort: PeerPort {
     let identity: PeerIdentity
     private let outer: any ConnectionPort
 

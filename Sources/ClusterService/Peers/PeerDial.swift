@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Credentials
 internal import Seams
 internal import Vocabulary
 internal import Wire
@@ -13,8 +12,7 @@ final class PeerDial: Sendable {
         let service: PeerService
         /// 0 for a stranger.
         let node: NodeNumber
-        let uuid: String?
-        let identity: PeerIdentityProof
+        let claim: PeerClaim
     }
 
     private struct State {
@@ -80,45 +78,42 @@ final class PeerDial: Sendable {
 
     private func greet(_ port: any ConnectionPort) -> any ConnectionHandler {
         let isOver = state.withLock { $0.isOver }
-        guard !isOver, let (number, identity) = transport.enter(port, isAccepted: false) else {
+        guard !isOver, let (number, own) = transport.enter(port, isAccepted: false) else {
             fail(.closed)
             return ClosingHandler(port)
         }
-        guard identity?.claim == call.identity.claim else {
+        guard let own, own.proof.claim == call.claim else {
             transport.forget(number)
             fail(.closed)
             return ClosingHandler(port)
         }
+        let (expected, isStranger) = (address.key, call.service == .join)
         let connection = PeerConnection(
             over: port,
             entry: number,
-            handshake: .initiator(
-                call.identity,
-                service: call.service,
-                expected: call.node,
-                dice: transport.dice()
-            ),
+            handshake: .initiator(call.claim, service: call.service, expected: call.node),
             isInitiator: true,
             transport: transport,
-            judge: { self.transport.judge(levelOf: $0, for: $1) },
-            established: { peer in
-                if let uuid = self.call.uuid, uuid != peer.identity.nodeUUID { return nil }
-                return self.end() ? self.connected(peer) : nil
-            },
-            failed: { failure in
-                if case .refused(let refusal) = failure {
-                    let isJoining = self.transport.address(of: self.call.node)?.isJoining ?? false
-                    self.transport.logRefusal(
-                        refusal,
-                        "refused by \(port.peer)",
-                        isExpected: isJoining
-                    )
+            hooks: PeerConnection.Hooks(
+                secured: { key in
+                    key == expected || expected == nil && isStranger ? nil : .wrongKey
+                },
+                judge: { claim, service, _ in self.transport.judge(levelOf: claim, for: service) },
+                established: { self.end() ? self.connected($0) : nil },
+                failed: { failure in
+                    if case .refused(let refusal) = failure {
+                        let known = self.transport.address(of: self.call.node)
+                        self.transport.logRefusal(
+                            refusal,
+                            "refused by \(port.peer)",
+                            isExpected: known?.isJoining ?? false
+                        )
+                    }
+                    self.fail(failure)
                 }
-                self.fail(failure)
-            }
+            )
         )
-        connection.begin()
-        return connection
+        return connection.begin(own.security)
     }
 
     private func fail(_ failure: PeerFailure) { if end() { failed(failure) } }

@@ -1,23 +1,32 @@
-package import Credentials
 package import Seams
 package import Vocabulary
 package import Wire
+
+/// What this node says of itself, and the keys that prove who it is.
+package struct PeerIdentityProof: Hashable, Sendable {
+    package var claim: PeerClaim
+    package var keys: KeyPair
+
+    package init(claim: PeerClaim, keys: KeyPair) {
+        self.claim = claim
+        self.keys = keys
+    }
+}
 
 /// Where a node listens for other nodes.
 package struct PeerAddress: Hashable, Sendable {
     /// A name or an IP address.
     package var host: String
     package var port: UInt16
-    /// The node's UUID if it is known: a node with the same number and another UUID is another
-    /// node.
-    package var uuid: String?
+    /// The node's public key; nil accepts any.
+    package var key: [UInt8]?
     /// Whether the node was added and may not have its invitation yet: it then refuses connections.
     package var isJoining = false
 
-    package init(host: String, port: UInt16, uuid: String? = nil) {
+    package init(host: String, port: UInt16, key: [UInt8]?) {
         self.host = host
         self.port = port
-        self.uuid = uuid
+        self.key = key
     }
 }
 
@@ -56,14 +65,17 @@ package struct PeerIdentity: Hashable, Sendable {
     package let nodeUUID: String
     package let service: PeerService
     package let level: FeatureLevel
-    /// False for a stranger (`join`): then the identity is only claimed.
+    /// The public key that the node has proved.
+    package let key: [UInt8]
+    /// False for a stranger (`join`): then all but the key is only claimed.
     package let isProved: Bool
 
-    init(_ claim: PeerClaim, _ service: PeerService) {
+    init(_ claim: PeerClaim, _ service: PeerService, _ key: [UInt8]) {
         node = claim.node
         nodeUUID = claim.nodeUUID
         self.service = service
         level = claim.level
+        self.key = key
         isProved = service != .join
     }
 }

@@ -1,14 +1,15 @@
 internal import Bytes
-package import Credentials
 package import Seams
 package import Vocabulary
 package import Wire
 
 /// Connections between nodes: this node's identity, the other nodes' addresses, and the services.
 ///
-/// Wraps any `ConnectionHandler` in an authenticated and encrypted connection, by service. All
-/// calls may come from any thread; handlers are made and called on reactors.
+/// Wraps any `ConnectionHandler` in a secured connection whose both sides have proved a key, by
+/// service. All calls may come from any thread; handlers are made and called on reactors.
 ///
+/// - A node is who it says only with the key that the directory has for it. Before that comparison,
+///   nothing is sent to the other side and nothing of it is believed.
 /// - A connection is closed if this node's identity changes or the other node's entry leaves the
 ///   directory. Connections of `join` depend on neither: they stay open until one side closes them.
 /// - Strangers are bounded in number and time.
@@ -20,18 +21,29 @@ package final class PeerTransport: Sendable {
         let port: any ConnectionPort
         let generation: UInt64
         let isAccepted: Bool
+        /// Whether it comes from an address of a member.
+        let isFromMember: Bool
         /// Nil until the handshake is done.
         var identity: PeerIdentity?
     }
 
+    /// This node, and what secures its connections.
+    struct Own: Sendable {
+        var proof: PeerIdentityProof
+        var security: any SecurityIdentity
+    }
+
     private struct State {
-        var identity: PeerIdentityProof?
+        var own: Own?
         /// The number of identities that this node has had.
         var generation: UInt64 = 0
         var directory = PeerDirectory()
+        /// Addresses from which, or at which, members have proved their keys.
+        var memberHosts: [NodeNumber: String] = [:]
         var services: [PeerService: Accept] = [:]
         var entries: [UInt64: Entry] = [:]
         var numbers: UInt64 = 0
+        var refused: (@Sendable (SocketAddress, PeerRefusal) -> Void)?
         var listener: (any Listener)?
         var isStopped = false
     }
@@ -52,10 +64,14 @@ package final class PeerTransport: Sendable {
     /// A change closes all connections except those of `join` and `epoch`, which still have to send
     /// the answer that reports the change.
     package func setIdentity(_ identity: PeerIdentityProof) {
-        precondition(identity.secret != nil, "a member of a cluster knows its secret")
         let ending = state.withLock { state in
-            if let old = state.identity, old.isSame(as: identity) { return [any ConnectionPort]() }
-            state.identity = identity
+            if state.own?.proof == identity { return [any ConnectionPort]() }
+            let isSameKey = state.own?.proof.keys == identity.keys
+            let security = isSameKey ? state.own?.security : nil
+            state.own = Own(
+                proof: identity,
+                security: security ?? environment.security.identity(of: identity.keys)
+            )
             state.generation += 1
             return PeerTransport.removeEntries(&state) { entry in
                 entry.identity?.service != .join && entry.identity?.service != .epoch
@@ -64,18 +80,24 @@ package final class PeerTransport: Sendable {
         for port in ending { port.close() }
     }
 
-    package var identity: PeerClaim? { state.withLock { $0.identity?.claim } }
+    package var identity: PeerClaim? { own?.proof.claim }
+    var own: Own? { state.withLock { $0.own } }
 
-    /// Sets the addresses of the other nodes; closes connections to nodes that left, or that
+    /// Sets the addresses and keys of the other nodes; closes connections to nodes that left, or that
     /// announce a feature level below the cluster's.
     package func setDirectory(_ directory: PeerDirectory) {
         let ending = state.withLock { state in
             state.directory = directory
+            state.memberHosts = state.memberHosts.filter { directory.nodes[$0.key] != nil }
             return PeerTransport.removeEntries(&state) { entry in
-                guard let identity = entry.identity, identity.isProved,
-                    identity.service != .epoch
-                else { return false }
-                return directory.nodes[identity.node] == nil || identity.level < directory.level
+                guard let identity = entry.identity, identity.isProved else { return false }
+                // A node that changes its group has no directory for a moment, and still answers.
+                if identity.service == .epoch {
+                    return !directory.nodes.isEmpty
+                        && directory.nodes[identity.node]?.key != identity.key
+                }
+                return directory.nodes[identity.node]?.key != identity.key
+                    || identity.level < directory.level
             }
         }
         for port in ending { port.close() }
@@ -84,6 +106,11 @@ package final class PeerTransport: Sendable {
     /// The address of a node; nil if the directory does not have it.
     func address(of node: NodeNumber) -> PeerAddress? {
         state.withLock { $0.directory.nodes[node] }
+    }
+
+    /// Calls `refused` for each accepted connection that was refused.
+    func observeRefusals(_ refused: @escaping @Sendable (SocketAddress, PeerRefusal) -> Void) {
+        state.withLock { $0.refused = refused }
     }
 
     /// Serves `service` to other nodes of the cluster; `join` is served to strangers.
@@ -112,42 +139,40 @@ package final class PeerTransport: Sendable {
     }
 
     private func accept(_ port: any ConnectionPort) -> any ConnectionHandler {
-        guard let (number, identity) = enter(port, isAccepted: true) else {
+        guard let (number, own) = enter(port, isAccepted: true) else { return ClosingHandler(port) }
+        guard let own else {
+            forget(number)
             return ClosingHandler(port)
         }
-        // A node without an identity has nothing to prove; it can answer only strangers.
-        let unknownClaim = PeerClaim(
-            node: NodeNumber(0),
-            nodeUUID: "",
-            clusterUUID: "",
-            group: 0,
-            epoch: 0
-        )
-        let own = identity ?? PeerIdentityProof(claim: unknownClaim, secret: nil)
+        let claim = own.proof.claim
         let connection = PeerConnection(
             over: port,
             entry: number,
-            handshake: .responder(own, dice: dice()),
+            handshake: .responder(claim),
             isInitiator: false,
             transport: self,
-            judge: { claim, service in self.judge(claim, service, own.claim) },
-            established: { peer in
-                let accept = self.state.withLock { $0.services[peer.identity.service] }
-                return accept?(peer)
-            },
-            failed: { failure in
-                guard case .refused(let refusal) = failure else { return }
-                self.logRefusal(refusal, "refused \(port.peer)", isExpected: self.isNewNode)
-            }
+            hooks: PeerConnection.Hooks(
+                judge: { self.judge($0, $1, key: $2, claim) },
+                established: { peer in
+                    let accept = self.state.withLock { $0.services[peer.identity.service] }
+                    return accept?(peer)
+                },
+                failed: { failure in
+                    guard case .refused(let refusal) = failure else { return }
+                    self.logRefusal(refusal, "refused \(port.peer)", isExpected: self.isNewNode)
+                    let refused = self.state.withLock { $0.refused }
+                    refused?(port.peer, refusal)
+                }
+            )
         )
-        connection.begin()
-        return connection
+        return connection.begin(own.security)
     }
 
     /// Why a connection is refused; nil if it is accepted.
     private func judge(
         _ claim: PeerClaim,
         _ service: PeerService,
+        key: [UInt8],
         _ own: PeerClaim
     ) -> PeerRefusal? {
         let (directory, isServed) = state.withLock { state in
@@ -162,14 +187,12 @@ package final class PeerTransport: Sendable {
             let isOurs = claim.group == own.group || directory.pastGroups.contains(claim.group)
             let isGone =
                 claim.node <= directory.highestGiven && claim.epoch <= own.epoch && isOurs
-            // The epoch may have been formed without this node, by a node that joined later.
-            if service == .epoch && !isGone { return nil }
             return isGone ? .removed(epoch: own.epoch) : .notExpected
         }
-        let isKnown = known.uuid == nil || known.uuid == claim.nodeUUID
+        guard known.key == key else { return .wrongKey }
         // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
-        guard isKnown, isCurrent || service == .epoch else { return .notExpected }
+        guard isCurrent || service == .epoch else { return .notExpected }
         return judge(levelOf: claim, for: service)
     }
 
@@ -195,35 +218,30 @@ package final class PeerTransport: Sendable {
         failed: @escaping Failed
     ) {
         precondition(service != .join, "strangers have no number")
-        let (identity, address, level) = state.withLock { state in
-            (state.identity, state.directory.nodes[node], state.directory.level)
+        let (own, address, level) = state.withLock { state in
+            (state.own, state.directory.nodes[node], state.directory.level)
         }
-        guard let identity else { return failed(.noIdentity) }
+        guard let own else { return failed(.noIdentity) }
         guard level >= service.level else { return failed(.levelTooLow(service.level)) }
         guard let address else { return failed(.unknownNode(node)) }
         let call = PeerDial.Call(
             service: service,
             node: node,
-            uuid: address.uuid,
-            identity: identity
+            claim: own.proof.claim
         )
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
 
-    /// Opens a connection to a stranger, for `join`: encrypted, but neither side proves its
-    /// identity.
+    /// Opens a connection to a node that need not be a member, for `join`.
+    ///
+    /// The other side has proved the key of `address`, or any key if that has none.
     package func openStranger(
         to address: PeerAddress,
         connected: @escaping Accept,
         failed: @escaping Failed
     ) {
         guard let claim = identity else { return failed(.noIdentity) }
-        let call = PeerDial.Call(
-            service: .join,
-            node: NodeNumber(0),
-            uuid: nil,
-            identity: PeerIdentityProof(claim: claim, secret: nil)
-        )
+        let call = PeerDial.Call(service: .join, node: NodeNumber(0), claim: claim)
         PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
     }
 
@@ -250,32 +268,34 @@ package final class PeerTransport: Sendable {
 // MARK: Book-keeping, for connections
 
 extension PeerTransport {
-    func dice() -> [UInt8] { environment.entropy.bytes(PeerHandshake.diceCount) }
-
     /// Registers a new connection; nil after `stop`.
     ///
-    /// If too many accepted connections have not finished the handshake, the oldest is closed.
-    func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (
-        number: UInt64, identity: PeerIdentityProof?
-    )? {
+    /// If too many accepted connections have not finished the handshake, the oldest is closed. Those
+    /// from addresses of members and from other addresses do not close each other.
+    func enter(_ port: any ConnectionPort, isAccepted: Bool) -> (number: UInt64, own: Own?)? {
         let (entered, ending) = state.withLock { state in
             guard !state.isStopped else {
-                return (
-                    (number: UInt64, identity: PeerIdentityProof?)?.none, (any ConnectionPort)?.none
-                )
+                return ((number: UInt64, own: Own?)?.none, (any ConnectionPort)?.none)
             }
             state.numbers += 1
             var ending: (any ConnectionPort)?
+            let host = port.peer.host
+            let isFromMember =
+                state.memberHosts.values.contains(host)
+                || state.directory.nodes.values.contains { $0.host == host }
             if isAccepted {
-                ending = PeerTransport.pushOut(&state, limits.halfOpenMax) { $0 == nil }
+                ending = PeerTransport.pushOut(&state, limits.halfOpenMax) { entry in
+                    entry.identity == nil && entry.isFromMember == isFromMember
+                }
             }
             state.entries[state.numbers] = Entry(
                 port: port,
                 generation: state.generation,
                 isAccepted: isAccepted,
+                isFromMember: isFromMember,
                 identity: nil
             )
-            return ((state.numbers, state.identity), ending)
+            return ((state.numbers, state.own), ending)
         }
         ending?.close()
         return entered
@@ -289,14 +309,14 @@ extension PeerTransport {
                 return (false, (any ConnectionPort)?.none)
             }
             if identity.isProved {
-                let isKnown = state.directory.nodes[identity.node] != nil
-                guard entry.generation == state.generation, isKnown || identity.service == .epoch
-                else { return (false, nil) }
+                let isKnown = state.directory.nodes[identity.node]?.key == identity.key
+                guard entry.generation == state.generation, isKnown else { return (false, nil) }
+                state.memberHosts[identity.node] = entry.port.peer.host
             }
             var ending: (any ConnectionPort)?
             if !identity.isProved && entry.isAccepted {
                 ending = PeerTransport.pushOut(&state, limits.strangersMax) {
-                    $0?.isProved == false
+                    $0.identity?.isProved == false
                 }
             }
             state.entries[number]?.identity = identity
@@ -312,7 +332,7 @@ extension PeerTransport {
     /// calls it at the same time as it invites it.
     private var isNewNode: Bool {
         state.withLock { state in
-            state.directory.nodes.isEmpty || state.identity?.claim.clusterUUID.isEmpty ?? true
+            state.directory.nodes.isEmpty || state.own?.proof.claim.clusterUUID.isEmpty ?? true
         }
     }
 
@@ -322,15 +342,18 @@ extension PeerTransport {
         environment.trace.log(isExpected ? .debug : .info, "peers", "\(what): \(refusal)")
     }
 
+    /// Logs a connection that ended before its handshakes did, for example one that is not TLS.
+    func logBroken(_ message: String) { environment.trace.log(.debug, "peers", message) }
+
     func logWarning(_ message: String) { environment.trace.warning("peers", message) }
 
     /// Makes room for one more accepted connection of a kind: removes the oldest one.
     private static func pushOut(
         _ state: inout State,
         _ most: Int,
-        where isOfKind: (PeerIdentity?) -> Bool
+        where isOfKind: (Entry) -> Bool
     ) -> (any ConnectionPort)? {
-        let kind = state.entries.filter { $1.isAccepted && isOfKind($1.identity) }
+        let kind = state.entries.filter { $1.isAccepted && isOfKind($1) }
         guard kind.count >= most, let oldest = kind.keys.min() else { return nil }
         return state.entries.removeValue(forKey: oldest)?.port
     }
@@ -343,13 +366,6 @@ extension PeerTransport {
         let ending = state.entries.filter { isEnding($1) }.sorted { $0.key < $1.key }
         for (number, _) in ending { state.entries[number] = nil }
         return ending.map(\.value.port)
-    }
-}
-
-extension PeerIdentityProof {
-    fileprivate func isSame(as other: PeerIdentityProof) -> Bool {
-        guard let secret, let otherSecret = other.secret else { return false }
-        return claim == other.claim && secret.isEqual(to: otherSecret)
     }
 }
 

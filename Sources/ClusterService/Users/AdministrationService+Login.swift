@@ -54,11 +54,6 @@ extension AdministrationService {
         return isRight.map { $0 ? account?.outcome : nil }
     }
 
-    /// Whether these are the administrator's name and password.
-    package func isAdministrator(_ user: String, _ password: String) -> Bool {
-        if case .administrator = login(user, password) { true } else { false }
-    }
-
     private func credentials(of account: Account?) -> StoredCredentials? {
         account?.stored.flatMap { passwords.credentials(stored: $0) }
     }

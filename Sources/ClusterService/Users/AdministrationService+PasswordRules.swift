@@ -10,7 +10,7 @@ extension AdministrationService {
     func followPasswordRules(of state: ClusterState) {
         passwords.use(
             PasswordRules(
-                decoySecret: PasswordRules.decoySecret(ofCluster: member.identity.secret),
+                decoySecret: sharedSecrets(of: state).decoys,
                 iterations: Int(state.settings.passwords.iterations),
                 offersSHA1: state.settings.passwords.offersSHA1
             )

@@ -5,20 +5,26 @@ internal import Orchestration
 extension Routes {
     private static let write = Access.permission("cluster.pools!write")
     private static let read = Access.permission("cluster.pools!read")
+    /// Who adds a node decides who reads everything.
+    private static let adding = Access.needs(AdministrationService.addingPermission)
 
     static let membership: [Route] = [
-        Route(.post, "/controller/addNode", write, needsCluster: true, addNode),
-        Route(.post, "/controller/addNodeV2", write, needsCluster: true, addNode),
+        Route(.post, "/controller/addNode", adding, needsCluster: true, addNode),
+        Route(.post, "/controller/addNodeV2", adding, needsCluster: true, addNode),
         Route(
             .post,
             "/pools/default/serverGroups/*/addNode",
-            write,
+            adding,
             needsCluster: true,
             addNode
         ),
-        Route(.post, "/node/controller/doJoinCluster", write, joinCluster).accepting([
+        Route(.post, "/node/controller/doJoinCluster", adding, joinCluster).accepting([
             "hostname", "user", "password", "services", "clusterMemberHostIp", "clusterMemberPort",
+            "fingerprint",
         ]),
+        Route(.post, "/controller/rotateSecrets", adding, needsCluster: true) { call in
+            reply(await call.service.rotateSecrets())
+        }.accepting(),
         Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return reply(await call.service.eject(resolve(name, call)))
@@ -77,7 +83,7 @@ extension Routes {
 
     /// Any other field is refused: a misspelt field would otherwise add the node with defaults.
     private static let addNodeFields: Set = [
-        "hostname", "user", "password", "services", "clientCertAuth",
+        "hostname", "user", "password", "services", "clientCertAuth", "fingerprint",
     ]
 
     @Sendable private static func addNode(_ call: Call) async -> Reply {
@@ -87,7 +93,8 @@ extension Routes {
             return .json(.array(unknown.map { .string("\($0): Unsupported key") }), status: 400)
         }
         guard form["clientCertAuth"] ?? "false" == "false" else {
-            let text = "clientCertAuth: nodes authenticate each other with user and password"
+            let text =
+                "clientCertAuth: nodes always prove their keys to each other, without certificates of an authority"
             return .list(text, status: 400)
         }
         guard let address = form["hostname"], !address.isEmpty else {
@@ -102,7 +109,8 @@ extension Routes {
         }
         let outcome = await call.service.addNode(
             address,
-            login: (form["user"] ?? "", form["password"] ?? ""),
+            token: form["password"] ?? "",
+            fingerprint: form["fingerprint"],
             services: (form["services"] ?? "kv").split(separator: ",").map(String.init),
             group: group
         )
@@ -127,7 +135,12 @@ extension Routes {
             return .list("services: this server supports only the data service (kv)", status: 400)
         }
         let login = (form["user"] ?? "", form["password"] ?? "")
-        switch await call.service.joinCluster(at: address, login: login) {
+        let outcome = await call.service.joinCluster(
+            at: address,
+            login: login,
+            fingerprint: form["fingerprint"]
+        )
+        switch outcome {
         case .done:
             var reply = Reply.done
             reply.headers.append(("Location", "/pools/default"))

@@ -36,6 +36,7 @@ struct NodeJSON {
             ("hostname", .string(hostname)),
             ("configuredHostname", .string(configuredHostname)),
             ("nodeUUID", .string(node.uuid)),
+            ("fingerprint", .string(node.fingerprint)),
             ("featureLevel", .number(Int(node.level.number))),
             ("clusterCompatibility", .number(Release.clusterCompatibility)),
             ("version", .string(Release.couchbaseVersion)),

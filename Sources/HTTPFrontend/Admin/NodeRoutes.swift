@@ -8,6 +8,17 @@ extension Routes {
         Route(.get, "/nodes/self", .permission("cluster.nodes!read")) { call in
             node(call, named: nil)
         },
+        // Another node that is to be added or joined asks for it, without a login. Each client that
+        // connects to the port learns the key.
+        Route(.get, "/nodes/self/peer", .open) { call in
+            guard let own = call.state.node(number: call.service.thisNode) else {
+                return .text("This node is not ready yet.", status: 503)
+            }
+            return .json([
+                "port": .number(own.ports.peer),
+                "fingerprint": .string(call.service.fingerprint),
+            ])
+        },
         Route(.get, "/nodes/*", .permission("cluster.nodes!read")) { call in
             node(call, named: call.capture(0))
         },

@@ -46,31 +46,16 @@ package struct AdminClient: NodeProbe {
         to outbound: NIOAsyncChannelOutboundWriter<HTTPClientRequestPart>
     ) async throws {
         let host = request.host.contains(":") ? "[\(request.host)]" : request.host
-        var headers = HTTPHeaders([
+        let headers = HTTPHeaders([
             ("Host", "\(host):\(request.port)"), ("Connection", "close"), ("Accept", "*/*"),
         ])
-        if let (user, password) = request.login {
-            let text = Data("\(user):\(password)".utf8).base64EncodedString()
-            headers.add(name: "Authorization", value: "Basic \(text)")
-        }
-        var body: ByteBuffer?
-        if let form = request.form {
-            let pairs = form.map { name, value in
-                URLCoding.encode(name.utf8) + "=" + URLCoding.encode(value.utf8)
-            }
-            body = ByteBuffer(string: pairs.joined(separator: "&"))
-            headers.add(name: "Content-Type", value: "application/x-www-form-urlencoded")
-            headers.add(name: "Content-Length", value: "\(body?.readableBytes ?? 0)")
-        }
         let head = HTTPRequestHead(
             version: .http1_1,
-            method: request.form == nil ? .GET : .POST,
+            method: .GET,
             uri: request.path,
             headers: headers
         )
-        var parts: [HTTPClientRequestPart] = [.head(head)]
-        if let body { parts.append(.body(.byteBuffer(body))) }
-        try await outbound.write(contentsOf: parts + [.end(nil)])
+        try await outbound.write(contentsOf: [.head(head), .end(nil)])
     }
 
     private static func answer(

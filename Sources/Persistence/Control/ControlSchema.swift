@@ -7,8 +7,8 @@ internal import Vocabulary
 /// vote or entry must never be used.
 enum ControlSchema {
     static let number: Int64 = 1
-    /// "DVNC": distinguishes the control file from a lane file.
-    static let applicationID: Int64 = 0x4456_4e43
+    /// "DVNK": distinguishes the control file from a lane file, and from one without keys of nodes.
+    static let applicationID: Int64 = 0x4456_4e4b
     /// Bytes of a snapshot chunk: one message between nodes, one row on disk.
     static let chunkBytes = 64 << 10
 

@@ -74,7 +74,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
         let process = SimulatedProcess(host: self, queue: shared.queue, number: starts)
         self.process = process
         shared.transcript.append(host: address, .started(starts))
-        return Environment(
+        var environment = Environment(
             time: ProcessTime(process: process, clock: clock),
             entropy: entropy,
             network: SimulatedNetwork(process: process, simulator: shared.network),
@@ -87,6 +87,8 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
             ),
             children: SimulatedChildren(process: process, simulator: shared.programs)
         )
+        environment.security = ClearTextSecurity()
+        return environment
     }
 
     /// Kills the process (SIGKILL).

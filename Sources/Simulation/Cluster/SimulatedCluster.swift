@@ -183,7 +183,7 @@ final class SimulatedCluster {
         for node in nodes.dropFirst() {
             let (name, tokens) = (node.name, tokens)
             let outcome = ask(first) {
-                await $0.addNode(name, login: tokens[name], services: ["kv"])
+                await $0.addNode(name, token: tokens[name], services: ["kv"])
             }
             guard case .done? = outcome else {
                 return "\(name) was not added: \(outcome.map { "\($0)" } ?? "no answer")"

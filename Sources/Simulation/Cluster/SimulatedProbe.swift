@@ -24,29 +24,15 @@ struct SimulatedProbe: NodeProbe, @unchecked Sendable {  // tidy:allow one threa
         guard let other, !other.host.isFrozen, other.isServing, let service = other.service else {
             return .unreachable("connection refused")
         }
-        if let login = request.login,
-            !(service.state.isProvisioned
-                ? service.isAdministrator(login.user, login.password)
-                : service.initToken.isRight(login.password))
-        {
-            return .answered(status: 401, body: [], localHost: from)
-        }
         switch request.path {
         case "/pools":
             let pools = service.state.isProvisioned ? #"[{"name":"default"}]"# : "[]"
             return answered(#"{"divanVersion":"\#(Release.version)","pools":\#(pools)}"#)
-        case "/nodes/self":
-            guard let own = service.state.node(number: service.thisNode) else {
-                return .answered(status: 404, body: [], localHost: from)
-            }
-            return answered(
-                #"{"nodeUUID":"\#(own.uuid)","configuredHostname":"#
-                    + #""\#(own.host):\#(own.ports.admin)","#
-                    + #""ports":{"direct":\#(own.ports.data),"distTCP":\#(own.ports.peer),"#
-                    + #""capi":\#(own.ports.views)},"#
-                    + #""memoryTotal":\#(own.memoryTotal),"#
-                    + #""featureLevel":\#(own.level.number)}"#
-            )
+        case "/nodes/self/peer":
+            let port = service.state.node(number: service.thisNode)?.ports.peer ?? 0
+            return port == 0
+                ? .answered(status: 503, body: [], localHost: from)
+                : answered(#"{"port":\#(port)}"#)
         default: return .answered(status: 404, body: [], localHost: from)
         }
     }

@@ -8,10 +8,10 @@ struct SimulatedTokens: @unchecked Sendable {  // tidy:allow one thread
         self.cluster = cluster
     }
 
-    /// The login with which the node of a name can be added now.
-    subscript(name: String) -> (user: String, password: String) {
+    /// The token with which the node of a name can be added now.
+    subscript(name: String) -> String {
         let node = cluster?.nodes.first { $0.name == name }
-        return ("", node?.service?.initToken.text ?? "")
+        return node?.service?.initToken.text ?? ""
     }
 }
 

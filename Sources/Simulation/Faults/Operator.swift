@@ -221,7 +221,7 @@ final class Operator {
             let host = SimulatedNode.address(number)
             guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
             let name = "\(host):\(SimulatedNode.adminPort)"
-            let outcome = await service.addNode(name, login: tokens[name], services: ["kv"])
+            let outcome = await service.addNode(name, token: tokens[name], services: ["kv"])
             if case .refused(let text) = outcome, text.contains("reach") { continue }
             outcomes.append("\(outcome)")
         }

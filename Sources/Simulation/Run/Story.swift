@@ -127,16 +127,21 @@ package final class Story {
         guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
         let (name, tokens) = (node.name, cluster.tokens)
         cluster.submit(leader, "add") { service in
-            "\(await service.addNode(name, login: tokens[name], services: ["kv"]))"
+            "\(await service.addNode(name, token: tokens[name], services: ["kv"]))"
         }
         let isInvited = cluster.world.run(for: 10 * Story.second) {
             node.service?.raftStatus.configuration.members.isEmpty == true
         }
+        // Its answer is on the way; without it the node would be removed at once.
+        cluster.world.run(for: Story.second / 200)
         halt(node) { $0.crash(isPower: false) }
         let convergence = Convergence(cluster: cluster)
-        guard isInvited, membership(of: node, at: leader) == .joining,
-            !convergence.mapFlaws().isEmpty,
+        // The other nodes apply the invitation, and the secret that is sealed to the new node as well.
+        let isWaitedFor = cluster.waitUntil(seconds: 5) {
             convergence.mapFlaws(toleratingInvited: true).isEmpty
+        }
+        guard isInvited, isWaitedFor, membership(of: node, at: leader) == .joining,
+            !convergence.mapFlaws().isEmpty
         else { return "the node was not invited, or the cluster does not wait for it" }
         guard cluster.waitUntil(seconds: 90, { membership(of: node, at: leader) == nil }) else {
             return "the joining node is not removed"
@@ -148,7 +153,7 @@ package final class Story {
         }
         guard isNew else { return "the node does not become a new one" }
         let added = cluster.ask(leader, seconds: 40) {
-            "\(await $0.addNode(name, login: tokens[name], services: ["kv"]))"
+            "\(await $0.addNode(name, token: tokens[name], services: ["kv"]))"
         }
         guard membership(of: node, at: leader) == .inactiveAdded else {
             return "the node cannot be added again: \(added ?? "no answer")"

@@ -24,7 +24,7 @@ package struct PeerClaim: Hashable, Sendable {
         epoch: UInt64
     ) {
         precondition(
-            [nodeUUID, clusterUUID].allSatisfy { PeerClaim.isName(Array($0.utf8)) },
+            PeerClaim.isName(nodeUUID) && PeerClaim.isName(clusterUUID),
             "a UUID is short plain text"
         )
         self.node = node
@@ -33,6 +33,9 @@ package struct PeerClaim: Hashable, Sendable {
         self.group = group
         self.epoch = epoch
     }
+
+    /// Whether a text can be a UUID of a claim.
+    package static func isName(_ text: String) -> Bool { isName(Array(text.utf8)) }
 
     /// At most 64 printable ASCII characters: names of unauthenticated nodes are logged.
     private static func isName(_ bytes: [UInt8]) -> Bool {

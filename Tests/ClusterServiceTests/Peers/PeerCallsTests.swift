@@ -184,36 +184,35 @@ import Wire
         #expect(gone)
     }
 
-    @Test func nodeWithWrongSecretIsRefused() async throws {
+    @Test func nodeWithAnotherKeyIsRefused() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         _ = nodes[1].echo()
-        nodes[0].identify(secret: [UInt8](repeating: 4, count: 32))
+        nodes[0].identify(keys: PeerNode.keys(NodeNumber(4)))
         nodes[1].identify()
         for node in nodes { node.know(nodes) }
         let refused = await nodes[0].events.wait { event in
-            if case .failed(_, .refused(.wrongSecret)) = event { true } else { false }
+            if case .failed(_, .refused(.keyRefused)) = event { true } else { false }
         }
         #expect(!refused.isEmpty)
         let failed = await nodes[0].call(1, [], to: nodes[1], seconds: 2)
         #expect(failed == .failure(.unreachable))
     }
 
-    @Test func strangerIsCalledWithoutSecret() async throws {
+    @Test func strangerIsCalledIfItsKeySuffices() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
-        nodes[0].identify()
+        for node in nodes { node.identify() }
         nodes[1].lane.post {
             nodes[1].calls.handleStrangers(3) { _, payload, answer in
                 // A node whose identity changes during the call still answers.
-                nodes[1].calls.setIdentity(
-                    PeerNode.identity(NodeNumber(2), secret: PeerNode.secret)
-                )
+                nodes[1].calls.setIdentity(PeerNode.identity(NodeNumber(2), epoch: 2))
                 answer(payload.reversed())
             }
             nodes[1].calls.handleCalls(4) { _, _, answer in answer([]) }
         }
-        let address = PeerAddress(host: "localhost", port: nodes[1].address.port)
+        let own = PeerNode.keys(NodeNumber(2)).publicKey
+        let address = PeerAddress(host: "localhost", port: nodes[1].address.port, key: nil)
         for (kind, expected) in [
             (UInt16(3), Result<[UInt8], PeerCallError>.success([3, 2, 1])),
             // Strangers may not make members' calls.
@@ -224,18 +223,33 @@ import Wire
                 nodes[0].calls.callStranger(
                     at: address,
                     kind,
-                    [1, 2, 3],
+                    { $0.identity.key == own ? [1, 2, 3] : nil },
                     timeoutNanoseconds: 5_000_000_000
                 ) { heard.say($0) }
             }
             #expect(await heard.wait().first == expected)
         }
+        // Neither a key that the caller does not trust nor one that it does not expect gets a call.
+        let other = PeerNode.keys(NodeNumber(3)).publicKey
+        for (key, payload) in [(nil, nil), (other, [UInt8(1)])] {
+            let heard = Heard<Result<[UInt8], PeerCallError>>()
+            let address = PeerAddress(host: "localhost", port: nodes[1].address.port, key: key)
+            nodes[0].lane.post {
+                nodes[0].calls.callStranger(
+                    at: address,
+                    3,
+                    { _ in payload },
+                    timeoutNanoseconds: 5_000_000_000
+                ) { heard.say($0) }
+            }
+            #expect(await heard.wait().first == .failure(.untrusted))
+        }
         let nowhere = Heard<Result<[UInt8], PeerCallError>>()
         nodes[0].lane.post {
             nodes[0].calls.callStranger(
-                at: PeerAddress(host: "no-such-host.invalid", port: 1),
+                at: PeerAddress(host: "no-such-host.invalid", port: 1, key: nil),
                 3,
-                [],
+                { _ in [] },
                 timeoutNanoseconds: 30_000_000_000
             ) { nowhere.say($0) }
         }

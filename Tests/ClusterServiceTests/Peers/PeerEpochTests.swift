@@ -34,8 +34,8 @@ import Vocabulary
         #expect(await ask(nodes[1], nodes[0]) == .success([1, 2, 5]))
         // Other calls are not handled there, and epoch calls are not handled elsewhere.
         #expect(await nodes[1].call(9, [5], to: nodes[0], seconds: 1) != .success([1, 2, 5]))
-        nodes[1].identify(secret: [UInt8](repeating: 4, count: 32))
-        #expect(await ask(nodes[1], nodes[0]) == .failure(.unreachable))
+        nodes[1].identify(keys: PeerNode.keys(NodeNumber(4)))
+        #expect(await ask(nodes[1], nodes[0]) == .failure(.untrusted))
     }
 
     @Test func onlyMembersOfPastGroupsAreRefusedAsRemoved() async throws {

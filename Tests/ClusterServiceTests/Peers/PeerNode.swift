@@ -3,6 +3,7 @@ import ClusterService
 import Credentials
 import Glibc
 import LinuxPlatform
+import OpenSSLPlatform
 import Seams
 import Testing
 import Vocabulary
@@ -45,8 +46,6 @@ func usleepShortly() { usleep(2_000) }
 
 /// One node's connections to other nodes, over real sockets and its own reactors.
 final class PeerNode: Sendable {
-    static let secret = [UInt8](repeating: 3, count: 32)
-
     let number: NodeNumber
     let world: LinuxEnvironment
     let transport: PeerTransport
@@ -62,7 +61,12 @@ final class PeerNode: Sendable {
         reactors: ReactorLimits = ReactorLimits()
     ) throws {
         self.number = NodeNumber(number)
-        world = LinuxEnvironment.make(reactors: 2, trace: SilentTrace(), limits: reactors)
+        world = LinuxEnvironment.make(
+            reactors: 2,
+            trace: SilentTrace(),
+            limits: reactors,
+            security: OpenSSLSecurity()
+        )
         transport = PeerTransport(environment: world.environment, limits: limits)
         lane = world.environment.lanes.makeLane("control")
         calls = PeerCalls(over: transport, lane: lane)
@@ -78,9 +82,12 @@ final class PeerNode: Sendable {
         world.stop()
     }
 
-    static func identity(_ number: NodeNumber, epoch: UInt64 = 1, secret: [UInt8])
-        -> PeerIdentityProof
-    {
+    static func keys(_ number: NodeNumber) -> KeyPair {
+        let secrets = NodeSecrets(seed: [UInt8](repeating: UInt8(number.value), count: 32))
+        return KeyPair(publicKey: secrets.publicKeys.identity, privateKey: secrets.seed)
+    }
+
+    static func identity(_ number: NodeNumber, epoch: UInt64 = 1) -> PeerIdentityProof {
         PeerIdentityProof(
             claim: PeerClaim(
                 node: number,
@@ -89,19 +96,19 @@ final class PeerNode: Sendable {
                 group: 40 + epoch,
                 epoch: epoch
             ),
-            secret: PeerSecret(secret)
+            keys: keys(number)
         )
     }
 
-    func identify(
-        epoch: UInt64 = 1,
-        secret: [UInt8] = PeerNode.secret,
-        level: FeatureLevel = .current
-    ) {
-        var claim = PeerNode.identity(number, epoch: epoch, secret: secret).claim
-        claim.level = level
-        let identity = PeerIdentityProof(claim: claim, secret: PeerSecret(secret))
-        lane.post { [calls] in calls.setIdentity(identity) }
+    /// - Parameters:
+    ///   - epoch: The epoch of its cluster.
+    ///   - keys: Its key pair; nil for that of its number.
+    ///   - level: The feature level that it announces.
+    func identify(epoch: UInt64 = 1, keys: KeyPair? = nil, level: FeatureLevel = .current) {
+        var identity = PeerNode.identity(number, epoch: epoch)
+        identity.claim.level = level
+        if let keys { identity.keys = keys }
+        lane.post { [calls, identity] in calls.setIdentity(identity) }
     }
 
     /// - Parameters:
@@ -120,14 +127,14 @@ final class PeerNode: Sendable {
             directory.nodes[node.number] = PeerAddress(
                 host: node.address.host,
                 port: node.address.port,
-                uuid: "uuid-of-\(node.number)"
+                key: PeerNode.keys(node.number).publicKey
             )
         }
         for (node, port) in elsewhere {
             directory.nodes[node] = PeerAddress(
                 host: "127.0.0.1",
                 port: port,
-                uuid: "uuid-of-\(node)"
+                key: PeerNode.keys(node).publicKey
             )
         }
         lane.post { [calls, directory] in calls.setDirectory(directory) }

@@ -93,6 +93,67 @@ import Wire
         }
     }
 
+    /// A node that says another's number, and one that answers at another's address.
+    @Test func nodeWithoutTheKeyOfItsNumberIsRefusedByBothSides() async throws {
+        let nodes = try (1...3).map { try PeerNode($0) }
+        defer { for node in nodes { node.stop() } }
+        // The third node says that it is the second, which it cannot prove.
+        let (one, second, impostor) = (nodes[0], nodes[1], nodes[2])
+        for node in [one, second] {
+            node.identify()
+            node.know([one, second])
+        }
+        #expect(await one.connected(to: second))
+        var claim = PeerNode.identity(second.number)
+        claim.keys = PeerNode.keys(impostor.number)
+        impostor.lane.post { [calls = impostor.calls, claim] in calls.setIdentity(claim) }
+        impostor.know([one, second])
+        let refused = await one.events.wait { event in
+            if case .refused(_, .wrongKey) = event { true } else { false }
+        }
+        #expect(!refused.isEmpty)
+        // The first node is led to its address, and sends it no hello.
+        one.lane.post { [calls = one.calls, port = impostor.address.port] in
+            let key = PeerNode.keys(NodeNumber(2)).publicKey
+            calls.setDirectory(
+                PeerDirectory([
+                    NodeNumber(2): PeerAddress(host: "127.0.0.1", port: port, key: key)
+                ])
+            )
+            calls.redial(NodeNumber(2))
+        }
+        second.stop()
+        let failed = await one.events.wait { event in
+            if case .failed(NodeNumber(2), .refused(.wrongKey)) = event { true } else { false }
+        }
+        #expect(!failed.isEmpty)
+        #expect(
+            !impostor.events.values.contains { if case .connected = $0 { true } else { false } }
+        )
+    }
+
+    /// The entry of a node stays, and its key becomes another one.
+    @Test func connectionEndsIfTheDirectoryHasAnotherKey() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        nodes[0].lane.post { [calls = nodes[0].calls, port = nodes[1].address.port] in
+            let key = PeerNode.keys(NodeNumber(9)).publicKey
+            calls.setDirectory(
+                PeerDirectory([
+                    NodeNumber(2): PeerAddress(host: "127.0.0.1", port: port, key: key)
+                ])
+            )
+        }
+        let ended = await nodes[0].events.wait { event in
+            if case .disconnected(NodeNumber(2)) = event { true } else { false }
+        }
+        #expect(!ended.isEmpty)
+        let failed = await nodes[0].events.wait { event in
+            if case .failed(NodeNumber(2), .refused(.wrongKey)) = event { true } else { false }
+        }
+        #expect(!failed.isEmpty)
+    }
+
     /// The last bytes of a handler arrive, and input that it refuses ends the connection.
     @Test func handlerThatClosesSendsItsLastBytes() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
@@ -148,19 +209,20 @@ import Wire
         }
         open(2)
         #expect(heard.values == [.noIdentity])
-        node.transport.setIdentity(PeerNode.identity(NodeNumber(1), secret: PeerNode.secret))
+        node.transport.setIdentity(PeerNode.identity(NodeNumber(1)))
         open(2)
         #expect(heard.values.last == .unknownNode(NodeNumber(2)))
         let free = try node.world.environment.network.listen(
             on: SocketAddress(host: "127.0.0.1", port: 0)
         ) { _ in ClosureHandler { _, _ in ReceiveProgress(consumed: 0, next: .close) } }
         free.close()
+        let key = PeerNode.keys(NodeNumber(4)).publicKey
         node.transport.setDirectory(
             PeerDirectory([
-                NodeNumber(2): PeerAddress(host: "127.0.0.1", port: free.address.port),
-                NodeNumber(3): PeerAddress(host: "no-such-host.invalid", port: 1),
+                NodeNumber(2): PeerAddress(host: "127.0.0.1", port: free.address.port, key: key),
+                NodeNumber(3): PeerAddress(host: "no-such-host.invalid", port: 1, key: key),
                 // Its own address, under another node's number.
-                NodeNumber(4): PeerAddress(host: "127.0.0.1", port: node.address.port),
+                NodeNumber(4): PeerAddress(host: "127.0.0.1", port: node.address.port, key: key),
             ])
         )
         open(2)
@@ -176,6 +238,6 @@ import Wire
         }
         #expect(unknown.code == .unknownHost)
         open(4)
-        #expect(await heard.wait(5).last == .refused(.notExpected))
+        #expect(await heard.wait(5).last == .refused(.wrongKey))
     }
 }

@@ -212,6 +212,7 @@ function makeRow(pool, statusOf, reload, mayChange) {
     element.dataset.node = node.hostname;
     dot.className = `dot ${node.status}`;
     setText(host, node.hostname);
+    host.title = `Fingerprint ${node.fingerprint}`;
     if (!tags.hasChildNodes() && node.thisNode) fill(tags, h("span", { class: "tag" }, "this node"));
     const share = progress === undefined ? "" : ` (${Math.round(progress)} % done)`;
     setText(state, (leaving.has(node.otpNode) ? "Leaves with the next rebalance" : stateOf(node)) + share);
@@ -275,25 +276,27 @@ function makeRow(pool, statusOf, reload, mayChange) {
 
 function addDialog(pool, reload) {
   const host = h("input", { autocomplete: "off", spellcheck: "false", placeholder: "10.0.0.2:8091" });
-  const user = h("input", { autocomplete: "off", value: "Administrator" });
-  const password = h("input", { type: "password", autocomplete: "off" });
+  const token = h("input", { autocomplete: "off", spellcheck: "false" });
+  const fingerprint = h("input", { autocomplete: "off", spellcheck: "false" });
   const submit = h("button", { id: "node-submit", class: "primary", type: "submit" }, "Add");
   const form = h("form", { id: "node-form", novalidate: true },
     h("h2", {}, "Add a node"),
     h("p", { class: "muted" }, "The node joins at once and holds no data until the next rebalance."),
     field({ id: "node-host", name: "hostname", label: "Address", control: host,
       hint: "Host and admin port of a new node" }),
-    h("details", {}, h("summary", {}, "The node has an administrator"), h("div", { class: "two" },
-      field({ id: "node-user", name: "user", label: "Its administrator", control: user }),
-      field({ id: "node-password", name: "password", label: "Password", control: password }))),
+    h("details", {}, h("summary", {}, "The node is on another machine"),
+      field({ id: "node-token", name: "password", label: "Token", control: token,
+        hint: "The content of the file init-token in its data directory" }),
+      field({ id: "node-fingerprint", name: "fingerprint", label: "Fingerprint, if you want it checked",
+        control: fingerprint, hint: "On its machine, /nodes/self/peer of its admin port shows it" })),
     formError("node-error"),
     h("div", { class: "buttons" },
       h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"), submit));
   const dialog = openDialog(h("dialog", { id: "node-dialog" }, form));
   host.focus();
 
-  onSubmit(form, submit, () => post(pool.controllers.addNode.uri, { hostname: host.value, user: user.value,
-    password: password.value, services: "kv" }), async () => {
+  onSubmit(form, submit, () => post(pool.controllers.addNode.uri, { hostname: host.value, user: "",
+    password: token.value, fingerprint: fingerprint.value, services: "kv" }), async () => {
     dialog.close();
     notice(`${host.value} was added; rebalance to use it`);
     await reload();

@@ -47,6 +47,7 @@ package struct NewNode: Hashable, Sendable {
     package var uuid: String
     package var host: String
     package var ports: NodePorts
+    package var keys: NodeKeys
     package var group: String
     package var services: [String]
     /// The `ClusterState.namesRevision` that its host was checked against; nil if it was not
@@ -61,12 +62,14 @@ package struct NewNode: Hashable, Sendable {
         uuid: String,
         host: String,
         ports: NodePorts,
+        keys: NodeKeys,
         group: String = ServerGroup.first.name,
         services: [String] = ["kv"]
     ) {
         self.uuid = uuid
         self.host = host
         self.ports = ports
+        self.keys = keys
         self.group = group
         self.services = services
     }

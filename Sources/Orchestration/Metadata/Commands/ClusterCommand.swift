@@ -23,6 +23,8 @@ package enum ClusterCommand: Hashable, Sendable {
     /// Starts another Raft group with the survivors; raises `revEpoch`.
     case newEpoch(NewEpoch)
 
+    /// Replaces the secret that the members share.
+    case renewSecret(SharedSecret)
     /// Features of this level are used from now on: all members announce it.
     case raiseFeatureLevel(FeatureLevel)
 

@@ -39,7 +39,8 @@ extension ClusterState {
     private mutating func apply(_ command: ClusterCommand) -> ClusterOutcome {
         switch command {
         case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
-            .setIndexing, .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel:
+            .setIndexing, .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel,
+            .renewSecret:
             applyToCluster(command)
         case .putUser(let change): put(change)
         case .deleteUser(let id): delete(user: id)
@@ -101,6 +102,11 @@ extension ClusterState {
         case .resetAutoFailoverCount: autoFailoverCount = 0
         case .newEpoch(let epoch): return begin(epoch)
         case .raiseFeatureLevel(let level): return raise(to: level)
+        case .renewSecret(let next):
+            guard next.revision == secret.revision + 1, next.isFor(members) else {
+                return .refused(.changedMeanwhile)
+            }
+            secret = next
         default: preconditionFailure("a command of another part")
         }
         return .applied([.settingsChanged])

@@ -4,7 +4,8 @@ package import Vocabulary
 extension ClusterState {
     mutating func add(_ new: NewNode) -> ClusterOutcome {
         let isKnown = nodes.contains { node in
-            node.uuid == new.uuid || node.host == new.host && node.ports.admin == new.ports.admin
+            node.uuid == new.uuid || node.keys.identity == new.keys.identity
+                || node.host == new.host && node.ports.admin == new.ports.admin
         }
         guard !isKnown else { return .refused(.nodeExists) }
         guard groups.contains(where: { $0.name == new.group }) else {
@@ -18,7 +19,13 @@ extension ClusterState {
         // The first node alone decides what its cluster may use.
         if nodes.isEmpty { featureLevel = max(featureLevel, new.level) }
         guard new.level >= featureLevel else { return .refused(.levelTooLow) }
-        var node = NodeRecord(number: number, uuid: new.uuid, host: new.host, ports: new.ports)
+        var node = NodeRecord(
+            number: number,
+            uuid: new.uuid,
+            host: new.host,
+            ports: new.ports,
+            keys: new.keys
+        )
         node.group = new.group
         node.services = new.services
         node.memoryTotal = new.memoryTotal

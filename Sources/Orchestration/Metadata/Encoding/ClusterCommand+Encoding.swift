@@ -54,6 +54,7 @@ private enum Kind: UInt8 {
     case putUser = 10
     case deleteUser = 11
     case changePassword = 12
+    case renewSecret = 13
     case addNode = 16
     case setNode = 17
     case setNodeState = 18
@@ -98,6 +99,7 @@ extension ClusterCommand {
         case .putUser: .putUser
         case .deleteUser: .deleteUser
         case .changePassword: .changePassword
+        case .renewSecret: .renewSecret
         case .addNode: .addNode
         case .setNode: .setNode
         case .setAlternate: .setAlternate
@@ -146,6 +148,7 @@ extension ClusterCommand {
         case .putUser(let change): change.append(to: writer)
         case .deleteUser(let id): writer.append(counted: id)
         case .changePassword(let change): change.append(to: writer)
+        case .renewSecret(let secret): secret.append(to: writer)
         case .addNode(let node): node.append(to: writer)
         case .setNode(let address): address.append(to: writer)
         case .setAlternate(let change): change.append(to: writer)
@@ -194,6 +197,7 @@ extension ClusterCommand {
         case .putUser: UserChange(&reader).map { .putUser($0) }
         case .deleteUser: reader.text().map { .deleteUser(id: $0) }
         case .changePassword: PasswordChange(&reader).map { .changePassword($0) }
+        case .renewSecret: SharedSecret(&reader).map { .renewSecret($0) }
         case .addNode: NewNode(&reader).map { .addNode($0) }
         case .setNode: NodeAddress(&reader).map { .setNode($0) }
         case .setAlternate: AlternateChange(&reader).map { .setAlternate($0) }

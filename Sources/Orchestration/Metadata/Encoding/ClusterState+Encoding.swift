@@ -39,6 +39,7 @@ extension ClusterState {
         writer.append(number: nextNodeNumber.value)
         writer.append(list: nodes) { $0.append(to: $1) }
         writer.append(list: groups) { $0.append(to: $1) }
+        secret.append(to: writer)
         writer.append(list: buckets) { $0.append(to: $1) }
         writer.append(list: deletedBuckets) { bucket, writer in
             writer.append(counted: bucket.name)
@@ -108,7 +109,7 @@ extension ClusterState {
         guard let quota = reader.leb128(), let settings = ClusterSettings(&reader),
             let indexing = IndexingSettings(&reader), let count = reader.number(UInt16.self),
             let next = reader.node(), let nodes = reader.list({ NodeRecord(&$0) }),
-            let groups = reader.list({ ServerGroup(&$0) })
+            let groups = reader.list({ ServerGroup(&$0) }), let secret = SharedSecret(&reader)
         else { return false }
         memoryQuota = quota
         self.settings = settings
@@ -117,6 +118,7 @@ extension ClusterState {
         nextNodeNumber = next
         self.nodes = nodes
         self.groups = groups
+        self.secret = secret
         return true
     }
 

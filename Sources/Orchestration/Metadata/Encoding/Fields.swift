@@ -37,6 +37,11 @@ extension ByteWriter {
         for element in list { write(element, self) }
     }
 
+    func append(keys: NodeKeys) {
+        append(keys.identity)
+        append(keys.sealing)
+    }
+
     func append(chain: NodeChain) {
         append(list: chain) { $1.append(node: $0) }
     }
@@ -93,6 +98,13 @@ extension ByteReader {
 
     mutating func level() -> FeatureLevel? {
         bigEndian(UInt16.self).map { FeatureLevel($0) }
+    }
+
+    mutating func keys() -> NodeKeys? {
+        guard let identity = bytes(NodeKeys.keyByteCount)?.bytes,
+            let sealing = bytes(NodeKeys.keyByteCount)?.bytes
+        else { return nil }
+        return NodeKeys(identity: identity, sealing: sealing)
     }
 
     mutating func chain() -> NodeChain? {

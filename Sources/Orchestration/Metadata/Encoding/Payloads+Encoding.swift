@@ -57,6 +57,7 @@ extension NewNode {
         writer.append(counted: uuid)
         writer.append(counted: host)
         ports.append(to: writer)
+        writer.append(keys: keys)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
         writer.append(number: namesRevision.map { UInt64($0) + 1 } ?? 0)
@@ -66,9 +67,17 @@ extension NewNode {
 
     init?(_ reader: inout ByteReader) {
         guard let uuid = reader.text(), let host = reader.text(), let ports = NodePorts(&reader),
-            let group = reader.text(), let services = reader.list({ $0.text() })
+            let keys = reader.keys(), let group = reader.text(),
+            let services = reader.list({ $0.text() })
         else { return nil }
-        self.init(uuid: uuid, host: host, ports: ports, group: group, services: services)
+        self.init(
+            uuid: uuid,
+            host: host,
+            ports: ports,
+            keys: keys,
+            group: group,
+            services: services
+        )
         guard let next = reader.leb128(), next <= UInt64(UInt32.max) + 1,
             let total = reader.leb128(), let level = reader.level()
         else { return nil }

@@ -157,6 +157,7 @@ extension NodeRecord {
         writer.append(counted: uuid)
         writer.append(counted: host)
         ports.append(to: writer)
+        writer.append(keys: keys)
         writer.append(counted: group)
         writer.append(list: services) { $1.append(counted: $0) }
         writer.append(membership.rawValue)
@@ -170,14 +171,14 @@ extension NodeRecord {
 
     init?(_ reader: inout ByteReader) {
         guard let number = reader.node(), let uuid = reader.text(), let host = reader.text(),
-            let ports = NodePorts(&reader), let group = reader.text(),
+            let ports = NodePorts(&reader), let keys = reader.keys(), let group = reader.text(),
             let services = reader.list({ $0.text() }),
             let membership = reader.byte().flatMap(NodeMembership.init(rawValue:)),
             let recovery = reader.byte().flatMap(RecoveryType.init(rawValue:)),
             let fencedAt = reader.leb128(), let memoryTotal = reader.leb128(),
             let level = reader.level(), let hasAlternate = reader.flag()
         else { return nil }
-        self.init(number: number, uuid: uuid, host: host, ports: ports)
+        self.init(number: number, uuid: uuid, host: host, ports: ports, keys: keys)
         self.group = group
         self.services = services
         self.membership = membership

@@ -50,6 +50,8 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var nodes: [NodeRecord] = []
     package internal(set) var nextNodeNumber = NodeNumber(1)
     package internal(set) var groups = [ServerGroup.first]
+    /// What only the members know.
+    package internal(set) var secret = SharedSecret()
     package internal(set) var buckets: [BucketRecord] = []
     package internal(set) var deletedBuckets: [DeletedBucket] = []
     /// The running rebalance or graceful failover; nil if none runs.

@@ -95,6 +95,8 @@ package struct NodeRecord: Hashable, Sendable {
     /// A numeric IP address or a host name, without brackets.
     package internal(set) var host: String
     package internal(set) var ports: NodePorts
+    /// The public keys by which other nodes know it; they never change.
+    package internal(set) var keys: NodeKeys
     /// The name of its server group.
     package internal(set) var group = ServerGroup.first.name
     package internal(set) var services = ["kv"]
@@ -113,11 +115,18 @@ package struct NodeRecord: Hashable, Sendable {
     /// The address for clients that cannot reach `host`; nil if none is set.
     package internal(set) var alternate: AlternateAddress?
 
-    package init(number: NodeNumber, uuid: String, host: String, ports: NodePorts) {
+    package init(
+        number: NodeNumber,
+        uuid: String,
+        host: String,
+        ports: NodePorts,
+        keys: NodeKeys
+    ) {
         self.number = number
         self.uuid = uuid
         self.host = host
         self.ports = ports
+        self.keys = keys
     }
 
     /// The node's name in admin requests; unique even if several nodes share a machine.

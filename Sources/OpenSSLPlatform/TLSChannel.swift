@@ -1,0 +1,174 @@
+internal import Bytes
+internal import COpenSSL
+internal import Seams
+
+/// One TLS connection, which reads from and writes to the caller's buffers.
+///
+/// OpenSSL gets a BIO whose reads come from the input of the current call and whose writes go to its
+/// output, so that no bytes are copied between them.
+///
+/// - Belongs to one thread at a time.
+final class TLSChannel: SecureChannel {
+    /// What OpenSSL reads ahead: one read for several records.
+    static let inputBufferBytes = 64 << 10
+    /// Content of one call, so that the receiver can pause between two calls.
+    private static let contentBytesMax = 256 << 10
+    /// Content of one record, RFC 8446, section 5.1.
+    private static let recordBytesMax = 16 << 10
+
+    private(set) var peerKey: [UInt8]?
+    private let session: OpaquePointer
+    private let limits: TLSLimits
+    /// Sealed since the last change of the key.
+    private var (bytesOfKey, recordsOfKey): (UInt64, UInt64) = (0, 0)
+
+    // The buffers of the current call.
+    fileprivate var input = ByteView.empty
+    fileprivate var consumed = 0
+    fileprivate var output: ByteWriter?
+
+    init(_ context: OpaquePointer, isInitiator: Bool, _ limits: TLSLimits) {
+        guard let session = SSL_new(context), let bio = BIO_new(TLSChannel.method) else {
+            preconditionFailure("there is memory for a TLS connection")
+        }
+        self.session = session
+        self.limits = limits
+        BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
+        BIO_set_init(bio, 1)
+        // The session owns the BIO.
+        SSL_set_bio(session, bio, bio)
+        isInitiator ? SSL_set_connect_state(session) : SSL_set_accept_state(session)
+    }
+
+    deinit { SSL_free(session) }
+
+    func receive(_ input: ByteView, content: ByteWriter, output: ByteWriter) -> SecureProgress {
+        begin(input, output)
+        defer { end() }
+        let next = peerKey == nil ? greet() : read(content)
+        return SecureProgress(consumed: consumed, next: next)
+    }
+
+    func send(_ content: ByteView, output: ByteWriter) -> Bool {
+        precondition(peerKey != nil, "content is sent after the handshake")
+        begin(.empty, output)
+        defer { end() }
+        var rest = content
+        while !rest.isEmpty {
+            guard changeKey() else { return false }
+            let part = rest.slice(0, min(rest.count, TLSChannel.recordBytesMax))
+            var count = 0
+            // A caller may have asked for shorter records. Nothing is sealed while a message of a
+            // handshake has arrived in part.
+            guard SSL_write_ex(session, part.start, part.count, &count) == 1 else { return false }
+            bytesOfKey += UInt64(count)
+            recordsOfKey += 1
+            rest = rest.dropFirst(count)
+        }
+        return true
+    }
+
+    private func begin(_ input: ByteView, _ output: ByteWriter) {
+        self.input = input
+        self.output = output
+        consumed = 0
+        ERR_clear_error()
+    }
+
+    private func end() {
+        input = .empty
+        output = nil
+    }
+
+    private func greet() -> SecureProgress.Next {
+        let result = SSL_do_handshake(session)
+        guard result == 1 else { return next(after: result) }
+        guard let key = TLSChannel.key(of: session) else {
+            return .close("its certificate has no Ed25519 key")
+        }
+        peerKey = key
+        return .more
+    }
+
+    private func read(_ content: ByteWriter) -> SecureProgress.Next {
+        let before = content.count
+        while content.count - before < TLSChannel.contentBytesMax {
+            let start = content.count
+            let place = content.claim(TLSChannel.recordBytesMax)
+            var count = 0
+            let result = SSL_read_ex(session, place, TLSChannel.recordBytesMax, &count)
+            content.truncate(to: start + (result == 1 ? count : 0))
+            guard result == 1 else { return next(after: result) }
+        }
+        return .more
+    }
+
+    private func next(after result: Int32) -> SecureProgress.Next {
+        switch SSL_get_error(session, result) {
+        case SSL_ERROR_WANT_READ: .receive
+        case SSL_ERROR_ZERO_RETURN: .close(nil)
+        default: .close(TLSError("TLS failed").description)
+        }
+    }
+
+    /// Replaces the key before it has sealed as much as its limits allow; false if that fails.
+    private func changeKey() -> Bool {
+        guard bytesOfKey >= limits.bytesOfKeyMax || recordsOfKey >= limits.recordsOfKeyMax else {
+            return true
+        }
+        (bytesOfKey, recordsOfKey) = (0, 0)
+        return SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1
+    }
+
+    /// The Ed25519 key of the other side's certificate; nil if it has another kind of key.
+    private static func key(of session: OpaquePointer) -> [UInt8]? {
+        guard let certificate = SSL_get0_peer_certificate(session),
+            let key = X509_get0_pubkey(certificate), EVP_PKEY_get_id(key) == EVP_PKEY_ED25519
+        else { return nil }
+        var bytes = [UInt8](repeating: 0, count: KeyPair.byteCount)
+        var count = bytes.count
+        guard EVP_PKEY_get_raw_public_key(key, &bytes, &count) == 1, count == bytes.count else {
+            return nil
+        }
+        return bytes
+    }
+
+    // MARK: The BIO
+
+    nonisolated(unsafe) private static let method: OpaquePointer = {  // tidy:allow only read
+        guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "buffers")
+        else {
+            preconditionFailure("there is memory for a BIO method")
+        }
+        BIO_meth_set_read_ex(method) { bio, place, capacity, count in
+            let channel = TLSChannel.of(bio)
+            let part = min(capacity, channel.input.count - channel.consumed)
+            guard part > 0, let place else {
+                divan_bio_set_retry_read(bio)
+                return 0
+            }
+            divan_bio_clear_retry(bio)
+            place.withMemoryRebound(to: UInt8.self, capacity: part) { bytes in
+                UnsafeMutableRawPointer(bytes)
+                    .copyMemory(from: channel.input.start + channel.consumed, byteCount: part)
+            }
+            channel.consumed += part
+            count?.pointee = part
+            return 1
+        }
+        BIO_meth_set_write_ex(method) { bio, bytes, length, count in
+            guard let bytes, let output = TLSChannel.of(bio).output else { return 0 }
+            divan_bio_clear_retry(bio)
+            output.append(ByteView(start: UnsafeRawPointer(bytes), count: length))
+            count?.pointee = length
+            return 1
+        }
+        BIO_meth_set_ctrl(method) { _, command, _, _ in Int(divan_bio_is_flush(command)) }
+        return method
+    }()
+
+    private static func of(_ bio: OpaquePointer?) -> TLSChannel {
+        guard let data = BIO_get_data(bio) else { preconditionFailure("a BIO has its channel") }
+        return Unmanaged<TLSChannel>.fromOpaque(data).takeUnretainedValue()
+    }
+}

@@ -1,0 +1,27 @@
+internal import COpenSSL
+
+/// Why OpenSSL could not do something.
+package struct TLSError: Error, Sendable, CustomStringConvertible {
+    package let description: String
+
+    /// The newest error of this thread's queue, which is emptied.
+    init(_ failed: String) {
+        var code: UInt = 0
+        while true {
+            let next = ERR_get_error()
+            if next == 0 { break }
+            code = next
+        }
+        description = "\(failed): \(TLSError.text(of: code))"
+    }
+
+    private static func text(of code: UInt) -> String {
+        guard code != 0 else { return "OpenSSL gives no reason" }
+        var buffer = [CChar](repeating: 0, count: 256)
+        ERR_error_string_n(code, &buffer, buffer.count)
+        return String(
+            decoding: buffer.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)),
+            as: UTF8.self
+        )
+    }
+}
