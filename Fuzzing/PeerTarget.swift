@@ -4,7 +4,7 @@ import TestWorld
 import Vocabulary
 import Wire
 
-/// What follows the handshake of TLS on the peer port: the parsers accept any input without a crash,
+/// The peer port behind the handshake of TLS: the parsers accept any input without a crash,
 /// and no input makes a side accept one whose key is not expected.
 final class PeerTarget {
     private let claim = PeerClaim(

@@ -5,7 +5,7 @@ package import Vocabulary
 package struct NodeSecrets: Hashable, Sendable {
     package static let seedByteCount = 32
 
-    /// What the node keeps; also the private key of its identity.
+    /// The 32 bytes that the node stores; also the private key of its identity.
     package let seed: [UInt8]
     package let publicKeys: NodeKeys
 
@@ -108,7 +108,7 @@ extension NodeSecrets: CustomStringConvertible, CustomReflectable {
 }
 
 extension NodeKeys {
-    /// What an operator compares: SHA-256 of the identity key, as 64 hexadecimal digits.
+    /// The text that an operator compares: SHA-256 of the identity key, as 64 hexadecimal digits.
     package var fingerprint: String { NodeKeys.fingerprint(of: identity) }
 
     package static func fingerprint(of identity: [UInt8]) -> String {

@@ -4,8 +4,8 @@ package import Seams
 /// TLS 1.3 by the system's OpenSSL: both sides prove Ed25519 keys, in certificates that they sign
 /// themselves.
 ///
-/// - The certificates have no name and do not expire: the user of a channel compares keys, so that no
-///   clock and no authority decides who is trusted.
+/// - The certificates have no name and do not expire: the user of a channel compares keys, so that trust
+///   depends on no clock and no authority.
 /// - Nothing is kept between connections: no tickets, no sessions.
 package struct OpenSSLSecurity: TransportSecurity {
     private let limits: TLSLimits

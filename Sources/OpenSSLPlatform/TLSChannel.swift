@@ -9,7 +9,7 @@ internal import Seams
 ///
 /// - Belongs to one thread at a time.
 final class TLSChannel: SecureChannel {
-    /// What OpenSSL reads ahead: one read for several records.
+    /// Bytes that OpenSSL reads ahead: one read for several records.
     static let inputBufferBytes = 64 << 10
     /// Content of one call, so that the receiver can pause between two calls.
     private static let contentBytesMax = 256 << 10
@@ -135,7 +135,7 @@ final class TLSChannel: SecureChannel {
 
     // MARK: The BIO
 
-    nonisolated(unsafe) private static let method: OpaquePointer = {  // tidy:allow only read
+    nonisolated(unsafe) private static let method: OpaquePointer = {  // tidy:allow never changed
         guard let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "buffers")
         else {
             preconditionFailure("there is memory for a BIO method")

@@ -1,4 +1,4 @@
-"""Who is accepted as a node: the key of the agreed state, and nothing else."""
+"""The peer port accepts a node by its key in the agreed state, and by nothing else."""
 
 import re
 import shutil

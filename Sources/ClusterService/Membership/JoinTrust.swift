@@ -1,9 +1,9 @@
 internal import Credentials
 internal import Vocabulary
 
-/// What an operator has named so that two machines that do not know each other can trust each other.
+/// The values that an operator names so that two nodes that do not know each other trust each other.
 ///
-/// - Another node of the same machine needs neither: what reaches a loopback address is on this machine.
+/// - A node of the same machine needs neither value: only processes of this machine use its loopback.
 /// - The token proves both sides to each other, and is never sent. The fingerprint proves only the node
 ///   that is called.
 struct JoinTrust: Sendable {
@@ -11,7 +11,7 @@ struct JoinTrust: Sendable {
     var token: String
     /// The called node's fingerprint; nil if none was named.
     var fingerprint: String?
-    /// What is missing if the called node is on another machine and has nothing to prove.
+    /// The refusal if the called node is on another machine and has nothing to prove.
     private let missing: JoinRefusal
 
     /// Of a node that adds another one.
@@ -19,7 +19,7 @@ struct JoinTrust: Sendable {
     /// - Parameters:
     ///   - token: The waiting node's token; empty if none was named.
     ///   - fingerprint: As an operator writes it: with any case, and with or without colons.
-    /// - Returns: What is trusted.
+    /// - Returns: The trust of the adding node.
     static func adding(token: String, fingerprint: String?) -> JoinTrust {
         // A proof of a text with little randomness, such as a password, would tell that text.
         let isToken = InitToken.isWellFormed(token)

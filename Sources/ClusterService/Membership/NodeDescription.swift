@@ -4,7 +4,7 @@ internal import Orchestration
 internal import Vocabulary
 internal import Wire
 
-/// What a node that may be added says of itself, on a secured connection.
+/// A node that may be added, as it describes itself on a secured connection.
 struct NodeDescription: PeerPayload, Hashable {
     var uuid: String
     var adminPort: UInt16

@@ -16,7 +16,7 @@ final class PeerConnection: SecuredHandler,
     /// Decides whether a claim is accepted from the side that has proved this public key.
     typealias Judge = @Sendable (PeerClaim, PeerService, [UInt8]) -> PeerRefusal?
 
-    /// What a connection asks of its maker.
+    /// Decisions and notifications of the connection's maker.
     struct Hooks: Sendable {
         var secured: Secured = { _ in nil }
         var judge: Judge

@@ -2,7 +2,7 @@ package import Seams
 package import Vocabulary
 package import Wire
 
-/// What this node says of itself, and the keys that prove who it is.
+/// The claim of this node, and the keys that prove it.
 package struct PeerIdentityProof: Hashable, Sendable {
     package var claim: PeerClaim
     package var keys: KeyPair

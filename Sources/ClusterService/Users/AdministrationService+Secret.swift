@@ -3,7 +3,7 @@ package import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What the members of a cluster share and no other node knows.
+/// Secrets that all members of a cluster know, and no other node.
 struct SharedSecrets: Hashable {
     /// Replaced after each change of the members.
     var current: [UInt8]
