@@ -31,7 +31,7 @@ let plan = """
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
-    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication SimulatedPlatform DataService ClusterService ViewService Server DivanClient
+    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication Credentials SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand

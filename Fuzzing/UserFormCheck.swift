@@ -39,6 +39,7 @@ enum UserFormCheck {
             proposer: NodeNumber(1),
             boot: 1,
             number: 0,
+            login: "Administrator",
             command: .putUser(change)
         )
         require(

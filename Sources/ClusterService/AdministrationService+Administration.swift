@@ -95,12 +95,12 @@ extension AdministrationService {
     ///   - parameters: The form.
     ///   - isFirst: Whether the request was admitted without a password because there was no
     ///     administrator. The log refuses it if there is one by then.
-    ///   - login: The login that sent the request, for the event.
+    ///   - login: The administrator or local user that orders it.
     /// - Returns: The result.
     package func setAdministrator(
         _ parameters: FormParameters,
         isFirst: Bool,
-        by login: String? = nil
+        by login: String
     ) async -> ClusterFormOutcome {
         let form = judgeAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
@@ -193,20 +193,20 @@ extension AdministrationService {
         if let flaw = ClusterForm.flaw(ofPassword: password) {
             return .refused([FieldError("password", flaw)])
         }
-        return await replaceAdministrator(name, password, by: "\"\(name)\"")
+        return await replaceAdministrator(name, password, by: name)
     }
 
     private func replaceAdministrator(
         _ user: String,
         _ password: String,
-        by login: String?
+        by login: String
     ) async -> ClusterFormOutcome {
         guard let stored = await credentials(of: password) else {
             return Self.stopping
         }
         return await carry(
             [.setAdministrator(Administrator(name: user, credentials: stored))],
-            logging: "The administrator was changed\(Self.text(by: login))."
+            by: login
         )
     }
 
@@ -222,11 +222,12 @@ extension AdministrationService {
 
     private func carry(
         _ commands: [ClusterCommand],
-        logging text: String
+        by login: String? = nil,
+        logging text: String? = nil
     ) async -> ClusterFormOutcome {
         for command in commands {
             do {
-                switch try await propose(command) {
+                switch try await propose(command, by: login) {
                 case .refused(.changedMeanwhile), .refused(.memoryQuotaExceeded),
                     .refused(.nodeTooSmall):
                     return .overtaken
@@ -239,7 +240,7 @@ extension AdministrationService {
                 return .failed("The cluster's state could not be changed: \(error)")
             }
         }
-        if !commands.isEmpty { logEvent(.info, .settings, text) }
+        if let text, !commands.isEmpty { logEvent(.info, .settings, text) }
         return .done
     }
 

@@ -6,6 +6,20 @@ internal import Vocabulary
 
 /// Carries out applied entries on the data plane; on the control lane.
 extension AdministrationService: StateFollower {
+    /// Writes an event of a change of users, the administrator or members.
+    func proposalApplied(
+        _ envelope: ClusterEnvelope,
+        at index: UInt64,
+        _ outcome: ClusterOutcome,
+        before: ClusterState
+    ) {
+        // Events of entries that were carried out before the last start were written then.
+        guard index > member.driver.restoredCommit,
+            let trail = ChangeTrail(envelope, outcome, before: before)
+        else { return }
+        logEvent(trail.severity, trail.kind, index: index, trail.text)
+    }
+
     func stateChanged(
         from before: ClusterState,
         to now: ClusterState,

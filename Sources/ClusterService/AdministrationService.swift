@@ -400,9 +400,12 @@ package final class AdministrationService: Sendable {
     /// Proposes a command; returns once it is applied and carried out here.
     ///
     /// - Throws: `ClusterError`: `.stopping`, or as `RaftDriver.propose`.
-    package func propose(_ command: ClusterCommand) async throws(ClusterError) -> Outcome {
+    package func propose(
+        _ command: ClusterCommand,
+        by login: String? = nil
+    ) async throws(ClusterError) -> Outcome {
         guard !core.withLock({ $0.isStopped }) else { throw .stopping }
-        let carried = try await member.carry(command)
+        let carried = try await member.carry(command, by: login)
         if let failure = carried.failure {
             if case .createBucket(let bucket) = command, state.nodes.count == 1 {
                 try await deleteUnopenable(bucket.settings)
@@ -444,17 +447,19 @@ package final class AdministrationService: Sendable {
 
     /// Logs an event for the operator, also for `/logs`.
     ///
-    /// `bucket` is nil if the event is about no single bucket.
+    /// `bucket` is nil if the event is about no single bucket. `index` is the log index of a change that
+    /// each node writes as an event.
     package func logEvent(
         _ severity: Severity,
         _ kind: EventLog.Kind,
         of bucket: String? = nil,
+        index: UInt64 = 0,
         _ text: String
     ) {
-        if environment.trace.threshold <= severity {
-            environment.trace.log(severity, "cluster", bucket: bucket, text)
-        }
-        Self.append(severity, kind, text, environment, events)
+        let trace = environment.trace
+        if trace.threshold <= severity { trace.log(severity, "cluster", bucket: bucket, text) }
+        let now = environment.time.wallNanoseconds() / 1_000_000
+        events.append(severity, kind, text, atMilliseconds: now, index: index)
     }
 
     private static func logEvent(
@@ -464,19 +469,8 @@ package final class AdministrationService: Sendable {
         _ environment: Environment,
         _ events: EventLog
     ) {
-        if environment.trace.threshold <= severity {
-            environment.trace.log(severity, "cluster", text)
-        }
-        append(severity, kind, text, environment, events)
-    }
-
-    private static func append(
-        _ severity: Severity,
-        _ kind: EventLog.Kind,
-        _ text: String,
-        _ environment: Environment,
-        _ events: EventLog
-    ) {
+        let trace = environment.trace
+        if trace.threshold <= severity { trace.log(severity, "cluster", text) }
         let now = environment.time.wallNanoseconds() / 1_000_000
         events.append(severity, kind, text, atMilliseconds: now)
     }

@@ -11,6 +11,9 @@ extension ClusterRefusal {
         case .refusedBefore:
             "The cluster refused this request when it was first sent. Check the current state and "
                 + "send a new request."
+        case .notPermitted:
+            "The login lacks the permission that this change needs: its roles were changed at the same "
+                + "time."
         case .changedMeanwhile: "Another request changed it at the same time. Reload and retry."
         case .alreadyInitialised: "The cluster is initialized already."
         case .notInitialised:

@@ -15,6 +15,14 @@ package final class EventLog: Sendable {
         package let kind: Kind
         package let text: String
         package let milliseconds: UInt64
+        /// The log index of the change that each node writes as an event; 0 for other events.
+        package let index: UInt64
+    }
+
+    /// A change of the agreed state, as an event tells it.
+    struct Change: Hashable {
+        let index: UInt64
+        let text: String
     }
 
     /// Several pages of a console.
@@ -30,9 +38,16 @@ package final class EventLog: Sendable {
         _ severity: Severity,
         _ kind: Kind,
         _ text: String,
-        atMilliseconds milliseconds: UInt64
+        atMilliseconds milliseconds: UInt64,
+        index: UInt64 = 0
     ) {
-        let entry = Entry(severity: severity, kind: kind, text: text, milliseconds: milliseconds)
+        let entry = Entry(
+            severity: severity,
+            kind: kind,
+            text: text,
+            milliseconds: milliseconds,
+            index: index
+        )
         entries.withLock { entries in
             entries.append(entry)
             if entries.count > Self.entriesMax { entries.removeFirst() }
@@ -45,5 +60,12 @@ package final class EventLog: Sendable {
     /// The newest `countMax` events not older than `milliseconds`, oldest first.
     func newest(_ countMax: Int, sinceMilliseconds milliseconds: UInt64) -> [Entry] {
         all().filter { $0.milliseconds >= milliseconds }.suffix(max(countMax, 0))
+    }
+}
+
+extension EventLog.Entry {
+    /// Nil for an event of one node.
+    var change: EventLog.Change? {
+        index == 0 ? nil : EventLog.Change(index: index, text: text)
     }
 }

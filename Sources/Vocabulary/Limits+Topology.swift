@@ -4,8 +4,6 @@ extension Limits {
     ///
     /// Couchbase's default. Fewer leave the disk idle; more slow clients down.
     package static let movesPerNodeDefault = 4
-    /// Couchbase's range for `rebalanceMovesPerNode`.
-    package static let movesPerNodeMax = 64
     /// Items, per `movesPerNode`, of all copies that a node builds (or feeds) at a time.
     ///
     /// While they have fewer, more copies are built at a time: small copies cost log entries, not
@@ -25,14 +23,10 @@ extension Limits {
     /// Built copies that are not in their chain yet: each costs a stream, no disk work.
     package static let movesFinishingPerNodeMax = 256
 
-    /// A copy counts as caught up if it lags by at most these bytes: some milliseconds of a stream.
-    package static let caughtUpLagBytesMax: UInt64 = 64 << 10
-    /// The same in changes, if the lag in bytes is not known.
+    /// A copy counts as caught up if it lags by at most this many changes.
     package static let caughtUpLagItemsMax: UInt64 = 100
     /// A move's fixed cost (two log entries, a takeover), as a number of items.
     package static let moveFixedWeight: UInt64 = 200
-    /// How long a hand-over lets outstanding prepares finish before the copy serves again.
-    package static let handOverDrainMilliseconds: UInt64 = 250
     /// The pause between two attempts to hand over, in which waiting writes proceed.
     package static let handOverRetryMilliseconds: UInt64 = 100
     /// After this many attempts, prepares that block the hand-over end as ambiguous.
@@ -68,8 +62,6 @@ extension Limits {
     package static let leaderGraceMilliseconds: UInt64 = 10_000
     /// Default for how long automatic failover waits for a silent node.
     package static let autoFailoverSecondsDefault = 5
-    /// Three beats and an election fit into one second; an hour is Couchbase's bound.
-    package static let autoFailoverSeconds = 1...3_600
     /// With fewer than three voters, no node can tell a dead peer from a broken link.
     package static let autoFailoverVotersMin = 3
     /// A disk counts as broken if this percentage of its commits fails.

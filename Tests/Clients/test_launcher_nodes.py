@@ -126,7 +126,7 @@ def test_a_failed_over_node_is_recovered_by_one_command(checkout, way):
     assert checkout.status()["needsRebalance"] is False
     assert admin.get(path).json["json"] == '{"kept":true}'
     kind = "full" if way else "delta"
-    assert f"will be recovered ({kind})" in admin.get("/logs").text
+    assert f"was set to {kind} recovery by" in admin.get("/logs").text
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["beside the survivor", "all at once"])

@@ -207,8 +207,9 @@ def test_change_of_access_is_an_event_with_the_login(make_node):
     texts = [each["text"] for each in node.admin.get("/logs").json["list"]]
     assert 'The access to bucket "demo" was changed by "chief": saslPassword.' in texts
     assert 'The access to bucket "open" was changed by "chief": passwordless=1.' in texts
-    assert 'The user "helper" was created by "chief", with the role ro_admin.' in texts
-    assert 'The user "helper" was deleted by "chief".' in texts
+    proposed = f"Proposed by 127.0.0.1:{node.admin_port}."
+    assert f'The user "helper" was created by "chief", with the role ro_admin. {proposed}' in texts
+    assert f'The user "helper" was deleted by "chief". {proposed}' in texts
     assert not any("of-the-bucket" in text or privileges.PASSWORD in text for text in texts)
 
 

@@ -33,17 +33,21 @@ import Vocabulary
         _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
         #expect(users(plane) == ["A": ["admin"]])
         let roles = ("roles", "data_reader[b],views_admin[*]")
-        _ = await service.putUser("u", form(roles, ("password", "secret")))
+        _ = await service.putUser("u", form(roles, ("password", "secret")), by: "A")
         #expect(users(plane) == ["A": ["admin"], "u": ["data_reader[b]", "views_admin[*]"]])
         let before = plane.record.withLock { $0.users["u"] }
-        _ = await service.putUser("u", form(("roles", "data_reader[b]")))
+        _ = await service.putUser("u", form(("roles", "data_reader[b]")), by: "A")
         #expect(users(plane)["u"] == ["data_reader[b]"])
         #expect(plane.record.withLock { $0.users["u"] } == before)
-        _ = await service.putUser("u", form(("roles", "data_reader[b]"), ("password", "secret2")))
+        _ = await service.putUser(
+            "u",
+            form(("roles", "data_reader[b]"), ("password", "secret2")),
+            by: "A"
+        )
         #expect(plane.record.withLock { $0.users["u"] } != before)
         _ = await service.deleteBucket("b")
         #expect(users(plane)["u"] == [])
-        _ = await service.deleteUser("u")
+        _ = await service.deleteUser("u", by: "A")
         #expect(users(plane) == ["A": ["admin"]])
         service.stop()
     }
@@ -53,7 +57,7 @@ import Vocabulary
         _ = await first.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await first.putUser("u", form(("roles", "ro_admin"), ("password", "secret")))
+        _ = await first.putUser("u", form(("roles", "ro_admin"), ("password", "secret")), by: "A")
         first.stop()
         let plane = RecordingPlane()
         let second = try world.service(plane)

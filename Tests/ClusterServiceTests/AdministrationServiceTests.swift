@@ -314,7 +314,8 @@ import Vocabulary
         }
         #expect(errors == [FieldError("_", "The cluster is initialized already")])
         let next = form(("port", "SAME"), ("username", "Eve"), ("password", "secret2"))
-        guard case .done = await service.setAdministrator(next, isFirst: false) else {
+        guard case .done = await service.setAdministrator(next, isFirst: false, by: root)
+        else {
             Issue.record("not changed")
             return
         }

@@ -8,6 +8,9 @@ import Orchestration
 import Seams
 import Vocabulary
 
+/// The administrator of the scenes' clusters, who orders every change.
+let root = "Administrator"
+
 /// Nodes of one cluster in this process, over real sockets and files, with a data plane that stores
 /// no documents.
 final class ClusterScene: Sendable {
@@ -36,12 +39,14 @@ final class ClusterScene: Sendable {
             let outcome = await self[1].addNode(
                 "127.0.0.1:\(member.ports.admin)",
                 token: "",
-                services: ["kv"]
+                services: ["kv"],
+                by: root
             )
             guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
         }
         let known = self[1].state.nodes.map(\.otpNode)
-        guard case .running = await self[1].rebalance(known: known, ejected: [])
+        guard
+            case .running = await self[1].rebalance(known: known, ejected: [], by: root)
         else { throw SceneError("rebalance") }
         let isBuilt = await eventually {
             members.allSatisfy { member in

@@ -24,14 +24,14 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
 
-        let missing = await scene[1].failOver([names[0]], isUnsafe: true)
+        let missing = await scene[1].failOver([names[0]], by: root, isUnsafe: true)
         guard case .refused(let missed) = missing else {
             Issue.record("\(missing)")
             return
         }
         #expect(missed.contains(":40003") && missed.contains("does not answer"))
         #expect(scene[1].state.revEpoch == 1 && scene[1].state.nodes.count == 3)
-        guard case .failed(let sentence) = await scene[1].failOver(names) else {
+        guard case .failed(let sentence) = await scene[1].failOver(names, by: root) else {
             Issue.record("not refused")
             return
         }
@@ -42,7 +42,7 @@ import Vocabulary
             #expect(sentence.contains(words), "\(sentence)")
         }
 
-        guard case .done(let text) = await scene[1].failOver(names, isUnsafe: true) else {
+        guard case .done(let text) = await scene[1].failOver(names, by: root, isUnsafe: true) else {
             Issue.record("not done")
             return
         }
@@ -72,13 +72,14 @@ import Vocabulary
         let again = await scene[1].addNode(
             "127.0.0.1:\(scene.members[1].ports.admin)",
             token: "",
-            services: ["kv"]
+            services: ["kv"],
+            by: root
         )
         #expect(again == .done(scene.name(2)))
         #expect(scene[1].state.nodes.map(\.number) == [n(1), n(4)])
         // After it is added again it carries out commands as before.
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [])
+        _ = await scene[1].rebalance(known: known, ejected: [], by: root)
         #expect(await eventually { opens() > before })
     }
 
@@ -90,7 +91,7 @@ import Vocabulary
         let names = [scene.name(3), scene.name(4)]
         // The node cannot store the epoch: it stays in the old one, as after a crash.
         try scene[2].controlStore.limit(pages: 1)
-        async let order = scene[1].failOver(names, isUnsafe: true)
+        async let order = scene[1].failOver(names, by: root, isUnsafe: true)
         #expect(await eventually { scene[1].state.revEpoch == 2 })
         #expect(scene[1].state.leftBehind == [n(3), n(4)])
         #expect(scene[2].state.revEpoch == 1)
@@ -118,7 +119,7 @@ import Vocabulary
         let scene = try await scene(3, [[n(3), n(1)], [n(1), n(2)]])
         defer { scene.stop() }
         scene.members[2].stop()
-        guard case .done = await scene[1].failOver([scene.name(3)], isUnsafe: true) else {
+        guard case .done = await scene[1].failOver([scene.name(3)], by: root, isUnsafe: true) else {
             Issue.record("not failed over")
             return
         }
@@ -133,7 +134,8 @@ import Vocabulary
         defer { scene.stop() }
         for number in [2, 3] { scene.members[number - 1].stop() }
         let names = [scene.name(2), scene.name(3)]
-        guard case .done = await scene[1].failOver(names, isUnsafe: true) else {
+        guard case .done = await scene[1].failOver(names, by: root, isUnsafe: true)
+        else {
             Issue.record("not done")
             return
         }
@@ -154,7 +156,7 @@ import Vocabulary
         let plane = try #require(scene.members[0].plane)
         plane.isEmpty.withLock { $0 = true }
         scene.members[2].stop()
-        guard case .done = await scene[1].failOver([scene.name(4)]) else {
+        guard case .done = await scene[1].failOver([scene.name(4)], by: root) else {
             Issue.record("not failed over")
             return
         }
@@ -162,7 +164,7 @@ import Vocabulary
         #expect(scene.chains(at: 1).first == [n(4), n(3), n(1)])
         scene.members[4].stop()
         let names = [scene.name(3), scene.name(5)]
-        guard case .done(let text) = await scene[1].failOver(names, isUnsafe: true) else {
+        guard case .done(let text) = await scene[1].failOver(names, by: root, isUnsafe: true) else {
             Issue.record("not done")
             return
         }

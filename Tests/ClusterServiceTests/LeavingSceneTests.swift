@@ -36,9 +36,16 @@ import Testing
         guard case .done = await initialise(scene) else { throw SceneError("initialise") }
         let address = "127.0.0.1:\(scene.members[1].ports.admin)"
         for _ in 0..<rounds {
-            let added = await scene[1].addNode(address, token: "", services: ["kv"])
+            let added = await scene[1].addNode(
+                address,
+                token: "",
+                services: ["kv"],
+                by: root
+            )
             #expect(added == .done(scene.name(2)))
-            #expect(await scene[1].eject(scene.name(2)) == .done(scene.name(2)))
+            #expect(
+                await scene[1].eject(scene.name(2), by: root) == .done(scene.name(2))
+            )
         }
     }
 }

@@ -25,7 +25,12 @@ import Vocabulary
             throw SceneError("initialise")
         }
         let address = "127.0.0.1:\(scene.members[1].ports.admin)"
-        let refused = await scene[1].addNode(address, token: "", services: ["kv"])
+        let refused = await scene[1].addNode(
+            address,
+            token: "",
+            services: ["kv"],
+            by: root
+        )
         guard case .refused(let text) = refused else { throw SceneError("\(refused)") }
         #expect(text.contains("1000 MB on each node"))
         #expect(text.contains("at most 960 MB of its 1200 MB"))
@@ -35,7 +40,12 @@ import Vocabulary
         guard case .done = await scene[1].change(form(("memoryQuota", "900"))) else {
             throw SceneError("memoryQuota")
         }
-        let added = await scene[1].addNode(address, token: "", services: ["kv"])
+        let added = await scene[1].addNode(
+            address,
+            token: "",
+            services: ["kv"],
+            by: root
+        )
         guard case .done = added else { throw SceneError("\(added)") }
         // From here on the quota must fit that node too, whichever node gets the request.
         guard case .refused(let errors) = await scene[1].change(form(("memoryQuota", "961"))) else {

@@ -30,7 +30,12 @@ import Vocabulary
     func add(_ address: String, to service: AdministrationService) async throws -> String {
         let outcome = Guarded<MembershipOutcome?>(nil)
         let adding = Task {
-            let found = await service.addNode(address, token: "", services: ["kv"])
+            let found = await service.addNode(
+                address,
+                token: "",
+                services: ["kv"],
+                by: root
+            )
             outcome.withLock { $0 = found }
         }
         while outcome.withLock({ $0 == nil }) {
@@ -112,7 +117,7 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await service.propose(.addNode(second))
+        _ = try await service.propose(.addNode(second), by: root)
         let text = try await add("10.0.0.2:9091", to: service)
         #expect(text.contains("know each other by loopback addresses"))
         #expect(service.state.nodes.map(\.host) == ["127.0.0.1", "127.0.0.1"])
@@ -150,7 +155,7 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await service.propose(.addNode(second))
+        _ = try await service.propose(.addNode(second), by: root)
         for name in ["127.0.0.1", "localhost", "elsewhere"] {
             guard case .refused(let text) = await service.rename(to: name) else {
                 Issue.record("renamed to \(name)")
@@ -171,7 +176,7 @@ import Vocabulary
             keys: NodeSecrets(seed: [UInt8](repeating: 2, count: 32)).publicKeys
         )
         second.level = .current
-        _ = try await first.propose(.addNode(second))
+        _ = try await first.propose(.addNode(second), by: root)
         first.stop()
         let again = try world.service(RecordingPlane(), probe: newcomer)
         again.openBuckets()

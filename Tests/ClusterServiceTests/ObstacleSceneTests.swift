@@ -11,7 +11,7 @@ import Vocabulary
     private func scene() async throws -> (ClusterScene, RebalanceRecord) {
         let scene = try await ClusterScene.waitingForTheThird()
         let known = scene[1].state.nodes.map(\.otpNode)
-        _ = await scene[1].rebalance(known: known, ejected: [])
+        _ = await scene[1].rebalance(known: known, ejected: [], by: root)
         guard let record = scene[1].state.rebalance else { throw SceneError("no rebalance") }
         let third = name(of: 3, in: scene)
         let isWaiting = await eventually {

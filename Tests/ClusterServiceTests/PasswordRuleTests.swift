@@ -31,7 +31,11 @@ import Vocabulary
         _ = await service.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))
         )
-        _ = await service.putUser("u", form(("roles", "ro_admin"), ("password", "secret-1")))
+        _ = await service.putUser(
+            "u",
+            form(("roles", "ro_admin"), ("password", "secret-1")),
+            by: "A"
+        )
         let first = try keys(of: "u", service)
         #expect(first.contains("SCRAM-SHA512,60000,") && first.contains("SCRAM-SHA256,60000,"))
         #expect(!first.contains("SCRAM-SHA1,"))
@@ -41,7 +45,11 @@ import Vocabulary
         _ = await service.change(settings: settings, was: service.state.settings)
         #expect(service.passwordRules.iterations == 5_000)
         #expect(try keys(of: "u", service) == first)
-        _ = await service.putUser("u", form(("roles", "ro_admin"), ("password", "secret-2")))
+        _ = await service.putUser(
+            "u",
+            form(("roles", "ro_admin"), ("password", "secret-2")),
+            by: "A"
+        )
         let second = try keys(of: "u", service)
         #expect(second.contains("SCRAM-SHA512,5000,") && second.contains("SCRAM-SHA1,5000,"))
         let rules = service.passwordRules

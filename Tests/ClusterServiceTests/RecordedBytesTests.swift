@@ -93,7 +93,7 @@ import Testing
         ),
         Recording(.listing, "0162 01 0161 00 00 01 0a", later: "0162 01 0161 00 00 01 0a ff"),
         Recording(.keys, "00 02 0161 0162", later: "00 02 0161 0162 ff"),
-        Recording(.leader, "00 02 01 02", later: "00 02 01 02 ff"),
+        Recording(.leader, "00 02 01 02 04 726f6f74", later: "00 02 01 02 04 726f6f74 ff"),
         Recording(
             .leaderAnswer,
             "02 14 00 0162 01 02 01 0c 01 00 0405040302 0401000000 00",
@@ -103,8 +103,8 @@ import Testing
         Recording(.events, "05 0a", later: "05 0a ff"),
         Recording(
             .eventsAnswer,
-            "01 0f 01 0a646976616e5f6e6f6465 0178 05",
-            later: "01 10 01 0a646976616e5f6e6f6465 0178 05 ff ee"
+            "01 10 01 0a646976616e5f6e6f6465 0178 05 07",
+            later: "01 11 01 0a646976616e5f6e6f6465 0178 05 07 ff ee"
         ),
         Recording(.compact, "026162", later: "026162 ff"),
         Recording(.epoch, "01 \(group)", later: "01 \(group) ff"),

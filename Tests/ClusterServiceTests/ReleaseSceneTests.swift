@@ -31,7 +31,8 @@ import Vocabulary
         await scene[other].addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
             token: "",
-            services: ["kv"]
+            services: ["kv"],
+            by: root
         )
     }
 
@@ -69,7 +70,9 @@ import Vocabulary
         let scene = try await pair(.lowest, .current)
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
-        guard case .running = await scene[1].rebalance(known: known, ejected: []) else {
+        guard
+            case .running = await scene[1].rebalance(known: known, ejected: [], by: root)
+        else {
             throw SceneError("rebalance")
         }
         let isBuilt = await eventually { scene[2].state.activeNodes.count == 2 }

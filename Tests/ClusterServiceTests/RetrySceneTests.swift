@@ -22,7 +22,8 @@ import Vocabulary
         guard
             case .running(let id) = await scene[2].rebalance(
                 known: known,
-                ejected: []
+                ejected: [],
+                by: root
             )
         else { throw SceneError("no rebalance") }
         let outcome = RebalanceOutcome(
@@ -61,7 +62,7 @@ import Vocabulary
         let (scene, _) = try await scene()
         defer { scene.stop() }
         let step = FailoverStep(nodes: [NodeNumber(3)], isAutomatic: false, mayLose: true)
-        _ = try await scene[1].propose(.failOver(step))
+        _ = try await scene[1].propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
         let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
@@ -81,11 +82,12 @@ import Vocabulary
         guard
             case .running(let id) = await scene[1].rebalance(
                 known: known,
-                ejected: ejected
+                ejected: ejected,
+                by: root
             )
         else { throw SceneError("no rebalance") }
         let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false, mayLose: true)
-        _ = try await scene[1].propose(.failOver(step))
+        _ = try await scene[1].propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
         #expect(scene[1].state.lastRebalance?.verdict == .failed)
     }

@@ -8,7 +8,12 @@ import Vocabulary
 @Suite(.serialized) struct StopSceneTests {
     private func begin(_ scene: ClusterScene, at number: Int) async throws -> String {
         let known = scene[number].state.nodes.map(\.otpNode)
-        guard case .running(let id) = await scene[number].rebalance(known: known, ejected: [])
+        guard
+            case .running(let id) = await scene[number].rebalance(
+                known: known,
+                ejected: [],
+                by: root
+            )
         else { throw SceneError("no rebalance") }
         return id
     }
@@ -30,8 +35,8 @@ import Vocabulary
         let scene = try await ClusterScene.waitingForTheThird()
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)
-        async let rebalanced = scene[1].rebalance(known: known, ejected: [])
-        async let failedOver = scene[2].startGracefulFailover([scene.name(1)])
+        async let rebalanced = scene[1].rebalance(known: known, ejected: [], by: root)
+        async let failedOver = scene[2].startGracefulFailover([scene.name(1)], by: root)
         let answers = await (rebalanced, failedOver)
         let kind = try #require(scene[3].state.rebalance?.kind ?? scene[1].state.rebalance?.kind)
         switch answers.1 {

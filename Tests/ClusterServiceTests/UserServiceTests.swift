@@ -46,7 +46,7 @@ import Vocabulary
             ("roles", "data_reader[b], views_reader[*],data_writer[b:*:*]"),
             ("password", "secret-1")
         )
-        #expect(isDone(await service.putUser("ann", new)))
+        #expect(isDone(await service.putUser("ann", new, by: "A")))
         let made = try #require(service.state.user("ann"))
         #expect(made.name == "Ann")
         #expect(made.grants.map(\.text) == ["data_reader[b]", "data_writer[b]", "views_reader[*]"])
@@ -55,22 +55,22 @@ import Vocabulary
         #expect(service.login("ann", "secret-2") == nil)
 
         world.time.advance(5_000_000_000)
-        #expect(isDone(await service.putUser("ann", form(("roles", "ro_admin")))))
+        #expect(isDone(await service.putUser("ann", form(("roles", "ro_admin")), by: "A")))
         let changed = try #require(service.state.user("ann"))
         #expect(changed.name.isEmpty && changed.grants.map(\.text) == ["ro_admin"])
         #expect(changed.credentials == made.credentials)
         #expect(changed.passwordChangedSeconds == made.passwordChangedSeconds)
 
         let password = form(("roles", "ro_admin"), ("password", "secret-2"))
-        #expect(isDone(await service.putUser("ann", password)))
+        #expect(isDone(await service.putUser("ann", password, by: "A")))
         #expect(service.login("ann", "secret-1") == nil)
         #expect(service.login("ann", "secret-2") == .user("ann"))
         #expect(
             service.state.user("ann")?.passwordChangedSeconds == made.passwordChangedSeconds + 5
         )
 
-        #expect(isDone(await service.deleteUser("ann")))
-        let again = await service.deleteUser("ann")
+        #expect(isDone(await service.deleteUser("ann", by: "A")))
+        let again = await service.deleteUser("ann", by: "A")
         if again != nil { Issue.record("deleted twice") }
         #expect(service.login("ann", "secret-2") == nil)
         // Passwords are in no log.
@@ -125,7 +125,7 @@ import Vocabulary
     @Test(arguments: refusals)
     func impossibleUserIsRefusedByField(_ refusal: Refusal) async throws {
         let service = try await started()
-        let outcome = await service.putUser(refusal.id, FormParameters(refusal.form))
+        let outcome = await service.putUser(refusal.id, FormParameters(refusal.form), by: "A")
         let text = try #require(errors(outcome)?[refusal.field])
         #expect(text.hasPrefix(refusal.text), "\(text)")
         #expect(service.state.users.isEmpty)
@@ -143,23 +143,23 @@ import Vocabulary
             ("locked", "false"),
             ("temporaryPassword", "false")
         )
-        #expect(isDone(await service.putUser("ann", form)))
+        #expect(isDone(await service.putUser("ann", form, by: "A")))
         #expect(service.state.user("ann")?.grants == [])
     }
 
     @Test func idOfOtherEncodingIsRefused() async throws {
         let service = try await started()
         let password = form(("password", "secret-1"))
-        #expect(isDone(await service.putUser("caf\u{e9}", password)))
-        let outcome = await service.putUser("cafe\u{301}", password)
+        #expect(isDone(await service.putUser("caf\u{e9}", password, by: "A")))
+        let outcome = await service.putUser("cafe\u{301}", password, by: "A")
         #expect(errors(outcome)?["_"]?.hasPrefix("Another user has this name") == true)
     }
 
     @Test func administratorCannotHaveAUsersName() async throws {
         let service = try await started()
-        _ = await service.putUser("ann", form(("password", "secret-1")))
+        _ = await service.putUser("ann", form(("password", "secret-1")), by: "A")
         let next = form(("port", "SAME"), ("username", "ann"), ("password", "secret-2"))
-        let outcome = await service.setAdministrator(next, isFirst: false)
+        let outcome = await service.setAdministrator(next, isFirst: false, by: "A")
         #expect(errors(outcome)?["username"] != nil)
     }
 
@@ -167,14 +167,22 @@ import Vocabulary
 
     @Test func ownPasswordIsChangedUnlessItWasChangedMeanwhile() async throws {
         let service = try await started()
-        _ = await service.putUser("ann", form(("password", "secret-1"), ("roles", "ro_admin")))
+        _ = await service.putUser(
+            "ann",
+            form(("password", "secret-1"), ("roles", "ro_admin")),
+            by: "A"
+        )
         let before = try #require(service.state.user("ann"))
-        let short = await service.changePassword(of: before, form(("password", "x")))
+        let short = await service.changePassword(of: before, form(("password", "x")), by: "A")
         #expect(errors(short)?["password"] != nil)
-        #expect(isDone(await service.changePassword(of: before, form(("password", "secret-2")))))
+        #expect(
+            isDone(
+                await service.changePassword(of: before, form(("password", "secret-2")), by: "A")
+            )
+        )
         #expect(service.login("ann", "secret-2") == .user("ann"))
         #expect(service.state.user("ann")?.grants == before.grants)
-        let late = await service.changePassword(of: before, form(("password", "secret-3")))
+        let late = await service.changePassword(of: before, form(("password", "secret-3")), by: "A")
         guard case .overtaken = late else {
             Issue.record("changed by an outdated request")
             return
@@ -194,7 +202,8 @@ import Vocabulary
     @Test func stoppedServiceDerivesNoPassword() async throws {
         let service = try await started()
         service.stop()
-        guard case .failed = await service.putUser("ann", form(("password", "secret-1"))) else {
+        guard case .failed = await service.putUser("ann", form(("password", "secret-1")), by: "A")
+        else {
             Issue.record("not refused")
             return
         }
@@ -211,21 +220,21 @@ import Vocabulary
         #expect(service.login("b", "") == nil)
         #expect(service.login("absent", "") == nil)
         // A user hides the bucket of its name.
-        _ = await service.putUser("open", form(("password", "secret-1")))
+        _ = await service.putUser("open", form(("password", "secret-1")), by: "A")
         #expect(service.login("open", "") == nil)
         #expect(service.login("open", "secret-1") == .user("open"))
         #expect(!service.isAdministrator("open", "secret-1"))
-        _ = await service.deleteUser("open")
+        _ = await service.deleteUser("open", by: "A")
         #expect(service.login("open", "") == .guest("open"))
     }
 
     @Test func checkedLoginIsKnownUntilThePasswordChanges() async throws {
         let service = try await started()
-        _ = await service.putUser("ann", form(("password", "secret-1")))
+        _ = await service.putUser("ann", form(("password", "secret-1")), by: "A")
         #expect(service.knownLogin("ann", "secret-1") == nil)
         _ = service.login("ann", "secret-1")
         #expect(service.knownLogin("ann", "secret-1") == .some(.user("ann")))
-        _ = await service.putUser("ann", form(("password", "secret-2")))
+        _ = await service.putUser("ann", form(("password", "secret-2")), by: "A")
         #expect(service.knownLogin("ann", "secret-1") == nil)
         _ = service.login("ann", "secret-1")
         #expect(service.knownLogin("ann", "secret-1") == .some(nil))

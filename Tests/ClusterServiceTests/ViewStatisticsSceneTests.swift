@@ -18,7 +18,8 @@ import Vocabulary
         let outcome = await scene[2].addNode(
             "127.0.0.1:\(scene.members[0].ports.admin)",
             token: "",
-            services: ["kv"]
+            services: ["kv"],
+            by: root
         )
         guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
         return scene

@@ -21,7 +21,8 @@ import Vocabulary
         let outcome = await scene[1].addNode(
             "127.0.0.1:\(scene.members[number - 1].ports.admin)",
             token: "",
-            services: ["kv"]
+            services: ["kv"],
+            by: root
         )
         guard case .done = outcome else { throw SceneError("addNode: \(outcome)") }
     }
@@ -60,7 +61,9 @@ import Vocabulary
 
         // A node that begins anew, alone, announces it again.
         #expect(await eventually { scene[1].state.nodes.last?.membership == .inactiveAdded })
-        guard case .done = await scene[1].eject(scene.name(2)) else { throw SceneError("eject") }
+        guard case .done = await scene[1].eject(scene.name(2), by: root) else {
+            throw SceneError("eject")
+        }
         #expect(
             await eventually { !scene[2].state.isProvisioned && ports(scene, at: 2) == [8_002] }
         )
@@ -95,7 +98,8 @@ import Vocabulary
         for number in [2, 3] { scene.members[number - 1].stop() }
         try await restart(1, of: scene, views: 9_001)
         #expect(ports(scene, at: 1) == [8_001, 8_002, 8_003])
-        guard case .done = await scene[1].failOver(names, isUnsafe: true) else {
+        guard case .done = await scene[1].failOver(names, by: root, isUnsafe: true)
+        else {
             throw SceneError("failOver")
         }
         #expect(await eventually { ports(scene, at: 1) == [9_001] })

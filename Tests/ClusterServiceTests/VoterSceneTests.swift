@@ -16,13 +16,24 @@ import Vocabulary
         ])
         guard case .done = await scene[1].initialise(form) else { throw SceneError("initialise") }
         let place = "127.0.0.1:\(scene.members[1].ports.admin)"
-        guard case .done = await scene[1].addNode(place, token: "", services: ["kv"])
+        guard
+            case .done = await scene[1].addNode(
+                place,
+                token: "",
+                services: ["kv"],
+                by: root
+            )
         else { throw SceneError("addNode") }
         scene.members[1].stop()
         // Its last beat counts for a moment.
         try await Task.sleep(for: .seconds(2))
         let known = scene[1].state.nodes.map(\.otpNode)
-        guard case .running(let id) = await scene[1].rebalance(known: known, ejected: [])
+        guard
+            case .running(let id) = await scene[1].rebalance(
+                known: known,
+                ejected: [],
+                by: root
+            )
         else { throw SceneError("rebalance") }
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
         #expect(scene[1].raftStatus.configuration.voters == [scene[1].thisNode])

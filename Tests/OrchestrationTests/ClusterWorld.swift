@@ -196,3 +196,11 @@ extension NodeKeys {
         return keys
     }
 }
+
+extension NewEpoch {
+    func ordered(by login: String?) -> NewEpoch {
+        var epoch = self
+        epoch.login = login
+        return epoch
+    }
+}

@@ -45,11 +45,18 @@ struct CommandDice {
     }
 
     mutating func envelope(for state: ClusterState) -> ClusterEnvelope {
-        ClusterEnvelope(
+        let login = oneIn(8) ? pick(state.users.map(\.id)) : state.administrator?.name
+        var command = command(for: state)
+        if case .startRebalance(var record) = command, !oneIn(8) {
+            record.login = login?.isEmpty == true ? nil : login
+            command = .startRebalance(record)
+        }
+        return ClusterEnvelope(
             proposer: n(1 + below(3)),
             boot: UInt64(below(3)),
             number: UInt64(below(90)),
-            command: command(for: state)
+            login: login,
+            command: command
         )
     }
 
@@ -175,7 +182,7 @@ struct CommandDice {
                     formerGroupID: state.groupID,
                     survivors: survivors,
                     beganMilliseconds: began
-                )
+                ).ordered(by: state.administrator.flatMap { $0.name.isEmpty ? nil : $0.name })
             )
         default: return .resetAutoFailoverCount
         }

@@ -21,7 +21,7 @@ import Vocabulary
                 formerGroupID: former,
                 survivors: survivors,
                 beganMilliseconds: 5_000
-            )
+            ).ordered(by: "Administrator")
         )
     }
 

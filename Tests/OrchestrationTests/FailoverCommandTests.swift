@@ -338,7 +338,7 @@ import Vocabulary
                 formerGroupID: 7,
                 survivors: [n(1), n(2), n(3)],
                 beganMilliseconds: 5_000
-            )
+            ).ordered(by: "Administrator")
             world.apply(.newEpoch(epoch))
         }
         let placement = world.placement(0)

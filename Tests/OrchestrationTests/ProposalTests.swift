@@ -47,6 +47,7 @@ import Vocabulary
             proposer: n(3),
             boot: 5,
             number: 1,
+            login: "Administrator",
             command: .removeNode(n(3))
         )
         #expect(world.state.apply(removal, at: index + 1) != .refused(.nodeUnknown))

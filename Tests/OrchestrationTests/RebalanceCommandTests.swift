@@ -339,7 +339,7 @@ import Vocabulary
             formerGroupID: 7,
             survivors: [n(1)],
             beganMilliseconds: 1
-        )
+        ).ordered(by: "Administrator")
         let outcome = world.apply(.newEpoch(epoch))
         #expect(outcome == .applied([.epochChanged, .nodesChanged]))
         #expect(world.state.revEpoch == 2 && world.state.groupID == 99)

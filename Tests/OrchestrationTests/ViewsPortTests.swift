@@ -60,7 +60,7 @@ import Vocabulary
             formerGroupID: 7,
             survivors: [n(1), n(2)],
             beganMilliseconds: 1
-        )
+        ).ordered(by: "Administrator")
         world.apply(.newEpoch(epoch))
         #expect(ports(world.state) == [8_001, 8_002, 8_003])
     }

@@ -12,6 +12,19 @@ struct CarriedOutcome: Sendable {
 
 /// Carries out applied changes; called on the control lane, once for each entry.
 protocol StateFollower: AnyObject, Sendable {
+    /// A proposal was applied, or refused; called before `stateChanged`.
+    ///
+    /// - Parameters:
+    ///   - envelope: The proposal.
+    ///   - index: Its log index.
+    ///   - outcome: What it changed.
+    ///   - before: The state before it.
+    func proposalApplied(
+        _ envelope: ClusterEnvelope,
+        at index: UInt64,
+        _ outcome: ClusterOutcome,
+        before: ClusterState
+    )
     /// An entry was applied.
     ///
     /// - Returns: Why the data plane could not carry it out; nil if it did.
@@ -54,6 +67,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         let before = state
         let outcome = state.apply(envelope, at: index)
         try requireLevel()
+        follower?.proposalApplied(envelope, at: index, outcome, before: before)
         let failure = follower?.stateChanged(from: before, to: state, outcome.effects)
         let number = ProposalNumber(
             node: envelope.proposer,

@@ -338,19 +338,26 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         logEventHandler(severity, kind, text)
     }
 
-    func propose(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
-        try await carry(command).outcome
+    func propose(
+        _ command: ClusterCommand,
+        by login: String? = nil
+    ) async throws(ClusterError) -> ClusterOutcome {
+        try await carry(command, by: login).outcome
     }
 
     /// Proposes a command that enters the log only if this node is still the leader.
     ///
     /// - Throws: `ClusterError`: `.notLeader`, or as `RaftDriver.propose`.
-    func proposeAsLeader(_ command: ClusterCommand) async throws(ClusterError) -> ClusterOutcome {
-        try await carry(command, isLeaders: true).outcome
+    func proposeAsLeader(
+        _ command: ClusterCommand,
+        by login: String?
+    ) async throws(ClusterError) -> ClusterOutcome {
+        try await carry(command, by: login, isLeaders: true).outcome
     }
 
     func carry(
         _ command: ClusterCommand,
+        by login: String? = nil,
         isLeaders: Bool = false
     ) async throws(ClusterError) -> CarriedOutcome {
         try await driver.propose(isLeaders: isLeaders) { number in
@@ -358,6 +365,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 proposer: number.node,
                 boot: number.boot,
                 number: number.number,
+                login: login,
                 command: command
             ).encoded()
         }

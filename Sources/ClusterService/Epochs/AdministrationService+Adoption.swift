@@ -86,6 +86,13 @@ extension AdministrationService {
                 own.number == identity.number && own.uuid == identity.nodeUUID
             })
         else { return "The new epoch is not for this node." }
+        guard state.allows(state.epochLogin, .poolsWrite) else {
+            let text =
+                "A new epoch was refused: \(ChangeTrail.name(state.epochLogin)), which is said to have "
+                + "ordered it, lacks the permission \(Permission.poolsWrite.text)."
+            logEvent(.warning, .node, text)
+            return text
+        }
         let isFirst = core.withLock { core in
             guard !core.isAdopting, !core.isStopped else { return false }
             core.isAdopting = true
@@ -127,7 +134,12 @@ extension AdministrationService {
         stateReplaced(from: before, by: state)
         if core.withLock({ $0.isFollowing }) { member.beginLease() }
         if let error { return "The new epoch could not be stored: \(error)" }
-        logEvent(.warning, .node, "This node is now in epoch \(state.revEpoch) of its cluster.")
+        logEvent(
+            .warning,
+            .node,
+            "This node is now in epoch \(state.revEpoch) of its cluster, which "
+                + "\(ChangeTrail.name(state.epochLogin)) ordered."
+        )
         return nil
     }
 }

@@ -30,9 +30,11 @@ extension AdministrationService {
 
     /// Fails nodes over without a quorum.
     ///
-    /// - Parameter names: Nodes that are gone for good. All other members must answer.
+    /// - Parameters:
+    ///   - names: Nodes that are gone for good. All other members must answer.
+    ///   - login: The administrator or local user that orders it.
     /// - Returns: What is or may be lost.
-    func formEpoch(without names: [String]) async -> MembershipOutcome {
+    func formEpoch(without names: [String], by login: String) async -> MembershipOutcome {
         var gone: [NodeNumber] = []
         for name in names {
             guard let node = node(named: name) else { return .refused("Unknown server given.") }
@@ -49,7 +51,7 @@ extension AdministrationService {
         guard await onControl({ self.beginForming(id) }) else {
             return .busy("A new epoch is being formed. Retry in a moment.")
         }
-        let outcome = await form(id, without: gone)
+        let outcome = await form(id, without: gone, by: login)
         core.withLock { core in
             if core.forming?.id == id { core.forming = nil }
         }
@@ -61,7 +63,11 @@ extension AdministrationService {
     }
 
     /// Forms the epoch; nil if it is on this node's disk.
-    private func form(_ id: UInt64, without gone: [NodeNumber]) async -> MembershipOutcome? {
+    private func form(
+        _ id: UInt64,
+        without gone: [NodeNumber],
+        by login: String
+    ) async -> MembershipOutcome? {
         let survey: EpochSurvey
         switch await surveyed(id, without: gone) {
         case .success(let found): survey = found
@@ -75,12 +81,13 @@ extension AdministrationService {
             state,
             without: state.nodes.map(\.number).filter { !survivors.contains($0) }
         )
-        let command = NewEpoch(
+        var command = NewEpoch(
             groupID: id,
             formerGroupID: survey.best.group,
             survivors: survivors,
             beganMilliseconds: wallMilliseconds
         )
+        command.login = login
         switch state.apply(.newEpoch(command), at: index) {
         case .applied, .repeated: break
         case .refused(.lastActiveNode):
@@ -100,7 +107,7 @@ extension AdministrationService {
         logEvent(
             .warning,
             .node,
-            "At an operator's request a new epoch (\(state.revEpoch)) begins without "
+            "By the order of \(ChangeTrail.name(login)) a new epoch (\(state.revEpoch)) begins without "
                 + "\(names.joined(separator: ", ")). \(impact.sentences.joined(separator: " "))"
         )
         let handover = EpochHandover(

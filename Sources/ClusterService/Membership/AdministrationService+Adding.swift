@@ -3,7 +3,7 @@ internal import Consensus
 internal import Credentials
 internal import Orchestration
 internal import Seams
-package import Vocabulary
+internal import Vocabulary
 
 /// Adding nodes, requested from any node of the cluster, or by the new node itself.
 extension AdministrationService {
@@ -25,13 +25,15 @@ extension AdministrationService {
     ///   - fingerprint: The fingerprint of its key; nil if the operator names none.
     ///   - services: Its services; only `kv` is possible.
     ///   - group: Its server group; nil for the first.
+    ///   - login: The administrator or local user that orders it.
     /// - Returns: The node's name, or why it cannot be added.
     package func addNode(
         _ address: String,
         token: String,
         fingerprint: String? = nil,
         services: [String],
-        group: String? = nil
+        group: String? = nil,
+        by login: String
     ) async -> MembershipOutcome {
         guard services.allSatisfy({ $0 == "kv" || $0.isEmpty }) else {
             return .refused("The only service that nodes can have is kv.")
@@ -54,7 +56,7 @@ extension AdministrationService {
                 try await self.describe(place, trust)
             }
             try contact.description.requireLevel(state.featureLevel)
-            return await add(contact, at: host, trust, group: group)
+            return await add(contact, at: host, trust, group: group, by: login)
         } catch {
             if case .provisioned(let cluster) = error, cluster == state.uuid {
                 return .refused(
@@ -95,7 +97,8 @@ extension AdministrationService {
         _ contact: Contact,
         at host: String,
         _ trust: JoinTrust,
-        group: String?
+        group: String?,
+        by login: String
     ) async -> MembershipOutcome {
         let description = contact.description
         if let known = state.nodes.first(where: { $0.uuid == description.uuid }) {
@@ -117,7 +120,7 @@ extension AdministrationService {
             guard let new else {
                 return .refused(JoinRefusal.notDivan.sentence(host, description.adminPort))
             }
-            if let outcome = await invite(new, trust) { return outcome }
+            if let outcome = await invite(new, trust, by: login) { return outcome }
         }
         return .busy("Other nodes are being added or renamed. Retry.")
     }
@@ -244,11 +247,15 @@ extension AdministrationService {
     ///
     /// - Returns: Nil if the names of the nodes changed meanwhile, so that its name must be checked
     ///   again.
-    private func invite(_ new: NewNode, _ trust: JoinTrust) async -> MembershipOutcome? {
+    private func invite(
+        _ new: NewNode,
+        _ trust: JoinTrust,
+        by login: String
+    ) async -> MembershipOutcome? {
         let host = new.host
         let outcome: ClusterOutcome
         do throws(ClusterError) {
-            outcome = try await member.propose(.addNode(new))
+            outcome = try await member.propose(.addNode(new), by: login)
         } catch {
             return .failed("The cluster did not agree on adding the node: \(error)")
         }
@@ -452,10 +459,10 @@ extension AdministrationService {
         if login == nil { noteRefusedLogin(request.user, from: host) }
         core.withLock { _ = $0.joinLogins.remove(host) }
         guard let login else { return .refused("The cluster refused user and password.") }
-        guard mayAdd(login) else {
+        guard state.allows(login.name, .securityWrite) else {
             return .refused(
                 "The user \"\(request.user)\" may not add nodes: that needs a role with the "
-                    + "permission \(Self.addingPermission.text), such as admin."
+                    + "permission \(Permission.securityWrite.text), such as admin."
             )
         }
         let contact = Contact(description: request.description, met: stranger)
@@ -469,18 +476,7 @@ extension AdministrationService {
             token: "",
             fingerprint: NodeKeys.fingerprint(of: stranger.key)
         )
-        return await add(contact, at: request.host, trust, group: nil)
-    }
-
-    /// Who adds a node decides who reads everything.
-    package static let addingPermission = Permission(.cluster, ["admin", "security"], "write")
-
-    private func mayAdd(_ login: LoginOutcome) -> Bool {
-        switch login {
-        case .administrator: true
-        case .user(let id): state.user(id)?.roles.allows(Self.addingPermission) ?? false
-        case .bucket, .guest: false
-        }
+        return await add(contact, at: request.host, trust, group: nil, by: request.user)
     }
 }
 

@@ -10,11 +10,16 @@ extension AdministrationService {
     ///
     /// - Parameters:
     ///   - names: The nodes.
+    ///   - login: The administrator or local user that orders it.
     ///   - isUnsafe: If the nodes have no majority, the remaining ones begin a new epoch.
     /// - Returns: What may be lost, or why nothing was done.
-    package func failOver(_ names: [String], isUnsafe: Bool = false) async -> MembershipOutcome {
+    package func failOver(
+        _ names: [String],
+        by login: String,
+        isUnsafe: Bool = false
+    ) async -> MembershipOutcome {
         let hasQuorum = await hasQuorum
-        if isUnsafe, !hasQuorum { return await formEpoch(without: names) }
+        if isUnsafe, !hasQuorum { return await formEpoch(without: names, by: login) }
         var nodes: [NodeNumber] = []
         for name in names {
             guard let node = node(named: name) else { return .refused("Unknown server given.") }
@@ -27,7 +32,7 @@ extension AdministrationService {
         }
         // Without a quorum, seal no copies: the failover could not be agreed on.
         guard hasQuorum else { return .failed(await noQuorumSentence(without: nodes)) }
-        switch await askLeader(.failOver(nodes), timeoutNanoseconds: 15_000_000_000) {
+        switch await askLeader(.failOver(nodes, by: login), timeoutNanoseconds: 15_000_000_000) {
         case .done(let text): return .done(text)
         case .refused(let text): return .busy("\(text) Retry.")
         case .report, .reasons: return .failed("The leader sent an invalid answer. Retry.")
@@ -38,7 +43,10 @@ extension AdministrationService {
         }
     }
 
-    package func startGracefulFailover(_ names: [String]) async -> MembershipOutcome {
+    package func startGracefulFailover(
+        _ names: [String],
+        by login: String
+    ) async -> MembershipOutcome {
         var leaving: [NodeRecord] = []
         for name in names {
             guard let node = node(named: name) else { return .refused("Unknown server given.") }
@@ -65,7 +73,7 @@ extension AdministrationService {
         else {
             return .refused(Self.wouldLose)
         }
-        switch await start(.gracefulFailover, kept: kept, ejected: leaving) {
+        switch await start(.gracefulFailover, kept: kept, ejected: leaving, by: login) {
         case .running(let id): return .done(id)
         case .wouldLose: return .refused(Self.wouldLose)
         case .busy(let text): return .busy(text)

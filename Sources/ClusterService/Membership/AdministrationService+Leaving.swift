@@ -8,7 +8,7 @@ internal import Vocabulary
 extension AdministrationService {
     /// Ejects a node without data that counts: one that was added and not yet rebalanced in, or was
     /// failed over.
-    package func eject(_ name: String) async -> MembershipOutcome {
+    package func eject(_ name: String, by login: String) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
         if let refusal = refusal(ofEjecting: node) { return refusal }
         guard await votesNoMore(node.number) else {
@@ -17,7 +17,7 @@ extension AdministrationService {
             )
         }
         let isSelf = node.number == thisNode
-        var outcome = await carryMembership(.removeNode(node.number))
+        var outcome = await carryMembership(.removeNode(node.number), by: login)
         // A node that ejects itself may learn of its removal before the answer arrives. It can be
         // added again once it has a new identity.
         switch outcome {
@@ -29,7 +29,6 @@ extension AdministrationService {
         default: break
         }
         guard let outcome else {
-            logEvent(.info, .node, "Node \(node.host):\(node.ports.admin) was ejected.")
             return .done(name)
         }
         // The log applies the same rules: report its refusal in the same words.
@@ -66,7 +65,11 @@ extension AdministrationService {
     private static let voteTimeoutNanoseconds: UInt64 = 10_000_000_000
 
     /// Sets how a failed-over node is recovered by the next rebalance.
-    package func setRecovery(_ name: String, _ recovery: RecoveryType) async -> MembershipOutcome {
+    package func setRecovery(
+        _ name: String,
+        _ recovery: RecoveryType,
+        by login: String
+    ) async -> MembershipOutcome {
         guard let node = node(named: name) else { return .refused("Unknown server given.") }
         guard node.membership == .inactiveFailed || node.recovery != .none else {
             return .refused(
@@ -85,13 +88,6 @@ extension AdministrationService {
             membership: recovery == .none ? .inactiveFailed : .inactiveAdded,
             recovery: recovery
         )
-        guard let outcome = await carryMembership(.setNodeState(change)) else {
-            let sentence =
-                recovery == .none
-                ? "stays failed over." : "will be recovered (\(recovery.name))."
-            logEvent(.info, .node, "Node \(name) \(sentence)")
-            return .done(name)
-        }
-        return outcome
+        return await carryMembership(.setNodeState(change), by: login) ?? .done(name)
     }
 }

@@ -55,9 +55,12 @@ extension AdministrationService {
     }
 
     /// Proposes a command; nil if it was applied.
-    func carryMembership(_ command: ClusterCommand) async -> MembershipOutcome? {
+    func carryMembership(
+        _ command: ClusterCommand,
+        by login: String? = nil
+    ) async -> MembershipOutcome? {
         do throws(ClusterError) {
-            switch try await member.propose(command) {
+            switch try await member.propose(command, by: login) {
             case .applied, .repeated: return nil
             case .refused(let refusal): return .refused(refusal.sentence)
             }

@@ -29,11 +29,13 @@ extension AdministrationService {
     ///   - ejected: The nodes to remove.
     ///   - deltaBuckets: Buckets that must be recovered from the data that returning nodes still
     ///     have; the rebalance does so for every existing bucket.
+    ///   - login: The administrator or local user that orders it.
     /// - Returns: `running`, or the reason why no rebalance was started.
     package func rebalance(
         known: [String],
         ejected: [String],
-        deltaBuckets: [String] = []
+        deltaBuckets: [String] = [],
+        by login: String
     ) async -> RebalanceRequestOutcome {
         guard !known.isEmpty else { return .noNodes }
         let members = state.nodes.filter { $0.membership != .joining }
@@ -57,7 +59,7 @@ extension AdministrationService {
             return .deltaImpossible
         }
         await untilEmptied(kept)
-        return await start(.rebalance, kept: kept, ejected: leaving)
+        return await start(.rebalance, kept: kept, ejected: leaving, by: login)
     }
 
     /// Waits until nodes in full recovery have deleted their data.
@@ -82,20 +84,20 @@ extension AdministrationService {
     func start(
         _ kind: RebalanceRecord.Kind,
         kept: [NodeRecord],
-        ejected: [NodeRecord]
+        ejected: [NodeRecord],
+        by login: String
     ) async -> RebalanceRequestOutcome {
-        let record = RebalanceRecord(
+        var record = RebalanceRecord(
             id: environment.entropy.hex(16),
             kind: kind,
             kept: kept.map(\.number),
             ejected: ejected.map(\.number),
             startedMilliseconds: wallMilliseconds
         )
+        record.login = login
         do throws(ClusterError) {
-            switch try await member.propose(.startRebalance(record)) {
-            case .applied, .repeated:
-                logEvent(.info, .rebalance, Self.sentence(kind, kept: kept, ejected: ejected))
-                return .running(id: record.id)
+            switch try await member.propose(.startRebalance(record), by: login) {
+            case .applied, .repeated: return .running(id: record.id)
             case .refused(.rebalanceRunning):
                 // A caller that asked for another kind would wait for the wrong operation.
                 let running = state.rebalance
@@ -112,21 +114,6 @@ extension AdministrationService {
         } catch {
             return .failed("The cluster did not agree on it: \(error)")
         }
-    }
-
-    private static func sentence(
-        _ kind: RebalanceRecord.Kind,
-        kept: [NodeRecord],
-        ejected: [NodeRecord]
-    ) -> String {
-        let names = { (nodes: [NodeRecord]) in
-            nodes.map { "\($0.host):\($0.ports.admin)" }.joined(separator: ", ")
-        }
-        guard kind == .rebalance else { return "A graceful failover of \(names(ejected)) began." }
-        let new = kept.filter { $0.membership != .active }
-        return "A rebalance over \(names(kept)) began"
-            + (new.isEmpty ? "" : "; new there: \(names(new))")
-            + (ejected.isEmpty ? "" : "; leaving: \(names(ejected))") + "."
     }
 
     /// Stops the running operation; completed moves stay.

@@ -41,9 +41,16 @@ extension EventLog.Entry: PeerPayload {
     init?(_ reader: inout ByteReader) {
         guard let severity = reader.leb(Int.self).flatMap(Severity.init(rawValue:)),
             let kind = reader.text().flatMap(EventLog.Kind.init(rawValue:)),
-            let text = reader.text(), let milliseconds = reader.leb128()
+            let text = reader.text(), let milliseconds = reader.leb128(),
+            let index = reader.leb128()
         else { return nil }
-        self.init(severity: severity, kind: kind, text: text, milliseconds: milliseconds)
+        self.init(
+            severity: severity,
+            kind: kind,
+            text: text,
+            milliseconds: milliseconds,
+            index: index
+        )
     }
 
     func append(to writer: ByteWriter) {
@@ -51,5 +58,6 @@ extension EventLog.Entry: PeerPayload {
         writer.append(counted: kind.rawValue)
         writer.append(counted: text)
         writer.append(leb: milliseconds)
+        writer.append(leb: index)
     }
 }

@@ -3,7 +3,8 @@ internal import Vocabulary
 
 /// A request that a node forwards to the leader on behalf of an administrator.
 enum LeaderRequest: PeerPayload, Hashable {
-    case failOver([NodeNumber])
+    /// With the administrator or local user that ordered it.
+    case failOver([NodeNumber], by: String)
     /// Stops the rebalance with this id. The id protects a later rebalance from a late request.
     case stopRebalance(String)
     case rebalanceReport
@@ -15,8 +16,8 @@ enum LeaderRequest: PeerPayload, Hashable {
     init?(_ reader: inout ByteReader) {
         switch reader.bigEndian(UInt8.self) {
         case 0:
-            guard let nodes = reader.nodes() else { return nil }
-            self = .failOver(nodes)
+            guard let nodes = reader.nodes(), let login = reader.text() else { return nil }
+            self = .failOver(nodes, by: login)
         case 1:
             guard let id = reader.text() else { return nil }
             self = .stopRebalance(id)
@@ -29,9 +30,10 @@ enum LeaderRequest: PeerPayload, Hashable {
 
     func append(to writer: ByteWriter) {
         switch self {
-        case .failOver(let nodes):
+        case .failOver(let nodes, let login):
             writer.append(UInt8(0))
             writer.append(nodes: nodes)
+            writer.append(counted: login)
         case .stopRebalance(let id):
             writer.append(UInt8(1))
             writer.append(counted: id)

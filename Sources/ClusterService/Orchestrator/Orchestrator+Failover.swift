@@ -35,10 +35,10 @@ extension Orchestrator {
     ///
     /// - Parameters:
     ///   - nodes: Active members, down or to be removed from service.
-    ///   - isAutomatic: Whether the policy decided; such a failover is refused if it may lose a
-    ///     durable write.
+    ///   - login: The administrator or local user that ordered it; nil if the policy decided. Such a
+    ///     failover is refused if it may lose a durable write.
     /// - Returns: What may be lost, or why nothing was done.
-    func failOver(_ nodes: [NodeNumber], isAutomatic: Bool) async -> FailoverResult {
+    func failOver(_ nodes: [NodeNumber], by login: String?) async -> FailoverResult {
         guard isLeading else { return .refused("This node is not the leader of the cluster.") }
         failover.nodes += nodes
         defer {
@@ -52,7 +52,7 @@ extension Orchestrator {
         // A former leader gives no orders: it stops after the first round without leadership.
         for _ in 0..<Self.failoverRoundsMax where isLeading {
             let rounds = await roundsWithout(nodes)
-            let result = await carryOut(rounds, without: nodes, isAutomatic, after: earlier)
+            let result = await carryOut(rounds, without: nodes, by: login, after: earlier)
             if let result { return result }
             earlier += rounds.map { settled($0, without: nodes) }
         }
@@ -75,16 +75,17 @@ extension Orchestrator {
     /// - Parameters:
     ///   - rounds: The choices of this round, by bucket.
     ///   - nodes: The nodes to be failed over.
-    ///   - isAutomatic: Whether the policy decided.
+    ///   - login: As of `failOver`.
     ///   - earlier: The choices of rounds before that took effect.
     /// - Returns: The result; nil if a vBucket of the nodes changed meanwhile, so that the round
     ///   has not decided about it.
     private func carryOut(
         _ rounds: [Round],
         without nodes: [NodeNumber],
-        _ isAutomatic: Bool,
+        by login: String?,
         after earlier: [Round]
     ) async -> FailoverResult? {
+        let isAutomatic = login == nil
         let obstacles = rounds.flatMap(\.decided.obstacles)
         if isAutomatic, !obstacles.isEmpty {
             for round in rounds {
@@ -114,7 +115,7 @@ extension Orchestrator {
         guard !state.isServed(by: nodes, except: lost) else { return nil }
         let mayLose = !isAutomatic && lost.values.contains { !$0.isEmpty }
         let step = FailoverStep(nodes: nodes, isAutomatic: isAutomatic, mayLose: mayLose)
-        switch await propose(.failOver(step)) {
+        switch await propose(.failOver(step), by: login) {
         case .applied, .repeated: break
         case .refused(.nodeInUse): return nil
         case .refused, nil: return .refused(disagreement(nodes))
@@ -234,7 +235,7 @@ extension Orchestrator {
             }
         case .failOver(let nodes, _):
             failover.isActing = true
-            let result = await failOver(nodes, isAutomatic: true)
+            let result = await failOver(nodes, by: nil)
             failover.isActing = false
             if case .refused(let reason) = result {
                 failover.reasons = [reason]

@@ -70,7 +70,7 @@ extension Orchestrator {
         guard state.rebalance == nil, let retry = state.retry,
             member.wallMilliseconds >= retry.dueMilliseconds
         else { return }
-        switch await propose(.startRebalance(retry.record)) {
+        switch await propose(.startRebalance(retry.record), by: retry.login) {
         case .applied:
             let attempts = "attempt \(retry.attempt) of \(state.settings.retry.attemptsMax)"
             member.logEvent(
@@ -123,7 +123,7 @@ extension Orchestrator {
         }
         if record.kind == .gracefulFailover {
             let step = FailoverStep(nodes: record.ejected, isAutomatic: false, mayLose: false)
-            if case .refused(.nodeInUse) = await propose(.failOver(step)) {
+            if case .refused(.nodeInUse) = await propose(.failOver(step), by: record.login) {
                 return await end(
                     record,
                     .failed,

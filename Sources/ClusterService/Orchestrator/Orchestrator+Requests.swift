@@ -8,8 +8,8 @@ extension Orchestrator {
     func answer(_ request: LeaderRequest) async -> LeaderAnswer {
         guard isLeading else { return .refused("This node is not the leader of the cluster.") }
         switch request {
-        case .failOver(let nodes):
-            switch await failOver(nodes, isAutomatic: false) {
+        case .failOver(let nodes, let login):
+            switch await failOver(nodes, by: login) {
             case .done(_, let sentence): return .done(sentence)
             case .refused(let reason): return .refused(reason)
             }

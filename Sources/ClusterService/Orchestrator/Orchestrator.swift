@@ -140,10 +140,10 @@ actor Orchestrator {
     /// The proposal is not forwarded to another leader: that leader may have newer reports, and the
     /// proposal would be applied between its own steps.
     @discardableResult
-    func propose(_ command: ClusterCommand) async -> ClusterOutcome? {
+    func propose(_ command: ClusterCommand, by login: String? = nil) async -> ClusterOutcome? {
         guard isLeading else { return nil }
         do throws(ClusterError) {
-            return try await member.proposeAsLeader(command)
+            return try await member.proposeAsLeader(command, by: login)
         } catch {
             if isLeading {
                 member.logEvent(

@@ -61,6 +61,8 @@ package final class RaftDriver<State: ReplicatedState>:
     var heard: [NodeNumber: UInt64] = [:]
     /// The last entry in the log when this node started, committed or not.
     let restoredIndex: UInt64
+    /// The newest commit index that was on disk when this node started.
+    let restoredCommit: UInt64
     /// The newest commit index that is on disk, or being written.
     var commitKept: UInt64
     private let published = Guarded(RaftStatus())
@@ -89,6 +91,7 @@ package final class RaftDriver<State: ReplicatedState>:
         applied = restored.raft.snapshot.index
         restoredIndex = restored.raft.entries.last?.position.index ?? applied
         commitKept = restored.raft.hardState.commit
+        restoredCommit = commitKept
         raft = Raft(settings.raft, restoring: restored.raft)
         proposals = ProposalLine(firstCall: environment.entropy.next() >> 1)
         reads = ReadLine(firstContext: environment.entropy.next() >> 1)

@@ -9,6 +9,9 @@ extension AdministrationService {
 
     /// The latest events of all nodes that answer; those of other nodes are missing.
     ///
+    /// A change that each node has written is returned once, as this node has written it. If another
+    /// node tells it differently, both are returned.
+    ///
     /// - Parameters:
     ///   - sinceMilliseconds: No older events, by the clocks of the nodes.
     ///   - countMax: The most events to return.
@@ -32,6 +35,8 @@ extension AdministrationService {
             else { continue }
             found += answer.entries.map { (other, $0) }
         }
+        var told: Set<EventLog.Change> = []
+        found.removeAll { $0.entry.change.map { !told.insert($0).inserted } ?? false }
         // Events of the same millisecond keep their node's order.
         let sorted = found.enumerated().sorted { one, other in
             (one.element.entry.milliseconds, one.offset)

@@ -15,6 +15,14 @@ package enum LoginOutcome: Hashable, Sendable {
     ///
     /// From where the bucket may be used so, the caller decides.
     case guest(String)
+
+    /// The administrator or local user; nil for a bucket.
+    var name: String? {
+        switch self {
+        case .administrator(let name), .user(let name): name
+        case .bucket, .guest: nil
+        }
+    }
 }
 
 /// Logins with a name and a password.

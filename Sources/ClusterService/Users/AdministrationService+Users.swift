@@ -24,14 +24,14 @@ extension AdministrationService {
     /// - Parameters:
     ///   - id: The user's id.
     ///   - parameters: The form.
-    ///   - login: The login that sent the request, for the event.
+    ///   - login: The administrator or local user that orders it.
     ///   - precondition: The user as the request's author has seen it; if it differs, the request is
     ///     overtaken.
     /// - Returns: The result.
     package func putUser(
         _ id: String,
         _ parameters: FormParameters,
-        by login: String? = nil,
+        by login: String,
         precondition: Precondition<UserChange.Basis> = .any
     ) async -> ClusterFormOutcome {
         let flaws = flaws(ofUser: id, parameters)
@@ -50,31 +50,23 @@ extension AdministrationService {
             guard let new = await newPassword(password) else { return Self.stopping }
             change.password = new
         }
-        let old = state.user(id)
-        let verb = old == nil ? "created" : "changed"
         // A user or a bucket of a role can be deleted while the request waits for the log.
-        return await carryUser(
-            .putUser(change),
-            logging: "The user \"\(id)\" was \(verb)\(Self.text(by: login)), with "
-                + "\(Self.list(form.roles))."
-        )
+        return await carryUser(.putUser(change), by: login)
     }
 
     /// Deletes a user.
     ///
     /// - Parameters:
     ///   - id: The user's id.
-    ///   - login: The login that sent the request, for the event.
+    ///   - login: The administrator or local user that orders it.
     /// - Returns: Nil if there is no such user.
-    package func deleteUser(_ id: String, by login: String? = nil) async -> ClusterFormOutcome? {
+    package func deleteUser(_ id: String, by login: String) async -> ClusterFormOutcome? {
         guard state.user(id) != nil else { return nil }
         do {
-            switch try await propose(.deleteUser(id: id)) {
+            switch try await propose(.deleteUser(id: id), by: login) {
             case .refused(.userUnknown): return nil
             case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
-            case .done, .failed:
-                logEvent(.info, .settings, "The user \"\(id)\" was deleted\(Self.text(by: login)).")
-                return .done
+            case .done, .failed: return .done
             }
         } catch {
             return .failed("The cluster's state could not be changed: \(error)")
@@ -87,12 +79,12 @@ extension AdministrationService {
     ///   - user: The user as it was when its present password was checked. If the password was changed
     ///     since, the request is overtaken.
     ///   - parameters: The form.
-    ///   - login: The login that sent the request, for the event; nil for the user itself.
+    ///   - login: The login that sent the request; the user itself, or one with the permission.
     /// - Returns: The result.
     package func changePassword(
         of user: LocalUser,
         _ parameters: FormParameters,
-        by login: String? = nil
+        by login: String
     ) async -> ClusterFormOutcome {
         let text = parameters["password"] ?? ""
         if let flaw = ClusterForm.flaw(ofPassword: text) {
@@ -101,15 +93,11 @@ extension AdministrationService {
         guard let password = await newPassword(text) else { return Self.stopping }
         return await carryUser(
             .changePassword(PasswordChange(id: user.id, password: password, was: user.credentials)),
-            logging: login == nil
-                ? "The user \"\(user.id)\" changed its password."
-                : "The password of the user \"\(user.id)\" was changed\(Self.text(by: login))."
+            by: login
         )
     }
 
     // MARK: Parts
-
-    static func text(by login: String?) -> String { login.map { " by \($0)" } ?? "" }
 
     static var stopping: ClusterFormOutcome { .failed("The node is stopping.") }
 
@@ -130,26 +118,18 @@ extension AdministrationService {
     /// checked again and the answer names the field.
     private func carryUser(
         _ command: ClusterCommand,
-        logging text: String
+        by login: String
     ) async -> ClusterFormOutcome {
         do {
-            switch try await propose(command) {
+            switch try await propose(command, by: login) {
             case .refused(.changedMeanwhile), .refused(.bucketUnknown), .refused(.userUnknown),
                 .refused(.userExists):
                 return .overtaken
             case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
-            case .done, .failed:
-                logEvent(.info, .settings, text)
-                return .done
+            case .done, .failed: return .done
             }
         } catch {
             return .failed("The cluster's state could not be changed: \(error)")
         }
-    }
-
-    private static func list(_ roles: Grants) -> String {
-        guard !roles.roles.isEmpty else { return "no roles" }
-        let texts = roles.roles.map(\.text)
-        return (texts.count == 1 ? "the role " : "the roles ") + texts.joined(separator: ", ")
     }
 }

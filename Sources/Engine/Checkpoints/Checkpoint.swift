@@ -18,9 +18,6 @@ package struct Checkpoint: ~Copyable {
     package struct Entry {
         let word: UInt64
 
-        /// The table has a newer version by now.
-        package var isOwned: Bool { word & ChangeChunks.ownedBit != 0 }
-
         /// Readers skip the entry: the change that replaced or completed it lies before the same
         /// boundary.
         var isPassedOver: Bool {

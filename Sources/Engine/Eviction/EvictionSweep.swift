@@ -15,9 +15,6 @@ package struct EvictionSweep: Sendable {
     /// The number of sampled documents.
     package var count: UInt64 { sampled }
 
-    /// Whether no sampled document can be ejected.
-    package var isFruitless: Bool { bytes.allSatisfy { $0 == 0 } }
-
     mutating func note(frequency: UInt8, bytes count: Int) {
         bytes[Int(frequency)] += UInt64(count)
     }

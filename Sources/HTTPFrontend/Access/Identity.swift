@@ -39,6 +39,15 @@ package enum Identity: Hashable, Sendable {
         }
     }
 
+    /// The administrator or local user, as commands name it; empty for other identities, which may order
+    /// no command that needs a permission.
+    var login: String {
+        switch self {
+        case .administrator(let name), .user(let name): name
+        case .unprovisioned, .bucket, .guest, .anonymous: ""
+        }
+    }
+
     /// May do everything.
     var isAdministrator: Bool {
         switch self {

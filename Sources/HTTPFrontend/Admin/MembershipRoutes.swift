@@ -1,12 +1,12 @@
 internal import ClusterService
 internal import Orchestration
+internal import Vocabulary
 
 /// Nodes: add, join, eject, fail over, recover.
 extension Routes {
     private static let write = Access.permission("cluster.pools!write")
     private static let read = Access.permission("cluster.pools!read")
-    /// Who adds a node decides who reads everything.
-    private static let adding = Access.needs(AdministrationService.addingPermission)
+    private static let adding = Access.needs(.securityWrite)
 
     static let membership: [Route] = [
         Route(.post, "/controller/addNode", adding, needsCluster: true, addNode),
@@ -27,15 +27,15 @@ extension Routes {
         }.accepting(),
         Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.eject(resolve(name, call)))
+            return reply(await call.service.eject(resolve(name, call), by: call.identity.login))
         }.accepting(["otpNode"]),
         Route(.post, "/controller/reAddNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.setRecovery(name, .full))
+            return reply(await call.service.setRecovery(name, .full, by: call.identity.login))
         }.accepting(["otpNode"]),
         Route(.post, "/controller/reFailOver", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.setRecovery(name, .none))
+            return reply(await call.service.setRecovery(name, .none, by: call.identity.login))
         }.accepting(["otpNode"]),
         Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType)
             .accepting(["otpNode", "recoveryType"]),
@@ -44,7 +44,9 @@ extension Routes {
         Route(.post, "/controller/startFailover", write, needsCluster: true, failOver)
             .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
         Route(.post, "/controller/startGracefulFailover", write, needsCluster: true) { call in
-            reply(await call.service.startGracefulFailover(otpNodes(call)))
+            reply(
+                await call.service.startGracefulFailover(otpNodes(call), by: call.identity.login)
+            )
         }.accepting(["otpNode"], lists: ["otpNode"]),
         Route(.post, "/controller/hardResetNode", write) { call in
             switch await call.service.resetNode() {
@@ -112,7 +114,8 @@ extension Routes {
             token: form["password"] ?? "",
             fingerprint: form["fingerprint"],
             services: (form["services"] ?? "kv").split(separator: ",").map(String.init),
-            group: group
+            group: group,
+            by: call.identity.login
         )
         switch outcome {
         case .done(let name): return .json(["otpNode": .string(name)])
@@ -169,7 +172,7 @@ extension Routes {
         guard let recovery, let node, wrong.isEmpty else {
             return .json(.object(wrong), status: 400)
         }
-        switch await call.service.setRecovery(node.otpNode, recovery) {
+        switch await call.service.setRecovery(node.otpNode, recovery, by: call.identity.login) {
         case .done: return .json([])
         case .refused(let text): return .json(["otpNode": .string(text)], status: 400)
         case .busy(let text): return .text(text, status: 503)
@@ -185,7 +188,11 @@ extension Routes {
         if call.state.rebalance != nil, !isUnsafe {
             return .text("Cannot failover during rebalance.", status: 503)
         }
-        let outcome = await call.service.failOver(names, isUnsafe: isUnsafe)
+        let outcome = await call.service.failOver(
+            names,
+            by: call.identity.login,
+            isUnsafe: isUnsafe
+        )
         // The reply of an unsafe failover names the data that it lost.
         if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
             return .text(text, status: 200)

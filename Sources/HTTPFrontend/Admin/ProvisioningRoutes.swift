@@ -31,7 +31,7 @@ extension Routes {
                 await call.service.setAdministrator(
                     call.request.form,
                     isFirst: call.identity.isUnprovisioned,
-                    by: call.identity.text
+                    by: call.identity.login
                 ),
                 call,
                 newBase: true

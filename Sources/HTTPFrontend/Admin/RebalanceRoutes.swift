@@ -45,7 +45,8 @@ extension Routes {
         let outcome = await call.service.rebalance(
             known: names("knownNodes"),
             ejected: names("ejectedNodes"),
-            deltaBuckets: names("deltaRecoveryBuckets")
+            deltaBuckets: names("deltaRecoveryBuckets"),
+            by: call.identity.login
         )
         switch outcome {
         case .running(let id): return .json(["rebalance_id": .string(id)])

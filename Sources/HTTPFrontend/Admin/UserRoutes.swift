@@ -136,7 +136,7 @@ extension Routes {
         let outcome = await call.service.putUser(
             id,
             call.request.form,
-            by: call.identity.text,
+            by: call.identity.login,
             precondition: seen
         )
         return userReply(outcome)
@@ -159,7 +159,7 @@ extension Routes {
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
         return userReply(
-            await call.service.changePassword(of: user, parameters, by: call.identity.text)
+            await call.service.changePassword(of: user, parameters, by: call.identity.login)
         )
     }
 
@@ -181,7 +181,7 @@ extension Routes {
 
     @Sendable private static func deleteUser(_ call: Call) async -> Reply {
         guard call.capture(0) == UserJSON.domain,
-            let outcome = await call.service.deleteUser(call.capture(1), by: call.identity.text)
+            let outcome = await call.service.deleteUser(call.capture(1), by: call.identity.login)
         else { return .json("User was not found.", status: 404) }
         return userReply(outcome)
     }
@@ -210,7 +210,7 @@ extension Routes {
             guard let user = call.state.user(id) else {
                 return .json("User was not found.", status: 404)
             }
-            let outcome = await call.service.changePassword(of: user, form)
+            let outcome = await call.service.changePassword(of: user, form, by: id)
             // A repetition would change a password that this request did not present.
             if case .overtaken = outcome {
                 let text = "Another request changed the password. Log in again and retry."

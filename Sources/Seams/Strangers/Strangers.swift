@@ -73,15 +73,6 @@ package final class Strangers: Sendable {
         state.withLock { $0.book.members = members }
     }
 
-    /// Lowers the number of connections without a login, and of guests, for example because the
-    /// process may open few files.
-    package func setConnectionsMax(_ most: Int) {
-        state.withLock { state in
-            state.strangers.connectionsMax = max(1, min(most, Self.connectionsMax))
-            state.guests.connectionsMax = max(1, min(most, Self.guestsMax))
-        }
-    }
-
     // MARK: Connections
 
     /// Adds an accepted connection; another one may have to end for it.
@@ -140,20 +131,6 @@ package final class Strangers: Sendable {
             return state.removeEnd(of: ending)
         }
         ending?()
-    }
-
-    /// Ends the connection without a login that would end for a new one, to free what it uses.
-    ///
-    /// - Returns: False if there is none.
-    package func endOne(at now: UInt64) -> Bool {
-        let end = state.withLock { state in
-            let book = state.book
-            return state.removeEnd(
-                of: state.strangers.removeOne { book.isKnown($0, at: now) }
-            )
-        }
-        end?()
-        return end != nil
     }
 
     /// Ends the connections that were accepted too long ago and have no login.

@@ -183,7 +183,12 @@ final class SimulatedCluster {
         for node in nodes.dropFirst() {
             let (name, tokens) = (node.name, tokens)
             let outcome = ask(first) {
-                await $0.addNode(name, token: tokens[name], services: ["kv"])
+                await $0.addNode(
+                    name,
+                    token: tokens[name],
+                    services: ["kv"],
+                    by: SimulatedCluster.user
+                )
             }
             guard case .done? = outcome else {
                 return "\(name) was not added: \(outcome.map { "\($0)" } ?? "no answer")"
@@ -237,6 +242,6 @@ final class SimulatedCluster {
 
     static func startRebalance(_ service: AdministrationService) async -> RebalanceRequestOutcome {
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return await service.rebalance(known: known, ejected: [])
+        return await service.rebalance(known: known, ejected: [], by: SimulatedCluster.user)
     }
 }

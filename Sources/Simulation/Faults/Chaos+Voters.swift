@@ -151,7 +151,8 @@ extension Chaos {
         let before = leader.service?.raftStatus.configuration
         cluster.submit(leader, "out \(names)") { service in
             let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-            return "\(await service.rebalance(known: known, ejected: names))"
+            return
+                "\(await service.rebalance(known: known, ejected: names, by: SimulatedCluster.user))"
         }
         let staying = others.filter { node in !leavers.contains { $0 === node } }
         awaitChange(leader, from: before, staying, until: cluster.world.now + 20_000_000_000)

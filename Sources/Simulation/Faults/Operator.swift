@@ -115,7 +115,7 @@ final class Operator {
                 }
                 // A failover without a reply counts as unsafe.
                 failovers.withLock { $0.recordRequest() }
-                let outcome = await service.failOver([node.otpNode])
+                let outcome = await service.failOver([node.otpNode], by: SimulatedCluster.user)
                 failovers.withLock { $0.recordOutcome(outcome) }
                 return "\(outcome)"
             }
@@ -181,12 +181,13 @@ final class Operator {
         case .eject:
             let idle = service.state.nodes.filter { $0.membership != .active }
             guard let node = idle.first else { return "all nodes are active" }
-            return "\(await service.eject(node.otpNode))"
+            return "\(await service.eject(node.otpNode, by: SimulatedCluster.user))"
         default: break
         }
         guard let name else { return "no such node" }
         switch action {
-        case .graceful: return "\(await service.startGracefulFailover([name]))"
+        case .graceful:
+            return "\(await service.startGracefulFailover([name], by: SimulatedCluster.user))"
         default: return await takeOut(name, service)
         }
     }
@@ -195,7 +196,8 @@ final class Operator {
         // At least two nodes remain.
         guard service.state.activeNodes.count > 2 else { return "too few nodes would remain" }
         let known = service.state.nodes.filter { $0.membership != .joining }.map(\.otpNode)
-        return "\(await service.rebalance(known: known, ejected: [name]))"
+        return
+            "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
     }
 
     private static func setReplicas(_ count: Int, _ service: AdministrationService) async -> String
@@ -221,7 +223,12 @@ final class Operator {
             let host = SimulatedNode.address(number)
             guard !service.state.nodes.contains(where: { $0.host == host }) else { continue }
             let name = "\(host):\(SimulatedNode.adminPort)"
-            let outcome = await service.addNode(name, token: tokens[name], services: ["kv"])
+            let outcome = await service.addNode(
+                name,
+                token: tokens[name],
+                services: ["kv"],
+                by: SimulatedCluster.user
+            )
             if case .refused(let text) = outcome, text.contains("reach") { continue }
             outcomes.append("\(outcome)")
         }
@@ -231,7 +238,7 @@ final class Operator {
     /// Recovers all failed-over nodes and starts a rebalance.
     static func recover(_ service: AdministrationService, _ type: RecoveryType) async -> String {
         for node in service.state.nodes where node.membership == .inactiveFailed {
-            let outcome = await service.setRecovery(node.otpNode, type)
+            let outcome = await service.setRecovery(node.otpNode, type, by: SimulatedCluster.user)
             guard case .done = outcome else { return "\(outcome)" }
         }
         return "\(type.name): \(await SimulatedCluster.startRebalance(service))"

@@ -40,6 +40,7 @@ package final class SimulationRun {
         let views: ViewWatch?
         let consumers: ConsumerWatch?
         let attributes: AttributeWatch?
+        let intruder: Intruder?
     }
 
     /// - Returns: Nil if the plan names an unknown workload or fault.
@@ -92,7 +93,8 @@ package final class SimulationRun {
                 plan,
                 known,
                 namesHistories: chaos.setsClocksBack && !isLossless
-            )
+            ),
+            intruder: Intruder(cluster, judge, plan)
         )
     }
 
@@ -139,12 +141,14 @@ package final class SimulationRun {
         chaos.start(for: workload.faultSeconds * SimulationRun.second)
         administrator?.start()
         extras.author?.start()
+        extras.intruder?.start()
         extras.views?.startFaults()
         let length = workload.faultSeconds * SimulationRun.second
         guard !cluster.world.run(for: length, until: { judge.isHopeless }) else { return }
         chaos.end()
         administrator?.end()
         extras.author?.end()
+        extras.intruder?.end()
         extras.views?.endFaults()
         note("the faults are over")
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
@@ -169,6 +173,7 @@ package final class SimulationRun {
         extras.views?.conclude()
         extras.consumers?.conclude()
         extras.feeds?.conclude()
+        extras.intruder?.conclude()
         conclude()
     }
 
@@ -289,6 +294,7 @@ package final class SimulationRun {
         if let views = extras.views { outcome.tally.add(views.tally) }
         if let consumers = extras.consumers { outcome.tally.add(consumers.tally) }
         if let attributes = extras.attributes { outcome.tally.add(attributes.tally) }
+        if let intruder = extras.intruder { outcome.tally.add(intruder.tally) }
         for (kind, count) in chaos.counts { outcome.tally[.fault, kind.rawValue] = count }
         for (effect, count) in chaos.effects { outcome.tally[.change, effect] = count }
         for (action, count) in administrator?.counts ?? [:] {

@@ -86,7 +86,7 @@ package final class Story {
         let address = node.address
         let done = cluster.ask(leader) { service in
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.failOver([name]))"
+            return "\(await service.failOver([name], by: SimulatedCluster.user))"
         }
         let isOver = cluster.waitUntil(seconds: 10) { [cluster] in
             let placements = cluster.newestState?.buckets.flatMap(\.placements) ?? []
@@ -118,7 +118,8 @@ package final class Story {
         let left = cluster.ask(leader, seconds: 60) { service in
             let known = service.state.nodes.map(\.otpNode)
             let name = service.state.nodes.first { $0.host == address }?.otpNode ?? ""
-            return "\(await service.rebalance(known: known, ejected: [name]))"
+            return
+                "\(await service.rebalance(known: known, ejected: [name], by: SimulatedCluster.user))"
         }
         let isOut = cluster.waitUntil(seconds: 60) { [self] in
             membership(of: node, at: leader) == nil && node.service?.state.isProvisioned == false
@@ -127,7 +128,7 @@ package final class Story {
         guard isOut else { return "the node was not removed: \(left ?? "no reply")" }
         let (name, tokens) = (node.name, cluster.tokens)
         cluster.submit(leader, "add") { service in
-            "\(await service.addNode(name, token: tokens[name], services: ["kv"]))"
+            "\(await service.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
         }
         let isInvited = cluster.world.run(for: 10 * Story.second) {
             node.service?.raftStatus.configuration.members.isEmpty == true
@@ -153,7 +154,7 @@ package final class Story {
         }
         guard isNew else { return "the node does not become a new one" }
         let added = cluster.ask(leader, seconds: 40) {
-            "\(await $0.addNode(name, token: tokens[name], services: ["kv"]))"
+            "\(await $0.addNode(name, token: tokens[name], services: ["kv"], by: SimulatedCluster.user))"
         }
         guard membership(of: node, at: leader) == .inactiveAdded else {
             return "the node cannot be added again: \(added ?? "no answer")"

@@ -42,14 +42,25 @@ struct Workload {
         "standard", "smoke", "async-only", "durable-only", "registers-few-keys",
         "three-copies", "hot-keys", "bucket-storm", "rebalance-storm", "failover-storm",
         "restart-all", "one-node", "two-nodes", "seven-nodes", "quota-storm", "views",
-        "consumer", "attributes",
+        "consumer", "attributes", "intruder",
     ]
+
+    private init() {}
+
+    /// Few clients, and so many departures and arrivals that an intruder has many keys and tokens.
+    private static var attacked: Workload {
+        var workload = Workload()
+        workload.nodes = 4...5
+        workload.clients = 4
+        workload.script = .rebalances
+        workload.faults = "crash,stop,cutConnections"
+        return workload
+    }
 
     /// - Returns: Nil if there is no workload of this name.
     init?(_ name: String) {
         switch name {
-        // 200 keys: 96 with one writer each, and 104 registers, two thirds of them durable. The
-        // three others have more in each seed: `ViewWatch`, `ConsumerWatch`, `AttributeWatch`.
+        // Two thirds of the registers are durable. The three others add `ViewWatch` and its like.
         case "standard", "views", "consumer", "attributes":
             keysOfClient = 12
             registers = 52
@@ -102,6 +113,7 @@ struct Workload {
             keysOfClient = 0
             thinkNanoseconds = 30_000_000
         case "rebalance-storm": script = .rebalances
+        case "intruder": self = .attacked
         case "failover-storm":
             script = .failovers
             failoversMax = 100

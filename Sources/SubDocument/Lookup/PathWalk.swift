@@ -64,8 +64,6 @@ struct PathWalk {
         return rest.peek == UInt8(ascii: ",") || rest.peek == bracket
     }
 
-    var isInObject: Bool { document[containerStart] == UInt8(ascii: "{") }
-
     /// Moves to the element that `component` names in the container at the cursor.
     private mutating func enter(_ component: PathComponent) -> Outcome {
         containerStart = scanner.offset

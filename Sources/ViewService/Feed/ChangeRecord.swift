@@ -31,9 +31,6 @@ package enum ChangeRecord {
         case ended = 6
     }
 
-    /// Bytes of a change without its key and its value.
-    package static let changeOverhead = 1 + 8 * 3 + 4 * 2 + 1 + 2 + 4
-
     /// Appends the record to `output`.
     package func append(to output: ByteWriter) {
         switch self {

@@ -25,6 +25,11 @@ package struct Permission: Hashable, Sendable {
         self.operation = operation
     }
 
+    /// To change users and the administrator, and to add nodes: a new node reads everything.
+    package static let securityWrite = Permission(.cluster, ["admin", "security"], "write")
+    /// To rebalance, fail over, recover and remove nodes.
+    package static let poolsWrite = Permission(.cluster, ["pools"], "write")
+
     /// The permission that a text names; nil if the text is malformed.
     ///
     /// A scope or a collection (`collection[b:s:c]`) stands for its bucket, because roles are granted

@@ -17,9 +17,6 @@ package enum ErrorMap {
         }
     }
 
-    /// The highest version; versions 1 and 2 differ only in attributes that are not used here.
-    package static let versionMax: UInt16 = 2
-
     /// The map as JSON; nil for version 0, which does not exist (answer 0x04).
     package static func json(versionAsked: UInt16) -> [UInt8]? {
         guard versionAsked > 0 else { return nil }

@@ -4,7 +4,7 @@ import Vocabulary
 
 /// The bytes of commands about local users in logs.
 @Suite struct UserBytesTests {
-    private static let head = "01 0000000000000001 01"
+    private static let head = "01 0000000000000001 01 04 726f6f74"
     private static let ann = "03 616e6e 05 416e6e2042"
     private static let roles = "02 0b 646174615f726561646572 01 62 08 726f5f61646d696e 00"
     private static let keys = "02 0908 ac02"
@@ -23,7 +23,7 @@ import Vocabulary
     }
 
     private static func envelope(_ command: ClusterCommand) -> ClusterEnvelope {
-        ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: command)
+        ClusterEnvelope(proposer: n(1), boot: 1, number: 1, login: "root", command: command)
     }
 
     @Test func recordedCommandsAreReadAndWritten() {

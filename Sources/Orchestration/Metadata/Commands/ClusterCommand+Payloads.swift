@@ -28,6 +28,8 @@ package struct NewEpoch: Hashable, Sendable {
     package var survivors: [NodeNumber]
     /// By the proposer's clock, since the Unix epoch: the end time of an interrupted rebalance.
     package var beganMilliseconds: UInt64
+    /// The administrator or local user that ordered it.
+    package var login: String?
 
     package init(
         groupID: UInt64,

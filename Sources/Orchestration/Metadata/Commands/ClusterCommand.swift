@@ -100,12 +100,23 @@ package struct ClusterEnvelope: Hashable, Sendable {
     package var boot: UInt64
     /// From 1 on in each boot; number 0 is never treated as a repetition.
     package var number: UInt64
+    /// The administrator or local user that ordered the command, as the proposer states it; nil if a
+    /// rule of the cluster did.
+    package var login: String?
     package var command: ClusterCommand
 
-    package init(proposer: NodeNumber, boot: UInt64, number: UInt64, command: ClusterCommand) {
+    package init(
+        proposer: NodeNumber,
+        boot: UInt64,
+        number: UInt64,
+        login: String? = nil,
+        command: ClusterCommand
+    ) {
         self.proposer = proposer
         self.boot = boot
         self.number = number
+        // No login has an empty name.
+        self.login = login?.isEmpty == true ? nil : login
         self.command = command
     }
 }

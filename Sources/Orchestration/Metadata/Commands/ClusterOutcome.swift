@@ -51,6 +51,8 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case refusedBefore
     /// The object changed since the proposer read it: read it again and retry.
     case changedMeanwhile
+    /// The command's login lacks the permission that it needs.
+    case notPermitted
     case alreadyInitialised
     case notInitialised
     case bucketExists

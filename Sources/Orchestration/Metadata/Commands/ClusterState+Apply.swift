@@ -19,12 +19,13 @@ extension ClusterState {
             let wasApplied = proposals.wasApplied(node, boot: boot, number: number)
             return wasApplied ? .repeated : .refused(.refusedBefore)
         }
-        let outcome = judge(envelope.command)
+        let outcome =
+            mayApply(envelope) ? judge(envelope.command) : .refused(.notPermitted)
         if case .refused = outcome { proposals.recordRefusal(node, boot: boot, number: number) }
         return outcome
     }
 
-    /// Applies a command without tracking repetitions.
+    /// Applies a command without tracking repetitions, whatever its login.
     package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index

@@ -11,6 +11,7 @@ extension ClusterState {
     /// the active copy keep their chain: a promotion has to query the remaining copies first.
     mutating func begin(_ epoch: NewEpoch) -> ClusterOutcome {
         guard isProvisioned else { return .refused(.notInitialised) }
+        guard allows(epoch.login, .poolsWrite) else { return .refused(.notPermitted) }
         guard epoch.survivors.allSatisfy({ node(number: $0) != nil }) else {
             return .refused(.nodeUnknown)
         }
@@ -34,6 +35,7 @@ extension ClusterState {
             effects += end(outcome).effects
         }
         revEpoch += 1
+        epochLogin = epoch.login
         counters.count(.quorumFailover)
         pastGroups.append(epoch.formerGroupID)
         groupID = epoch.groupID

@@ -1,7 +1,7 @@
 package import Bytes
 internal import Vocabulary
 
-/// Encodes envelopes as log entries: proposer, boot and number, kind of command, its fields.
+/// Encodes envelopes as log entries: proposer, boot and number, login, kind of command, its fields.
 ///
 /// - Decoding fails unless it consumes every byte. Fields that a release does not know are
 ///   not skipped here: nodes that skipped them would make another state of the same log. So a new
@@ -17,6 +17,7 @@ extension ClusterEnvelope {
         writer.append(number: proposer.value)
         writer.append(bigEndian: boot)
         writer.append(number: number)
+        writer.append(counted: login ?? "")
         command.append(to: writer)
     }
 
@@ -29,12 +30,13 @@ extension ClusterEnvelope {
         var reader = ByteReader(view)
         guard let proposer = reader.number(UInt16.self),
             let boot = reader.bigEndian(UInt64.self), let number = reader.leb128(),
-            let command = ClusterCommand(&reader), reader.isAtEnd
+            let login = reader.text(), let command = ClusterCommand(&reader), reader.isAtEnd
         else { return nil }
         return ClusterEnvelope(
             proposer: NodeNumber(proposer),
             boot: boot,
             number: number,
+            login: login.isEmpty ? nil : login,
             command: command
         )
     }

@@ -23,6 +23,7 @@ extension ClusterState {
         writer.append(bigEndian: Self.schema)
         writer.append(number: index)
         writer.append(number: revEpoch)
+        writer.append(counted: epochLogin ?? "")
         writer.append(number: rev)
         writer.append(bigEndian: groupID)
         writer.append(list: pastGroups) { $1.append(bigEndian: $0) }
@@ -82,11 +83,13 @@ extension ClusterState {
 
     private mutating func readIdentity(_ reader: inout ByteReader) -> Bool {
         guard let index = reader.leb128(), let revEpoch = reader.leb128(),
-            let rev = reader.leb128(), let groupID = reader.bigEndian(UInt64.self),
+            let login = reader.text(), let rev = reader.leb128(),
+            let groupID = reader.bigEndian(UInt64.self),
             let pastGroups = reader.list({ $0.bigEndian(UInt64.self) }),
             let uuid = reader.text(), let name = reader.text(), let level = reader.level()
         else { return false }
         (self.index, self.revEpoch, self.rev) = (index, revEpoch, rev)
+        epochLogin = login.isEmpty ? nil : login
         (self.groupID, self.pastGroups) = (groupID, pastGroups)
         self.uuid = uuid.isEmpty ? nil : uuid
         self.name = name

@@ -36,12 +36,14 @@ extension NewEpoch {
         writer.append(bigEndian: formerGroupID)
         writer.append(nodes: survivors)
         writer.append(number: beganMilliseconds)
+        writer.append(counted: login ?? "")
     }
 
     init?(_ reader: inout ByteReader) {
         guard let groupID = reader.bigEndian(UInt64.self),
             let former = reader.bigEndian(UInt64.self),
-            let survivors = reader.list({ $0.node() }), let began = reader.leb128()
+            let survivors = reader.list({ $0.node() }), let began = reader.leb128(),
+            let login = reader.text()
         else { return nil }
         self.init(
             groupID: groupID,
@@ -49,6 +51,7 @@ extension NewEpoch {
             survivors: survivors,
             beganMilliseconds: began
         )
+        self.login = login.isEmpty ? nil : login
     }
 }
 

@@ -92,13 +92,16 @@ extension RebalanceRetry {
         writer.append(nodes: ejected)
         writer.append(number: attempt)
         writer.append(number: dueMilliseconds)
+        writer.append(counted: login ?? "")
     }
 
     init?(_ reader: inout ByteReader) {
         guard let id = reader.text(), let kept = reader.nodes(), let ejected = reader.nodes(),
-            let attempt = reader.number(UInt16.self), let due = reader.leb128()
+            let attempt = reader.number(UInt16.self), let due = reader.leb128(),
+            let login = reader.text()
         else { return nil }
         self.init(id: id, kept: kept, ejected: ejected, attempt: attempt, dueMilliseconds: due)
+        self.login = login.isEmpty ? nil : login
     }
 }
 
@@ -198,6 +201,7 @@ extension RebalanceRecord {
         writer.append(kind.rawValue)
         for list in [kept, ejected, delta] { writer.append(nodes: list) }
         writer.append(number: startedMilliseconds)
+        writer.append(counted: login ?? "")
         writer.append(counted: bucket ?? "")
         reached.append(to: writer)
     }
@@ -205,10 +209,11 @@ extension RebalanceRecord {
     init?(_ reader: inout ByteReader) {
         guard let id = reader.text(), let kind = reader.byte().flatMap(Kind.init(rawValue:)),
             let kept = reader.nodes(), let ejected = reader.nodes(), let delta = reader.nodes(),
-            let started = reader.leb128(), let bucket = reader.text(),
+            let started = reader.leb128(), let login = reader.text(), let bucket = reader.text(),
             let reached = RebalanceMark(&reader)
         else { return nil }
         self.init(id: id, kind: kind, kept: kept, ejected: ejected, startedMilliseconds: started)
+        self.login = login.isEmpty ? nil : login
         self.delta = delta
         self.bucket = bucket.isEmpty ? nil : bucket
         self.reached = reached

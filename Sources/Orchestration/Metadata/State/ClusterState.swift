@@ -29,6 +29,8 @@ package struct ClusterState: Hashable, Sendable {
     ///
     /// Clients compare it before the revision.
     package internal(set) var revEpoch: UInt64 = 1
+    /// The administrator or local user that ordered the last new epoch; nil if there was none.
+    package internal(set) var epochLogin: String?
     /// The index of the last entry that changed what clients see of the nodes.
     package internal(set) var rev: UInt64 = 0
     /// The Raft group; 0 before provisioning.

@@ -16,6 +16,8 @@ package struct RebalanceRecord: Hashable, Sendable {
     package var kept: [NodeNumber]
     /// Nodes that hold no data after the rebalance.
     package var ejected: [NodeNumber]
+    /// The administrator or local user that ordered it.
+    package var login: String?
     /// Kept nodes that return with their old copies (delta recovery).
     package internal(set) var delta: [NodeNumber] = []
     /// By the proposer's clock, since the Unix epoch.

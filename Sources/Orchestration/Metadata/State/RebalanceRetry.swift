@@ -23,15 +23,19 @@ package struct RebalanceRetry: Hashable, Sendable {
     package var attempt: UInt16
     /// By the clock of the leader that ended the failed rebalance, since the Unix epoch.
     package var dueMilliseconds: UInt64
+    /// The administrator or local user that ordered the first attempt.
+    package var login: String?
 
     package var record: RebalanceRecord {
-        RebalanceRecord(
+        var record = RebalanceRecord(
             id: id,
             kind: .rebalance,
             kept: kept,
             ejected: ejected,
             startedMilliseconds: dueMilliseconds
         )
+        record.login = login
+        return record
     }
 
     /// The retry that follows a failed rebalance; nil if none does.
@@ -57,6 +61,7 @@ package struct RebalanceRetry: Hashable, Sendable {
         id = stem + (record.id.hasSuffix("a\(attempt)") ? "b\(attempt)" : "a\(attempt)")
         kept = record.kept
         ejected = record.ejected
+        login = record.login
         dueMilliseconds = outcome.endedMilliseconds &+ UInt64(settings.afterSeconds) * 1_000
     }
 

@@ -1,0 +1,49 @@
+package import Vocabulary
+
+/// Commands that change users, the administrator or members need a login with a permission.
+///
+/// Every node checks it when it applies the command, so a node that proposes what its login may not
+/// order changes nothing. A node that is in an attacker's hands can name any login.
+extension ClusterState {
+    /// The permission that the login of a command needs; nil if the command needs no login.
+    ///
+    /// Rules of the cluster need none: the automatic failover, the end of a join, the removal of nodes
+    /// that did not join in time or that a new epoch left behind.
+    package func permission(for command: ClusterCommand) -> Permission? {
+        guard isProvisioned else { return nil }
+        switch command {
+        case .setAdministrator, .putUser, .deleteUser, .changePassword, .addNode:
+            return .securityWrite
+        case .removeNode(let number):
+            let membership = node(number: number)?.membership
+            return membership == .joining || membership == .leftBehind ? nil : .poolsWrite
+        case .setNodeState(let change):
+            return node(number: change.number)?.membership == .joining ? nil : .poolsWrite
+        case .failOver(let step):
+            return step.isAutomatic && !step.mayLose ? nil : .poolsWrite
+        case .startRebalance: return .poolsWrite
+        default: return nil
+        }
+    }
+
+    /// Whether the administrator or a local user has a permission.
+    ///
+    /// - Parameters:
+    ///   - login: Its name; nil has no permission.
+    ///   - permission: The permission.
+    /// - Returns: Whether it has it, by its present roles.
+    package func allows(_ login: String?, _ permission: Permission) -> Bool {
+        login.flatMap(grants(ofUser:))?.allows(permission) ?? false
+    }
+
+    func mayApply(_ envelope: ClusterEnvelope) -> Bool {
+        guard let permission = permission(for: envelope.command) else { return true }
+        switch envelope.command {
+        // The record keeps the login, for the removal of nodes at the end.
+        case .startRebalance(let record) where record.login != envelope.login: return false
+        // Every user may change its own password.
+        case .changePassword(let change) where change.id == envelope.login: return true
+        default: return allows(envelope.login, permission)
+        }
+    }
+}
