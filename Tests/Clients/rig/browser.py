@@ -165,7 +165,7 @@ class Browser:
                 value = self.evaluate(f"(e => e instanceof Node || e)({expression})")
             except PageError as error:
                 # Between two pages.
-                if "context" not in str(error):
+                if not any(word in str(error) for word in ("context", "navigated")):
                     raise
                 value = None
             if value:

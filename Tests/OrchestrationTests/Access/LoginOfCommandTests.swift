@@ -150,6 +150,20 @@ import Vocabulary
         )
     }
 
+    /// `--administrator` provisions a new node before it listens.
+    @Test func firstNodeOfAProvisionedClusterAnnouncesItself() {
+        var world = ClusterWorld()
+        let administrator = Administrator(name: "Administrator", credentials: [1])
+        world.apply(
+            .initialise(Initialisation(uuid: "c", groupID: 7, administrator: administrator))
+        )
+        let outcome = Self.outcome(.addNode(ClusterWorld.node(1)), by: nil, in: world)
+        #expect(outcome == .applied([.nodeAdded(n(1)), .nodesChanged]))
+        world.apply(.addNode(ClusterWorld.node(1)))
+        let second = Self.outcome(.addNode(ClusterWorld.node(2)), by: nil, in: world)
+        #expect(second == .refused(.notPermitted))
+    }
+
     @Test func newEpochNeedsThePermission() {
         for (login, isPermitted) in [("operator", true), ("ann", false), ("gone", false)] {
             var world = Self.world()

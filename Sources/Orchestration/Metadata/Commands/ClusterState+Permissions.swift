@@ -12,6 +12,8 @@ extension ClusterState {
     package func permission(for command: ClusterCommand) -> Permission? {
         guard isProvisioned else { return nil }
         switch command {
+        // A node that was provisioned before it listens announces itself only then.
+        case .addNode where nodes.isEmpty: return nil
         case .setAdministrator, .putUser, .deleteUser, .changePassword, .addNode:
             return .securityWrite
         case .removeNode(let number):
