@@ -75,11 +75,12 @@ import Vocabulary
     private static func outcome(
         _ command: ClusterCommand,
         by login: String?,
+        from proposer: NodeNumber = n(2),
         in world: ClusterWorld
     ) -> ClusterOutcome {
         var state = world.state
         let envelope = ClusterEnvelope(
-            proposer: n(2),
+            proposer: proposer,
             boot: 1,
             number: 1,
             login: login,
@@ -160,7 +161,8 @@ import Vocabulary
         let outcome = Self.outcome(.addNode(ClusterWorld.node(1)), by: nil, in: world)
         #expect(outcome == .applied([.nodeAdded(n(1)), .nodesChanged]))
         world.apply(.addNode(ClusterWorld.node(1)))
-        let second = Self.outcome(.addNode(ClusterWorld.node(2)), by: nil, in: world)
+        let next = ClusterCommand.addNode(ClusterWorld.node(2))
+        let second = Self.outcome(next, by: nil, from: n(1), in: world)
         #expect(second == .refused(.notPermitted))
     }
 
