@@ -118,7 +118,6 @@ package enum Floors {
             ("intrusion", 100, "no copied key is tried"),
             ("impersonation", 5, "no process answers for a node that is down"),
             ("forgedOrder", 40, "no command without a permission is proposed"),
-            ("usedToken", 2, "no used token is tried"),
             ("checkedSecret", 3, "no secret of a removed node is compared"),
             ("promisedKeys", 400, "no durability level is checked in seeds with losses"),
         ]
