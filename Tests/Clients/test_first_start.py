@@ -26,15 +26,8 @@ TABLE = privileges.Table()
 @pytest.fixture(scope="module")
 def machines():
     """Machines of nodes, and that of a client, in which the tests open their sockets."""
-    try:
-        network = rig_network.Network([*NAMES, "client"])
-    except rig_network.Impossible as reason:
-        pytest.skip(f"NOT TESTED: no network namespaces here: {reason}")
-    try:
-        with network.inside("client"):
-            yield network
-    finally:
-        network.close()
+    with rig_network.opened(NAMES) as network:
+        yield network
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NAMESPACES = pathlib.Path("/run/netns")
@@ -149,6 +151,20 @@ class Network:
 
     def plug(self, name):
         ip("-n", self.namespace("switch"), "link", "set", name, "up")
+
+
+@contextlib.contextmanager
+def opened(names):
+    """Machines, and that of the client, in which the caller opens its sockets; skips where there can be none."""
+    try:
+        network = Network([*names, "client"])
+    except Impossible as reason:
+        pytest.skip(f"NOT TESTED: no network namespaces here: {reason}")
+    try:
+        with network.inside("client"):
+            yield network
+    finally:
+        network.close()
 
 
 def enter(namespace):
