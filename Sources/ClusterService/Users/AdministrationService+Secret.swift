@@ -36,7 +36,7 @@ extension AdministrationService {
         member.identity.secrets.shared(in: state, by: thisNode)
     }
 
-    /// What a copy of the data directory gives a process; for the simulator.
+    /// The keys that a copy of the data directory gives a process; for the simulator.
     package var copiedIdentity: PeerIdentityProof { member.identity.peer }
 
     /// By which an operator recognises this node's key.

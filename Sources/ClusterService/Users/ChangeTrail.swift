@@ -30,7 +30,7 @@ package struct ChangeTrail {
     ///   - outcome: What it changed.
     ///   - before: The state before it.
     package init?(_ envelope: ClusterEnvelope, _ outcome: ClusterOutcome, before: ClusterState) {
-        guard let deed = Self.deed(envelope.command, before) else { return nil }
+        guard let deed = Self.deed(envelope.command, outcome, before) else { return nil }
         let login = Self.name(deed.login ?? envelope.login)
         let proposer = Self.place(envelope.proposer, before)
         kind = deed.kind
@@ -62,7 +62,11 @@ package struct ChangeTrail {
             ? "\"\(name)\"" : "(a name that no user can have)"
     }
 
-    private static func deed(_ command: ClusterCommand, _ before: ClusterState) -> Deed? {
+    private static func deed(
+        _ command: ClusterCommand,
+        _ outcome: ClusterOutcome,
+        _ before: ClusterState
+    ) -> Deed? {
         switch command {
         case .setAdministrator: Deed(object: "The administrator", verb: "changed")
         case .putUser(let change):
@@ -74,6 +78,7 @@ package struct ChangeTrail {
         case .deleteUser(let id): Deed(object: "The user \(quoted(id))", verb: "deleted")
         case .changePassword(let change):
             Deed(object: "The password of the user \(quoted(change.id))", verb: "changed")
+        case .endRebalance: removal(outcome, before)
         default: before.isProvisioned ? deed(ofMembers: command, before) : nil
         }
     }
@@ -100,8 +105,6 @@ package struct ChangeTrail {
         case .failOver(let step):
             Deed(kind: .node, object: node(step.nodes, before), verb: "failed over")
         case .startRebalance(let record): deed(of: record, before)
-        case .endRebalance(let outcome):
-            removal(by: outcome, before)
         default: nil
         }
     }
@@ -127,17 +130,18 @@ package struct ChangeTrail {
         )
     }
 
-    /// A completed rebalance removes the nodes that its login named.
-    private static func removal(by outcome: RebalanceOutcome, _ before: ClusterState) -> Deed? {
-        guard let record = before.rebalance, outcome.verdict == .completed,
-            record.kind == .rebalance, !record.ejected.isEmpty
-        else { return nil }
+    /// The nodes that the end of a rebalance removes: those that its login named, unless one holds data.
+    private static func removal(_ outcome: ClusterOutcome, _ before: ClusterState) -> Deed? {
+        let removed = outcome.effects.compactMap { effect in
+            if case .nodeRemoved(let node) = effect { node } else { nil }
+        }
+        guard !removed.isEmpty else { return nil }
         return Deed(
             kind: .node,
-            object: node(record.ejected, before),
+            object: node(removed, before),
             verb: "removed",
             more: ", at the end of a rebalance",
-            login: record.login
+            login: before.rebalance?.login
         )
     }
 

@@ -22,7 +22,7 @@ final class Intruder {
     private static let second: UInt64 = 1_000_000_000
     private static let user = "guest"
 
-    /// What the data directory of a member gives.
+    /// The keys and the sealed secret in the data directory of a member.
     private struct Copy {
         var proof: PeerIdentityProof
         var secret: [UInt8]?

@@ -92,7 +92,9 @@ import Vocabulary
         let outcome = state.apply(envelope, at: world.index + 1)
         if outcome == .refused(.notPermitted) {
             #expect(state.nodes == before.nodes && state.users == before.users)
-            #expect(state.administrator == before.administrator && state.rebalance == nil)
+            #expect(
+                state.administrator == before.administrator && state.rebalance == before.rebalance
+            )
         }
         return outcome
     }
@@ -130,7 +132,34 @@ import Vocabulary
         #expect(read == world.state)
     }
 
-    /// What a leader decides by the rules of the cluster has no login.
+    /// The end of a graceful failover, and a password of a user whose name only looks the same.
+    @Test func permissionIsThatOfTheStartAndOfTheSameBytes() {
+        var world = Self.world()
+        var record = RebalanceRecord(
+            id: "g",
+            kind: .gracefulFailover,
+            kept: [n(1)],
+            ejected: [n(2)],
+            startedMilliseconds: 1
+        )
+        record.login = "operator"
+        world.apply(.startRebalance(record))
+        world.apply(.deleteUser(id: "operator"))
+        let end = FailoverStep(nodes: [n(2)], isAutomatic: false, mayLose: false)
+        let other = FailoverStep(nodes: [n(1)], isAutomatic: false, mayLose: false)
+        let isPermitted = { (step: FailoverStep) in
+            Self.outcome(.failOver(step), by: "operator", in: world) != .refused(.notPermitted)
+        }
+        #expect(isPermitted(end) && !isPermitted(other))
+        let password = UserChange.Password(credentials: [9], changedSeconds: 1)
+        let change = PasswordChange(id: "caf\u{e9}", password: password, was: [1])
+        #expect(
+            Self.outcome(.changePassword(change), by: "cafe\u{301}", in: world)
+                == .refused(.notPermitted)
+        )
+    }
+
+    /// A leader's decision by the rules of the cluster has no login.
     @Test func rulesOfTheClusterNeedNoLogin() {
         var world = Self.world()
         world.apply(.addNode(ClusterWorld.node(8)))

@@ -36,7 +36,7 @@ extension ClusterEnvelope {
             proposer: NodeNumber(proposer),
             boot: boot,
             number: number,
-            login: login.isEmpty ? nil : login,
+            login: login,
             command: command
         )
     }
