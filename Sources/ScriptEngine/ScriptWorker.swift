@@ -94,13 +94,6 @@ package final class ScriptWorker {
                     encoder.refused(function: definition.function, $0)
                 }
             }
-        case .check(let use, let source):
-            let creation = observed(batch, 0) { create(source, use) }
-            switch creation {
-            case .ready: encoder.checked(nil)
-            case .refused(let line, let text):
-                ScriptWorker.withComplaint(line, text) { encoder.checked($0) }
-            }
         case .forget(let function): functions[function] = nil
         case .execute(let request):
             withoutActuallyEscaping(flush) { flush in

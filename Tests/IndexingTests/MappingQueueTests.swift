@@ -26,17 +26,6 @@ import Testing
         #expect(!isStoredLate)
     }
 
-    @Test func answerToADiscardedBatchIsIgnored() {
-        var queue = MappingQueue<String, Int>()
-        let number = queue.add("a")
-        queue.discardAll()
-        let next = queue.add("b")
-        let stored = [queue.answer(number, 1), queue.answer(next, 2)]
-        #expect(next != number && stored == [false, true])
-        let batch = queue.removeFirst()?.0
-        #expect(batch == "b")
-    }
-
     @Test(arguments: 0..<50) func batchesLeaveInTheOrderOfReading(_ seed: UInt64) {
         var dice = SeededRandom(seed: seed)
         var queue = MappingQueue<Int, Int>()

@@ -342,35 +342,4 @@ import Vocabulary
         world.situation.buckets = [bucket("bare", chains: [[3]], copies: 1)]
         #expect(world.sentences().count == 4)
     }
-
-    // MARK: Gracefully
-
-    @Test func gracefulFailoverNeedsCompleteCopiesElsewhere() {
-        let nodes = [1, 2, 3].map { NodeNumber($0) }
-        let good = bucket("travel", chains: [[3, 1], [1, 3]], copies: 2)
-        let young = bucket("young", chains: [[3, 2], [3, 1]], copies: 2, isIntact: false)
-        let possible = GracefulFailover(of: NodeNumber(3), among: nodes, buckets: [good]) { _ in
-            true
-        }
-        #expect(possible.isPossible)
-        #expect(possible.sentence == nil)
-        let early = GracefulFailover(
-            of: NodeNumber(3),
-            among: nodes,
-            buckets: [good, young]
-        ) { _ in true }
-        #expect(!early.isPossible)
-        #expect(
-            early.sentence
-                == "No other node has a complete copy of vBuckets 0 and 1 of the bucket “young” yet."
-        )
-        let cut = GracefulFailover(of: NodeNumber(3), among: nodes, buckets: [good]) {
-            $0 != NodeNumber(1)
-        }
-        #expect(cut.kept == ["travel": [VBucketID(0)]])
-        let last = GracefulFailover(of: NodeNumber(3), among: [NodeNumber(3)], buckets: []) { _ in
-            true
-        }
-        #expect(last.sentence == "It is the last active node.")
-    }
 }

@@ -106,16 +106,4 @@ import Vocabulary
         #expect(seers(1_100) == [NodeNumber(1), three])
         #expect(seers(1_400) == [NodeNumber(1)])
     }
-
-    @Test func leaderWithMoreSuspicionsFindsABetterLeader() {
-        var table = table()
-        let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
-        beat(&table, [100])
-        table.heard(NodeNumber(4), now: ms(100))
-        let suspicions = [FailureTable.Suspicion(node: two, silentNanoseconds: ms(400))]
-        table.heard(three, suspicions: suspicions, now: ms(900))
-        #expect(table.nodeWithFewerSuspicions(among: nodes, now: ms(900)) == three)
-        table.heard(NodeNumber(4), now: ms(950))
-        #expect(table.nodeWithFewerSuspicions(among: nodes, now: ms(950)) == nil)
-    }
 }

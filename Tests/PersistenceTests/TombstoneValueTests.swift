@@ -41,11 +41,6 @@ import Vocabulary
         try store.closeCleanly()
         let again = try bucket.open().lanes[0]
         #expect(try again.value(2, 2) == value)
-        var length: Int?
-        let outcome = try again.fetchMetadata(VBucketID(2), Seqno(2)) { meta, _, count in
-            length = meta.isDeleted ? count : nil
-        }
-        #expect(outcome == .found && length == Limits.storedValueBytesMax)
     }
 
     @Test func preparedDeletionIsReadBackWithItsValue() throws {

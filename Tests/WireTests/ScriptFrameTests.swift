@@ -19,7 +19,6 @@ import Wire
                     to: output
                 )
                 ScriptRequest.appendForget(function: 9, batch: 2, to: output)
-                ScriptRequest.appendCheck(use: .map, source: source, batch: 3, to: output)
             }
         }
         let requests = try requests(in: stream) { batch, request in
@@ -29,11 +28,10 @@ import Wire
                 #expect(definition.timeoutMilliseconds == 10)
                 #expect(definition.source.bytes == source)
             case .forget(let function): #expect(function == 9)
-            case .check(let use, let text): #expect(use == .map && text.bytes == source)
             case .execute: Issue.record("there is no batch")
             }
         }
-        #expect(requests == [1, 2, 3])
+        #expect(requests == [1, 2])
     }
 
     @Test func scriptBatchHasEveryItemAndTheTextOfAll() throws {

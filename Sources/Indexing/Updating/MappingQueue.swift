@@ -52,11 +52,4 @@ package struct MappingQueue<Batch, Mapped> {
         }
         return (batch, mapped)
     }
-
-    /// Discards all batches; answers to them are ignored from now on.
-    package mutating func discardAll() {
-        first += UInt64(slots.count)
-        slots = []
-        head = 0
-    }
 }

@@ -45,23 +45,6 @@ extension LaneStore {
         }
     }
 
-    /// Visits metadata, key and value length of one version.
-    ///
-    /// - Throws: `StorageError`, as `fetchValue`.
-    /// - Returns: `.missing` if the lane has no such version; `visit` was not called then.
-    package func fetchMetadata(
-        _ vBucket: VBucketID,
-        _ seqno: Seqno,
-        visit: (DocumentMeta, _ key: ByteView, _ valueLength: Int) -> Void
-    ) throws(StorageError) -> FetchOutcome {
-        try fetch(vBucket, seqno) { (reader, block) throws(StorageError) in
-            guard try reader.openMeta(block), reader.cursor.select(vBucket.number, seqno.value)
-            else { return false }
-            visit(reader.cursor.meta, reader.cursor.key, reader.cursor.valueLength)
-            return true
-        }
-    }
-
     /// Finds a version's block in the directory and reads it; retries if compaction removed the
     /// block between the two steps.
     private func fetch(

@@ -64,7 +64,6 @@ package final class ScriptStandIn: SimulatedProgram {
             functions[definition.function] = ScriptStandIn.function(definition.source.text)
             replies.defined(function: definition.function)
         case .forget(let function): functions[function] = nil
-        case .check: replies.checked(nil)
         case .execute(let batch):
             for number in batch.functions { execute(batch, number, replies) }
         }

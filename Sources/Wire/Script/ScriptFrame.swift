@@ -9,12 +9,10 @@ package import Bytes
 /// | --- | --- | --- |
 /// | 0x01 define | node | function (4), use (1), timeout in milliseconds (4), source |
 /// | 0x02 forget | node | function (4) |
-/// | 0x03 check | node | use (1), source |
 /// | 0x04 map, 0x05 reduce, 0x06 rereduce | node | `ScriptBatch` |
 /// | 0x81 ready | process | version (1), whether system calls are filtered (1) |
 /// | 0x82 defined | process | function (4) |
 /// | 0x83 refused | process | function (4), line (4), text |
-/// | 0x84 checked | process | whether valid (1), line (4), text |
 /// | 0x85 executing | process | function (4) |
 /// | 0x86 rows | process | function (4), `ScriptRows` |
 /// | 0x87 problems | process | function (4), `ScriptProblems` |
@@ -36,14 +34,12 @@ package struct ScriptFrame {
     package enum Kind: UInt8, Sendable {
         case define = 0x01
         case forget = 0x02
-        case check = 0x03
         case map = 0x04
         case reduce = 0x05
         case rereduce = 0x06
         case ready = 0x81
         case defined = 0x82
         case refused = 0x83
-        case checked = 0x84
         case executing = 0x85
         case rows = 0x86
         case problems = 0x87

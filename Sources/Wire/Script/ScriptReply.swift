@@ -9,8 +9,6 @@ package enum ScriptReply {
     case ready(version: UInt8, isFiltered: Bool)
     case defined(function: UInt32)
     case refused(function: UInt32, ScriptComplaint)
-    /// Nil if the source is valid.
-    case checked(ScriptComplaint?)
     /// The process now runs this function of the batch: if it dies, this batch is suspect.
     case executing(function: UInt32)
     case rows(function: UInt32, ScriptRows)
@@ -28,20 +26,12 @@ package enum ScriptReply {
     /// The reply in a frame; nil if it is none, or malformed.
     package init?(_ frame: ScriptFrame) {
         var reader = ByteReader(frame.payload)
-        switch frame.kind {
-        case .ready:
+        if frame.kind == .ready {
             guard let version = reader.bigEndian(UInt8.self),
                 let isFiltered = reader.bigEndian(UInt8.self), isFiltered <= 1, reader.isAtEnd
             else { return nil }
             self = .ready(version: version, isFiltered: isFiltered == 1)
             return
-        case .checked:
-            guard let isValid = reader.bigEndian(UInt8.self), isValid <= 1,
-                let complaint = ScriptComplaint(&reader)
-            else { return nil }
-            self = .checked(isValid == 1 ? nil : complaint)
-            return
-        default: break
         }
         guard let function = reader.bigEndian(UInt32.self) else { return nil }
         switch frame.kind {

@@ -29,15 +29,6 @@ package struct ScriptReplyEncoder {
         }
     }
 
-    /// Nil if the source is valid.
-    package func checked(_ complaint: ScriptComplaint?) {
-        append(.checked) { output in
-            output.append(complaint == nil ? 1 : 0)
-            output.append(bigEndian: complaint?.line ?? 0)
-            if let complaint { output.append(ScriptReplyEncoder.cut(complaint.text)) }
-        }
-    }
-
     package func executing(function: UInt32) { append(.executing, function) }
 
     /// Begins a frame of rows for `appendRow`; returns where it starts, for `end`.

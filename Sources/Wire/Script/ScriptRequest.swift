@@ -16,8 +16,6 @@ package enum ScriptRequest {
     case define(ScriptDefinition)
     /// Frees a function. No answer.
     case forget(function: UInt32)
-    /// Tries a source without keeping it. Answer: checked.
-    case check(use: ScriptUse, source: ByteView)
     /// Calls functions. For each: executing, results in any number of pieces, finished.
     case execute(ScriptBatch)
 
@@ -43,11 +41,6 @@ package enum ScriptRequest {
         case .forget:
             guard let function = reader.bigEndian(UInt32.self), reader.isAtEnd else { return nil }
             self = .forget(function: function)
-        case .check:
-            guard let use = reader.bigEndian(UInt8.self).flatMap(ScriptUse.init),
-                reader.rest.count <= ScriptLimits.sourceBytesMax
-            else { return nil }
-            self = .check(use: use, source: reader.rest)
         case .map, .reduce, .rereduce:
             guard let batch = ScriptBatch(frame) else { return nil }
             self = .execute(batch)
@@ -72,20 +65,6 @@ package enum ScriptRequest {
 
     package static func appendForget(function: UInt32, batch: UInt32, to output: ByteWriter) {
         ScriptFrame.append(.forget, batch: batch, to: output) { $0.append(bigEndian: function) }
-    }
-
-    /// Appends `check`; a source has at most `sourceBytesMax` bytes.
-    package static func appendCheck(
-        use: ScriptUse,
-        source: ByteView,
-        batch: UInt32,
-        to output: ByteWriter
-    ) {
-        precondition(source.count <= ScriptLimits.sourceBytesMax, "sources are bounded")
-        ScriptFrame.append(.check, batch: batch, to: output) { output in
-            output.append(use.rawValue)
-            output.append(source)
-        }
     }
 }
 

@@ -52,8 +52,6 @@ struct Answer {
         case .ready: isReady = true
         case .defined: isDefined = true
         case .refused(_, let refusal): complaint = (refusal.line, refusal.text.text)
-        case .checked(nil): isDefined = true
-        case .checked(.some(let refusal)): complaint = (refusal.line, refusal.text.text)
         case .executing(let function): executing.append(function)
         case .rows(let function, var list):
             while let row = list.next() {
@@ -111,14 +109,6 @@ enum Requests {
                     source: ByteView(bytes)
                 )
                 ScriptRequest.appendDefinition(definition, batch: 1, to: output)
-            }
-        }
-    }
-
-    static func check(_ source: String, use: ScriptUse) -> ByteWriter {
-        written { output in
-            Array(source.utf8).withUnsafeBytes { bytes in
-                ScriptRequest.appendCheck(use: use, source: ByteView(bytes), batch: 1, to: output)
             }
         }
     }

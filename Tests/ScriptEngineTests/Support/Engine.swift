@@ -33,10 +33,6 @@ final class Engine {
         return try send(request)
     }
 
-    func check(_ source: String, use: ScriptUse = .map) throws -> Answer {
-        try send(Requests.check(source, use: use))
-    }
-
     func map(_ functions: [UInt32], _ documents: [Document]) throws -> Answer {
         try send(Requests.map(functions, documents))
     }

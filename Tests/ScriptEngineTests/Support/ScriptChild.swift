@@ -75,10 +75,6 @@ final class ScriptChild {
         try exchange(Requests.define(function, source, use: use), functions: 1)
     }
 
-    func check(_ source: String) throws -> Answer {
-        try exchange(Requests.check(source, use: .map), functions: 1)
-    }
-
     func map(_ functions: [UInt32], _ bodies: [String]) throws -> Answer {
         let documents = bodies.map { Document(body: $0) }
         return try exchange(Requests.map(functions, documents), functions: functions.count)
