@@ -88,6 +88,9 @@ extension AdministrationService {
         _ password: [UInt8]
     ) async -> BucketOutcome? {
         let state = state
+        guard !state.activeNodes.isEmpty else {
+            return .busy("The cluster has no active node yet. Retry when it has one.")
+        }
         guard state.buckets.count < state.settings.maxBucketCount else {
             return .tooMany(Int(state.settings.maxBucketCount))
         }

@@ -6,8 +6,8 @@ import Vocabulary
 
 /// Retries of failed rebalances.
 @Suite(.serialized) struct RetrySceneTests {
-    /// Three nodes, two with a bucket, and a rebalance over all of them that has just failed.
-    private func scene() async throws -> (ClusterScene, RebalanceRetry) {
+    /// Three nodes, two with a bucket, and a rebalance of all, started by a login, that has just failed.
+    private func scene(by login: String = root) async throws -> (ClusterScene, RebalanceRetry) {
         let scene = try ClusterScene(3)
         try await scene.build()
         var settings = scene[1].state.settings
@@ -17,13 +17,19 @@ import Vocabulary
         _ = try await scene[1].propose(.setSettings(settings))
         let (one, two) = (NodeNumber(1), NodeNumber(2))
         try await scene.createBucket([[one, two], [two, one], [one, two]])
+        if login != root {
+            let password = UserChange.Password(credentials: [1], changedSeconds: 1)
+            let roles = Grants([RoleGrant(.clusterAdmin)])
+            let user = UserChange(id: login, name: "", roles: roles, password: password)
+            _ = try await scene[1].propose(.putUser(user), by: root)
+        }
         let known = scene[1].state.nodes.map(\.otpNode)
         // The test's data plane stores no documents, so no copy is ever built.
         guard
             case .running(let id) = await scene[2].rebalance(
                 known: known,
                 ejected: [],
-                by: root
+                by: login
             )
         else { throw SceneError("no rebalance") }
         let outcome = RebalanceOutcome(
@@ -67,6 +73,16 @@ import Vocabulary
         #expect(scene[1].state.rebalance == nil)
         let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
         #expect(texts.contains { $0.contains("nodes changed") })
+    }
+
+    @Test func retryIsDroppedAfterItsLoginLostThePermission() async throws {
+        let (scene, _) = try await scene(by: "operator")
+        defer { scene.stop() }
+        _ = try await scene[1].propose(.deleteUser(id: "operator"), by: root)
+        #expect(await eventually { scene[1].state.retry == nil })
+        #expect(scene[1].state.rebalance == nil)
+        let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
+        #expect(texts.contains { $0.contains("may no longer do so") })
     }
 
     /// The only node that was to stay is failed over: nothing can be planned.

@@ -78,12 +78,15 @@ extension Orchestrator {
                 .rebalance,
                 "The failed rebalance was started again: \(attempts)."
             )
-        case .refused:
+        case .refused(let refusal):
             await propose(.dropRetry(id: retry.id))
+            let cause =
+                refusal == .notPermitted
+                ? "the login that started it may no longer do so" : "the cluster's nodes changed"
             member.logEvent(
                 .warning,
                 .rebalance,
-                "The failed rebalance is not retried: the cluster's nodes changed. Start a new one."
+                "The failed rebalance is not retried: \(cause). Start a new one."
             )
         case .repeated, nil: break
         }

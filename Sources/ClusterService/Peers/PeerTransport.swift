@@ -40,6 +40,7 @@ package final class PeerTransport: Sendable {
         var directory = PeerDirectory()
         /// Addresses from which, or at which, members have proved their keys.
         var memberHosts: [NodeNumber: String] = [:]
+        var refusals = RefusalLog()
         var services: [PeerService: Accept] = [:]
         var entries: [UInt64: Entry] = [:]
         var numbers: UInt64 = 0
@@ -339,7 +340,10 @@ extension PeerTransport {
     /// Logs a refused connection; one that joining brings about is of no interest to an operator, who
     /// gets the outcome of `addNode`.
     func logRefusal(_ refusal: PeerRefusal, _ what: String, isExpected: Bool) {
-        environment.trace.log(isExpected ? .debug : .info, "peers", "\(what): \(refusal)")
+        if isExpected { return environment.trace.log(.debug, "peers", "\(what): \(refusal)") }
+        let now = environment.time.monotonicNanoseconds()
+        let line = state.withLock { $0.refusals.line("\(what): \(refusal)", at: now) }
+        if let line { environment.trace.log(.info, "peers", line) }
     }
 
     /// Logs a connection that ended before its handshakes did, for example one that is not TLS.

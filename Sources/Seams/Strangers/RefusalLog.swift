@@ -1,4 +1,5 @@
-/// Which refused logins are logged: at most one a second, with the number of those that were not.
+/// Which refused logins, or connections of other nodes, are logged: at most one a second, with the
+/// number of those that were not.
 package struct RefusalLog: Sendable {
     package static let pauseNanoseconds: UInt64 = 1_000_000_000
     /// Characters of a name that are logged.
@@ -9,8 +10,13 @@ package struct RefusalLog: Sendable {
 
     package init() {}
 
-    /// The line for a refusal; nil if a line was logged less than a second ago.
+    /// The line for a refused login; nil if a line was logged less than a second ago.
     package mutating func line(_ user: String, _ address: String, at now: UInt64) -> String? {
+        line("refused a login as \"\(Self.printable(user))\" from \(address)", at: now)
+    }
+
+    /// The line for any refusal; nil if a line was logged less than a second ago.
+    package mutating func line(_ text: @autoclosure () -> String, at now: UInt64) -> String? {
         guard now >= nextLine else {
             skippedCount += 1
             return nil
@@ -18,7 +24,7 @@ package struct RefusalLog: Sendable {
         nextLine = now + Self.pauseNanoseconds
         let others = skippedCount == 0 ? "" : ", and \(skippedCount) more since the last such line"
         skippedCount = 0
-        return "refused a login as \"\(Self.printable(user))\" from \(address)\(others)"
+        return text() + others
     }
 
     /// The name without what could make a second line, or change a terminal.
