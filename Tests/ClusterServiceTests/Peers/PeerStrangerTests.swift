@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Credentials
+import Glibc
 import LinuxPlatform
 import Seams
 import Testing
@@ -89,6 +90,23 @@ import Wire
         #expect(isEmpty)
     }
 
+    @Test func halfOpenConnectionsOfStrangersDoNotCloseThoseOfMembers() async throws {
+        var limits = PeerLimits()
+        limits.halfOpenMax = 4
+        let nodes = try await PeerNode.cluster(2, limits: limits)
+        defer { for node in nodes { node.stop() } }
+        // Its address is that of node 2 in the directory, and it is the oldest.
+        let member = try SilentSocket(from: "127.0.0.1", to: nodes[0].address.port)
+        let isIn = await eventually { nodes[0].transport.counts.halfOpen >= 1 }
+        #expect(isIn)
+        let strangers = try (0..<24).map { _ in
+            try SilentSocket(from: "127.0.0.2", to: nodes[0].address.port)
+        }
+        let areBounded = await eventually { strangers.count { $0.isClosed } >= 20 }
+        #expect(areBounded)
+        #expect(!member.isClosed)
+    }
+
     /// Strangers may have any key for `join`, so their connections are few and short.
     @Test func strangersAreBoundedInNumberAndTime() async throws {
         var limits = PeerLimits()
@@ -153,5 +171,44 @@ import Wire
             if case .failed(NodeNumber(2), .timedOut) = event { true } else { false }
         }
         #expect(!failed.isEmpty)
+    }
+}
+
+/// A connected socket that sends nothing.
+private final class SilentSocket {
+    private let descriptor: Int32
+
+    /// Connects from the IPv4 address `host` to a port of 127.0.0.1.
+    init(from host: String, to port: UInt16) throws {
+        descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        func address(_ host: String, _ port: UInt16) -> sockaddr_in {
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = inet_addr(host)
+            address.sin_port = port.bigEndian
+            return address
+        }
+        func attempt(
+            _ address: sockaddr_in,
+            _ call: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32
+        ) throws {
+            let status = withUnsafePointer(to: address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    call(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+                }
+            }
+            try #require(status == 0, "errno \(errno)")
+        }
+        try attempt(address(host, 0)) { bind($0, $1, $2) }
+        try attempt(address("127.0.0.1", port)) { connect($0, $1, $2) }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Whether the other side has closed the connection.
+    var isClosed: Bool {
+        var byte: UInt8 = 0
+        let count = recv(descriptor, &byte, 1, Int32(MSG_DONTWAIT))
+        return count == 0 || (count < 0 && errno == ECONNRESET)
     }
 }
