@@ -23,10 +23,11 @@ enum DivanFuzz {
         case "paths": target = PathTarget().run
         case "subdocument": target = SubDocumentTarget().run
         case "payloads": target = PayloadTarget.run
+        case "pump": target = PumpTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access|feed|attributes|paths|subdocument [libFuzzer's arguments]"
+                    + "access|feed|attributes|paths|subdocument|pump [libFuzzer's arguments]"
             )
             exit(64)
         }

@@ -39,7 +39,7 @@ struct ViewFeeds: DocumentChanges {
         )
         switch data.openFeed(of: vBucket, in: bucket, request, for: consumer) {
         case .opened(let feed, let high, let log):
-            return .opened(ViewFeed(feed), high: high, uuid: log.current.uuid)
+            return .opened(feed, high: high, uuid: log.current.uuid)
         case .rollBack: return .rollBack
         // A position beyond the copy's numbers is of another history.
         case .outOfRange: return .rollBack
@@ -85,27 +85,7 @@ struct ViewFeeds: DocumentChanges {
     }
 }
 
-/// A feed of the data service, for the view service.
-final class ViewFeed: ChangeFeed {
-    private let feed: VBucketFeed
-
-    init(_ feed: VBucketFeed) {
-        self.feed = feed
-    }
-
-    func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
-        switch feed.step(credit: credit, into: output) {
-        case .again: .again
-        case .asleep: .asleep
-        case .awaitsCredit: .awaitsCredit
-        case .over: .over
-        }
-    }
-
-    func endIfStalled() -> Bool { feed.endIfStalled() }
-
-    func close() { feed.close() }
-}
+extension VBucketFeed: ChangeFeed {}
 
 /// A watch of the data service, for the view service.
 private struct ViewWatch: ChangeWatch {

@@ -66,23 +66,11 @@ package protocol ChangeFeed: AnyObject {
     ///   - credit: The bytes that the reader accepts; one change may exceed it.
     ///   - output: Where records are appended.
     /// - Returns: Whether there is more; if not, `wake` is called when there is.
-    func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress
+    func step(credit: Int, into output: ByteWriter) -> StreamProgress
     /// Ends a read of the disk that does not progress.
     ///
     /// - Returns: Whether the feed was ended; the next step appends the record that states it.
     func endIfStalled() -> Bool
     /// Releases all resources; nothing is appended from now on.
     func close()
-}
-
-/// What to do after a step of a feed.
-package enum ChangeFeedProgress: Hashable, Sendable {
-    /// Step again.
-    case again
-    /// No work until the reader is woken.
-    case asleep
-    /// The next change needs more credit.
-    case awaitsCredit
-    /// The feed has ended; its last record says why.
-    case over
 }

@@ -352,7 +352,7 @@ final class MemoryFeed: ChangeFeed {
         self.position = position
     }
 
-    func step(credit: Int, into output: ByteWriter) -> ChangeFeedProgress {
+    func step(credit: Int, into output: ByteWriter) -> StreamProgress {
         let isOver = changes.state.withLock { state in
             state.failing.contains(vBucket) || state.history(of: vBucket) != history
         }

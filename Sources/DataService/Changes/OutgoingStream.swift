@@ -2,42 +2,23 @@ package import Bytes
 internal import Vocabulary
 package import Wire
 
-/// A vBucket's feed to another node, with the connection's state of it.
-final class OutgoingStream {
+/// A vBucket's feed to another node.
+final class OutgoingStream: FeedStream {
     let address: NodeStreamAddress
-    let feed: VBucketFeed
-    /// Distinguishes the stream from an earlier one at the same address.
-    let ticket: UInt64
-    var isQueued = false
-    /// The channel's window is full.
-    var isStarved = false
-    /// The bytes of the channel's window that the feed's read from disk may fill.
-    var reserved = 0
-    /// Waits for the pacer's room: clients come first.
+    /// Whether the stream waits for the pacer's room: clients come first.
     var isWaiting = false
-    var isOver = false
+    /// Whether the step under way counts for the pacer.
+    var isPaced = false
     /// Until everything through this seqno was sent, the receiver builds a copy that does not count
     /// yet.
     ///
     /// Nil if the receiver's copy counts.
     private let buildsThrough: Seqno?
 
-    init(
-        _ address: NodeStreamAddress,
-        _ feed: VBucketFeed,
-        ticket: UInt64,
-        buildsThrough: Seqno?
-    ) {
+    init(_ address: NodeStreamAddress, _ feed: VBucketFeed, buildsThrough: Seqno?) {
         self.address = address
-        self.feed = feed
-        self.ticket = ticket
         self.buildsThrough = buildsThrough
-    }
-
-    /// Closes the feed; nothing is sent from now on.
-    func end() {
-        isOver = true
-        feed.close()
+        super.init(feed)
     }
 
     /// Whether the stream's changes may be delayed in favour of clients.

@@ -15,7 +15,7 @@ extension ReplicationProducer {
         close(address)
         guard let uuid = channels[address.channel]?.uuid, let bucket = service.bucket(uuid: uuid)
         else { return .refused(.noBucket) }
-        let consumer = consumer(at: address, fence: fence, ticket: nextTicket)
+        let consumer = consumer(at: address, fence: fence, ticket: feeds.nextTicket)
         switch service.openFeed(of: address.vBucket, in: bucket, request, for: consumer) {
         case .noVBucket: return .refused(.noBucket)
         case .notLoaded: return .refused(.temporaryFailure)
@@ -44,7 +44,7 @@ extension ReplicationProducer {
         return .replication(
             admits: { $0.feeds(fence) },
             encode: { item, output in encoder.append(item, at: address, to: output) },
-            wake: { [events] in events.put(.news(ticket)) }
+            wake: { [events] in events.put(.news(address, ticket: ticket)) }
         )
     }
 

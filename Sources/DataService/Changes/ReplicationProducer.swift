@@ -14,7 +14,7 @@ internal import Wire
 final class ReplicationProducer: ConnectionHandler {
     enum Event: Sendable {
         /// The feed of this stream may have work.
-        case news(UInt64)
+        case news(NodeStreamAddress, ticket: UInt64)
         /// A new map was applied; held requests may wait for it.
         case map
         /// The pacer may have room.
@@ -25,9 +25,8 @@ final class ReplicationProducer: ConnectionHandler {
     /// A bucket that the other node opened.
     struct Channel {
         let uuid: String
-        var window = FlowWindow(bytesMax: Limits.replicationWindowBytes)
-        /// Streams that wait for room in the window.
-        var starved: [OutgoingStream] = []
+        /// Its window in the pump.
+        let window: Int
     }
 
     /// A request of a fence that is newer than this node's map.
@@ -39,9 +38,6 @@ final class ReplicationProducer: ConnectionHandler {
         let deadline: UInt64
     }
 
-    /// The bytes of one stream per turn, and of all streams before the reactors at both ends serve
-    /// their clients again.
-    private static let turnBytes = 64 << 10
     private static let heldMax = 1 << 14
     private static let tickNanoseconds: UInt64 = 500_000_000
 
@@ -50,12 +46,9 @@ final class ReplicationProducer: ConnectionHandler {
     let events: EventQueue<Event>
     private let port: any ConnectionPort
     var channels: [UInt16: Channel] = [:]
-    var streams: [NodeStreamAddress: OutgoingStream] = [:]
-    private var byTicket: [UInt64: OutgoingStream] = [:]
-    private var runnable: [OutgoingStream] = []
+    let feeds = FeedPump<NodeStreamAddress, OutgoingStream>()
     /// Streams that wait for the pacer's room.
     private var awaitingRoom: [OutgoingStream] = []
-    private var lastTicket: UInt64 = 0
     var held: [Held] = []
     private let mapListener: UInt64
     private var receivedAt: UInt64
@@ -116,14 +109,11 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     func closed() {
-        for stream in streams.values { stream.end() }
+        feeds.removeAll()
         for address in started {
             guard let uuid = channels[address.channel]?.uuid else { continue }
             service.bucket(uuid: uuid)?.traffic.forget(peer, address.vBucket, link: link)
         }
-        streams = [:]
-        byTicket = [:]
-        runnable = []
         awaitingRoom = []
         held = []
         service.stopListeningToMaps(mapListener)
@@ -147,10 +137,8 @@ final class ReplicationProducer: ConnectionHandler {
             service.bucket(uuid: uuid)?.traffic
                 .note(progress, of: address.vBucket, on: peer, link: link)
         case .changes(.bufferAcknowledgement(let bytes)):
-            guard channels[address.channel] != nil else { return true }
-            let isPossible = channels[address.channel]?.window.acknowledged(Int(bytes)) ?? false
-            guard isPossible else { return false }
-            feedStarved(address.channel)
+            guard let channel = channels[address.channel] else { return true }
+            return feeds.machine.acknowledge(Int(bytes), window: channel.window)
         case .changes(.noop): break
         case .changes, .outstanding, .purge: return false
         }
@@ -164,7 +152,15 @@ final class ReplicationProducer: ConnectionHandler {
         _ output: ByteWriter
     ) {
         let isThere = service.bucket(uuid: uuid) != nil
-        if isThere { channels[address.channel] = Channel(uuid: uuid) }
+        if isThere {
+            let window = channels[address.channel]?.window
+            if let window { feeds.machine.renewWindow(window) }
+            channels[address.channel] = Channel(
+                uuid: uuid,
+                window: window
+                    ?? feeds.machine.addWindow(bytesMax: Limits.replicationWindowBytes)
+            )
+        }
         ResponseEncoder.append(
             isThere ? .success : .keyNotFound,
             to: output,
@@ -174,10 +170,7 @@ final class ReplicationProducer: ConnectionHandler {
 
     func close(_ address: NodeStreamAddress) {
         held.removeAll { $0.address == address }
-        guard let stream = streams.removeValue(forKey: address) else { return }
-        stream.end()
-        release(stream)
-        byTicket[stream.ticket] = nil
+        feeds.remove(address)
     }
 
     /// Holds a request until the map of its fence arrives.
@@ -203,39 +196,29 @@ final class ReplicationProducer: ConnectionHandler {
         return true
     }
 
-    /// Starts to send a feed that was opened with `nextTicket`.
+    /// Starts to send a feed that was opened with the pump's next ticket.
     func start(_ address: NodeStreamAddress, _ feed: VBucketFeed, buildsThrough: Seqno?) {
         // Acknowledgements of an earlier stream do not describe the copy as it is now: it may have
         // been emptied, and be rebuilt under the same fence.
         feed.bucket.traffic.begin(peer, address.vBucket, link: link)
         started.insert(address)
-        lastTicket = nextTicket
-        let stream = OutgoingStream(
-            address,
-            feed,
-            ticket: lastTicket,
-            buildsThrough: buildsThrough
-        )
-        streams[address] = stream
-        byTicket[lastTicket] = stream
-        enqueue(stream)
+        guard let window = channels[address.channel]?.window else { return }
+        let stream = OutgoingStream(address, feed, buildsThrough: buildsThrough)
+        feeds.add(stream, at: address, window: window)
     }
-
-    /// The ticket of the stream that is started next.
-    var nextTicket: UInt64 { lastTicket + 1 }
 
     // MARK: Events
 
     private func handle(_ event: Event, _ output: ByteWriter) -> Bool {
         switch event {
-        case .news(let ticket): if let stream = byTicket[ticket] { enqueue(stream) }
+        case .news(let address, let ticket): feeds.wake(address, ticket: ticket)
         case .map: retryHeld(output)
         case .room:
             let streams = awaitingRoom
             awaitingRoom = []
             for stream in streams {
                 stream.isWaiting = false
-                enqueue(stream)
+                feeds.wake(stream)
             }
         case .tick: return tick(output)
         }
@@ -286,10 +269,7 @@ final class ReplicationProducer: ConnectionHandler {
             DCPEncoder(vBucket: VBucketID(0), opaque: 0).appendNoop(to: output)
         }
         retryHeld(output)
-        for stream in streams.values {
-            let isStalled = stream.feed.endIfStalled()
-            if ticks % 4 == 0 || isStalled || stream.feed.isReadingDisk { enqueue(stream) }
-        }
+        feeds.retry(all: ticks % 4 == 0)
         postTick()
         return true
     }
@@ -300,88 +280,29 @@ final class ReplicationProducer: ConnectionHandler {
         }
     }
 
-    // MARK: Flow control
-
-    /// Reserves the credit of a read that a step began; the step that has its result releases it.
-    private func noteReading(_ stream: OutgoingStream, _ credit: Int) {
-        guard stream.feed.isReadingChanges else { return release(stream) }
-        guard stream.reserved == 0 else { return }
-        stream.reserved = credit
-        channels[stream.address.channel]?.window.reserve(credit)
-    }
-
-    /// Ends the reservation of a stream, whose room other streams may wait for.
-    private func release(_ stream: OutgoingStream) {
-        guard stream.reserved > 0 else { return }
-        channels[stream.address.channel]?.window.release(stream.reserved)
-        stream.reserved = 0
-        feedStarved(stream.address.channel)
-    }
-
-    private func feedStarved(_ number: UInt16) {
-        guard let starved = channels[number]?.starved else { return }
-        channels[number]?.starved = []
-        for stream in starved {
-            stream.isStarved = false
-            enqueue(stream)
-        }
-    }
-
     // MARK: Sending
 
-    private func enqueue(_ stream: OutgoingStream) {
-        guard !stream.isQueued, !stream.isOver else { return }
-        stream.isQueued = true
-        runnable.append(stream)
-    }
-
-    /// Steps the runnable streams in turn, until the output is large enough or no stream has work.
     private func pump(_ output: ByteWriter, consumed: Int, needed: Int) -> ReceiveProgress {
-        var index = 0
-        while index < runnable.count, output.count < ReplicationProducer.turnBytes {
-            let stream = runnable[index]
-            index += 1
-            stream.isQueued = false
-            if !stream.isOver, step(stream, output) { enqueue(stream) }
-        }
-        runnable.removeFirst(index)
-        let isFull = !runnable.isEmpty && output.count > 0
+        let isFull = feeds.pump(
+            output,
+            limit: { limit($0, $1) },
+            stepped: { stream, before in
+                if stream.isPaced { service.copyPacer.sent(output.count - before) }
+            }
+        )
         return ReceiveProgress(consumed: consumed, next: isFull ? .drain : .receive, needed: needed)
     }
 
-    /// Steps one stream.
-    ///
-    /// - Returns: Whether it can be stepped again immediately.
-    private func step(_ stream: OutgoingStream, _ output: ByteWriter) -> Bool {
-        let number = stream.address.channel
-        guard let channel = channels[number] else { return false }
-        var room = min(channel.window.room, ReplicationProducer.turnBytes)
-        let canWait = stream.canWait
-        if canWait {
-            room = min(room, service.copyPacer.room())
-            guard room > 0 || channel.window.room == 0 || stream.feed.hasResult else {
-                waitForRoom(stream)
-                return false
-            }
+    /// The credit of a stream; nil if it waits for the pacer.
+    private func limit(_ stream: OutgoingStream, _ credit: Int) -> Int? {
+        stream.isPaced = stream.canWait
+        guard stream.isPaced else { return credit }
+        let room = min(credit, service.copyPacer.room())
+        guard room > 0 || credit == 0 || stream.feed.hasResult else {
+            waitForRoom(stream)
+            return nil
         }
-        let before = output.count
-        let progress = stream.feed.step(credit: room, into: output)
-        if output.count > before {
-            channels[number]?.window.sent(output.count - before)
-            if canWait { service.copyPacer.sent(output.count - before) }
-        }
-        noteReading(stream, room)
-        switch progress {
-        case .again: return true
-        case .asleep: return false
-        case .awaitsCredit:
-            if !stream.isStarved { channels[number]?.starved.append(stream) }
-            stream.isStarved = true
-            return false
-        case .over:
-            close(stream.address)
-            return false
-        }
+        return room
     }
 
     private func waitForRoom(_ stream: OutgoingStream) {

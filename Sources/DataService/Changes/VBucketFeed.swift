@@ -20,18 +20,6 @@ internal import Wire
 ///   UUID that it knows.
 /// - Used by one thread at a time. Other lanes only put their result into the inbox.
 package final class VBucketFeed {
-    /// What to do after a step.
-    package enum Progress: Hashable, Sendable {
-        /// Step again.
-        case again
-        /// No work, unless the consumer was woken since this step began.
-        case asleep
-        /// The feed has an item, but no credit for it.
-        case awaitsCredit
-        /// The last item was encoded, and all resources are released.
-        case over
-    }
-
     /// The number of documents up to which the table is walked in one hold of the lock; above it
     /// the disk is read.
     private static let residentMax = 50_000
@@ -112,7 +100,7 @@ package final class VBucketFeed {
     ///   not split.
     ///   - output: Where the consumer's encoding writes.
     /// - Returns: When to step again.
-    package func step(credit: Int, into output: ByteWriter) -> Progress {
+    package func step(credit: Int, into output: ByteWriter) -> StreamProgress {
         guard !isClosed else { return .over }
         let before = output.count
         let progress = advance(credit, output)
@@ -161,7 +149,7 @@ package final class VBucketFeed {
 
     // MARK: Steps
 
-    private func advance(_ credit: Int, _ output: ByteWriter) -> Progress {
+    private func advance(_ credit: Int, _ output: ByteWriter) -> StreamProgress {
         if isReading {
             guard let result = inbox.remove() else { return .asleep }
             handle(result, output)

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Engine
+internal import Replication
 internal import Seams
 internal import Vocabulary
 internal import Wire
@@ -11,17 +12,15 @@ internal import Wire
 ///
 /// - At most as many bytes are sent as the collector allows by its credit. Nothing is kept for it: a slow
 ///   collector's cursors are dropped from memory, and its feeds continue from disk.
-/// - Few streams are inside a snapshot at a time (`snapshotsMax`). Else a token had to describe a snapshot
-///   of every vBucket. A stream that begins a snapshot is stepped until it ends, as far as credit allows.
+/// - At most `snapshotsMax` streams are inside a snapshot, so a token describes few snapshots. A stream
+///   that begins a snapshot is stepped until it ends, as far as credit allows.
 final class ChangesResponder: ConnectionHandler {
     enum Event: Sendable {
         /// The feed of this stream may have work.
-        case news(UInt32)
+        case news(UInt32, ticket: UInt64)
         case tick
     }
 
-    /// The bytes of one turn before the reactor serves other connections.
-    private static let turnBytes = 64 << 10
     /// A collector sends pings; without one for this long its node is gone.
     private static let silenceNanoseconds: UInt64 = 60_000_000_000
 
@@ -31,9 +30,8 @@ final class ChangesResponder: ConnectionHandler {
     private let clock: ClientProducerClock
     private let decoder = ChangesFrameDecoder(isFromCollector: true)
     private var opening: ChangesOpening?
-    private var streams: [UInt32: ChangesStream] = [:]
-    private var queue = ChangesQueue()
-    private var credit = 0
+    private let feeds = FeedPump<UInt32, ChangesStream>(admittedMax: 1)
+    private let window: Int
     private var receivedAt: UInt64
 
     init(port: any ConnectionPort, service: DocumentService) {
@@ -41,6 +39,7 @@ final class ChangesResponder: ConnectionHandler {
         self.port = port
         let events = EventQueue<Event>(port: port)
         self.events = events
+        window = feeds.machine.addWindow(bytesMax: 0)
         receivedAt = service.environment.time.monotonicNanoseconds()
         clock = ClientProducerClock(service, port: port) { events.put(.tick) }
         clock.start()
@@ -70,8 +69,7 @@ final class ChangesResponder: ConnectionHandler {
 
     func closed() {
         clock.stop()
-        for stream in streams.values { stream.end() }
-        streams = [:]
+        feeds.removeAll()
     }
 
     private func advance(
@@ -83,15 +81,15 @@ final class ChangesResponder: ConnectionHandler {
         clock.noteTurn()
         for event in events.drain() {
             switch event {
-            case .news(let number): if let stream = streams[number] { queue.add(stream) }
+            case .news(let number, let ticket): feeds.wake(number, ticket: ticket)
             case .tick:
                 guard now &- receivedAt < ChangesResponder.silenceNanoseconds else {
                     return ReceiveProgress(consumed: consumed, next: .close)
                 }
-                retry()
+                feeds.retry()
             }
         }
-        let hasMore = pump(output)
+        let hasMore = feeds.pump(output)
         return ReceiveProgress(
             consumed: consumed,
             next: hasMore ? .drain : .receive,
@@ -117,18 +115,19 @@ final class ChangesResponder: ConnectionHandler {
                 return "an invalid first frame"
             }
             self.opening = opening
-            queue.snapshotsMax = Int(opening.snapshotsMax)
+            feeds.machine.admittedMax = Int(opening.snapshotsMax)
         case .open:
-            guard let opening, let request = ChangesStreamRequest(frame.payload),
-                streams[frame.number] == nil, streams.count < 2 * Limits.vBucketsDefault
+            guard let opening, let request = try? ChangesStreamRequest(decoding: frame.payload),
+                feeds.streams[frame.number] == nil, feeds.streams.count < 2 * Limits.vBucketsDefault
             else { return "an invalid request for a stream" }
             open(frame.number, request, opening, output)
         case .close:
-            if let stream = streams.removeValue(forKey: frame.number) { remove(stream) }
+            feeds.remove(frame.number)
         case .credit:
             let bytes = Int(frame.payload.bigEndian(at: 0, as: UInt32.self))
-            guard bytes <= 1 << 30, credit <= 1 << 30 else { return "too much credit" }
-            credit += bytes
+            let room = feeds.machine.window(window).room
+            guard bytes <= 1 << 30, room <= 1 << 30 else { return "too much credit" }
+            feeds.machine.grant(bytes, window: window)
         case .ping: ChangesMessage.pong.append(0, to: output)
         default: return "a frame of the wrong direction"
         }
@@ -145,27 +144,26 @@ final class ChangesResponder: ConnectionHandler {
             return ChangesMessage.unavailable.append(number, to: output)
         }
         let track = SnapshotTrack()
+        let ticket = feeds.nextTicket
         let hasValues = opening.hasValues
         let consumer = FeedConsumer.visibleOnly(
             admits: { $0.state == .active },
             encode: { item, output in
                 ChangesResponder.encode(item, number, track, hasValues: hasValues, output)
             },
-            wake: { [events] in events.put(.news(number)) }
+            wake: { [events] in events.put(.news(number, ticket: ticket)) }
         )
         switch service.openFeed(for: request, in: bucket, consumer) {
         case .opened(let feed, let uuid, let high):
-            let stream = ChangesStream(number, feed, track)
-            streams[number] = stream
             let message = ChangesMessage.opened(uuid, start: feed.position, high: high)
             message.append(number, to: output)
-            queue.add(stream)
+            feeds.add(ChangesStream(feed, track), at: number, window: window)
         case .rollBack(let seqno, let uuid):
             ChangesMessage.rolledBack(uuid, to: seqno).append(number, to: output)
         case .purged:
             let before = output.count
             ChangesMessage.purged.append(number, to: output)
-            credit -= output.count - before
+            feeds.machine.noteSent(output.count - before, window: window)
         case .unavailable: ChangesMessage.unavailable.append(number, to: output)
         }
     }
@@ -193,58 +191,6 @@ final class ChangesResponder: ConnectionHandler {
         case .purged: ChangesMessage.purged.append(number, to: output)
         case .end: ChangesMessage.ended.append(number, to: output)
         case .prepare, .abort: preconditionFailure("a visible-only feed has only visible changes")
-        }
-    }
-
-    private func remove(_ stream: ChangesStream) {
-        stream.end()
-        queue.remove(stream)
-    }
-
-    // MARK: Sending
-
-    /// Retries streams that may have missed a wakeup, and ends scans without progress; once a second.
-    private func retry() {
-        for stream in streams.values {
-            let isStalled = stream.feed.endIfStalled()
-            let isRetired = stream.feed.bucket.isRetired
-            if isStalled || isRetired || stream.feed.isReadingDisk { queue.add(stream) }
-        }
-    }
-
-    /// Steps the runnable streams, until the credit is used, the output is large enough, or no stream
-    /// has work.
-    ///
-    /// - Returns: Whether streams have work that waits for the output to be sent.
-    private func pump(_ output: ByteWriter) -> Bool {
-        let before = output.count
-        while credit > 0, output.count - before < ChangesResponder.turnBytes,
-            let stream = queue.next()
-        {
-            switch step(stream, output, before) {
-            case .again, .awaitsCredit: queue.interrupt(stream)
-            case .asleep: queue.settle(stream)
-            case .over:
-                streams[stream.number] = nil
-                remove(stream)
-            }
-        }
-        return credit > 0 && queue.hasWork && output.count > before
-    }
-
-    private func step(
-        _ stream: ChangesStream,
-        _ output: ByteWriter,
-        _ turn: Int
-    ) -> VBucketFeed.Progress {
-        while true {
-            let before = output.count
-            let room = max(0, min(credit, ChangesResponder.turnBytes))
-            let progress = stream.feed.step(credit: room, into: output)
-            credit -= output.count - before
-            guard progress == .again, credit > 0, stream.isBusy,
-                output.count - turn < ChangesResponder.turnBytes
-            else { return progress }
         }
     }
 }

@@ -21,20 +21,12 @@ final class ClientStreams {
         case tick
     }
 
-    /// The bytes of one stream per turn, and of all streams before the reactor serves other
-    /// connections.
-    private static let turnBytes = 64 << 10
-
     let bucket: OpenBucket
     let events: EventQueue<Event>
     let entry: ClientProducers.Entry
     private let service: DocumentService
-    private(set) var streams: [VBucketID: ClientStream] = [:]
-    private var lastTicket: UInt64 = 0
-    private var runnable: [ClientStream] = []
-    /// Streams that wait for the client to acknowledge bytes.
-    private var starved: [ClientStream] = []
-    private var window = FlowWindow()
+    private let feeds = FeedPump<VBucketID, ClientStream>()
+    private let window: Int
     /// Whether the values of sent changes are compressed.
     var compressesValues = false
     /// For compressed values; a buffer of the connection's reactor.
@@ -48,14 +40,17 @@ final class ClientStreams {
     ) {
         self.bucket = bucket
         self.service = service
+        window = feeds.machine.addWindow(bytesMax: nil)
         scratch = service.contexts[port.reactor].scratch
         events = EventQueue(port: port)
         entry = ClientProducers.Entry(name: name, port: port)
     }
 
-    subscript(vBucket: VBucketID) -> ClientStream? { streams[vBucket] }
+    var streams: [VBucketID: ClientStream] { feeds.streams }
 
-    var isEmpty: Bool { streams.isEmpty }
+    subscript(vBucket: VBucketID) -> ClientStream? { feeds.streams[vBucket] }
+
+    var isEmpty: Bool { feeds.streams.isEmpty }
 
     // MARK: Streams
 
@@ -71,7 +66,7 @@ final class ClientStreams {
         _ request: DCPStreamRequest,
         encode: @escaping FeedConsumer.Encode
     ) -> FeedOpening {
-        let ticket = lastTicket + 1
+        let ticket = feeds.nextTicket
         var consumer = FeedConsumer.visibleOnly(
             admits: { $0.state == .active },
             encode: { [entry] item, output in
@@ -86,38 +81,24 @@ final class ClientStreams {
 
     /// Begins to send a feed that `open` opened last.
     func start(_ vBucket: VBucketID, opaque: UInt32, _ feed: VBucketFeed) {
-        lastTicket += 1
-        let stream = ClientStream(vBucket, opaque: opaque, feed, ticket: lastTicket)
-        streams[vBucket] = stream
+        feeds.add(ClientStream(vBucket, opaque: opaque, feed), at: vBucket, window: window)
         noteCount()
-        enqueue(stream)
     }
 
     /// Ends a stream without a message.
     ///
     /// - Returns: The ended stream; nil if the vBucket has none.
     func close(_ vBucket: VBucketID) -> ClientStream? {
-        guard let stream = streams.removeValue(forKey: vBucket) else { return nil }
-        stream.end()
-        release(stream)
-        noteCount()
-        return stream
+        defer { noteCount() }
+        return feeds.remove(vBucket)
     }
 
     /// Ends all streams without a message.
-    func end() {
-        for stream in streams.values {
-            stream.end()
-            release(stream)
-        }
-        streams = [:]
-        runnable = []
-        starved = []
-    }
+    func end() { feeds.removeAll() }
 
     /// Ends all streams, each with a message.
     func end(_ reason: DCPStreamEnd, _ output: ByteWriter) {
-        guard !streams.isEmpty else { return }
+        guard !isEmpty else { return }
         let before = output.count
         for stream in streams.values.sorted(by: { $0.vBucket.number < $1.vBucket.number }) {
             DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque).append(reason, to: output)
@@ -132,61 +113,24 @@ final class ClientStreams {
     // MARK: Flow control
 
     /// Bounds the unacknowledged bytes; nil for no bound.
-    func setBuffer(_ bytes: Int?) {
-        window.bytesMax = bytes
-        feedStarved()
-    }
+    func setBuffer(_ bytes: Int?) { feeds.machine.setWindow(window, bytesMax: bytes) }
 
     /// Subtracts acknowledged bytes; more than were sent count as all of them.
-    func acknowledge(_ bytes: Int) {
-        _ = window.acknowledged(bytes)
-        feedStarved()
-    }
+    func acknowledge(_ bytes: Int) { _ = feeds.machine.acknowledge(bytes, window: window) }
 
     /// Counts a message of a stream that is sent besides `pump`.
     func noteSent(_ bytes: Int) {
-        window.sent(bytes)
+        feeds.machine.noteSent(bytes, window: window)
         entry.bytes.add(UInt64(bytes), ordering: .relaxed)
-    }
-
-    /// Ends the reservation of a stream, whose room other streams may wait for.
-    private func release(_ stream: ClientStream) {
-        guard stream.reserved > 0 else { return }
-        window.release(stream.reserved)
-        stream.reserved = 0
-        feedStarved()
-    }
-
-    private func feedStarved() {
-        guard window.room > 0 else { return }
-        let waiting = starved
-        starved = []
-        for stream in waiting {
-            stream.isStarved = false
-            enqueue(stream)
-        }
     }
 
     // MARK: Sending
 
     /// Handles news of a stream.
-    func note(_ vBucket: VBucketID, ticket: UInt64) {
-        if let stream = streams[vBucket], stream.ticket == ticket { enqueue(stream) }
-    }
+    func note(_ vBucket: VBucketID, ticket: UInt64) { feeds.wake(vBucket, ticket: ticket) }
 
     /// Retries streams that may have missed a wakeup, and ends scans without progress; once a second.
-    func retry() {
-        for stream in streams.values {
-            let isStalled = stream.feed.endIfStalled()
-            if isStalled || stream.feed.isReadingDisk || bucket.isRetired { enqueue(stream) }
-        }
-    }
-
-    private func enqueue(_ stream: ClientStream) {
-        guard !stream.isQueued, !stream.isOver else { return }
-        stream.isQueued = true
-        runnable.append(stream)
-    }
+    func retry() { feeds.retry() }
 
     /// Steps the runnable streams in turn, until the output is large enough or no stream has work.
     ///
@@ -195,50 +139,33 @@ final class ClientStreams {
     ///   - ended: Called with each stream whose feed is over.
     /// - Returns: Whether streams have work that waits for the output to be sent.
     func pump(_ output: ByteWriter, ended: (ClientStream) -> Void = { _ in }) -> Bool {
-        var index = 0
         let before = output.count
-        while index < runnable.count, output.count < ClientStreams.turnBytes {
-            let stream = runnable[index]
-            index += 1
-            stream.isQueued = false
-            guard !stream.isOver else { continue }
-            switch step(stream, output) {
-            case .again: enqueue(stream)
-            case .asleep: break
-            case .awaitsCredit:
-                if !stream.isStarved { starved.append(stream) }
-                stream.isStarved = true
-            case .over:
-                _ = close(stream.vBucket)
+        let hasMore = feeds.pump(
+            output,
+            stepped: { _, start in
+                // Only now, as changes from memory are copied under their vBucket's lock.
+                guard compressesValues else { return }
+                CompressedFrame.compress(framesOf: output, from: start, by: scratch)
+            },
+            ended: { _, stream in
+                noteCount()
                 ended(stream)
             }
-        }
-        runnable.removeFirst(index)
+        )
         entry.bytes.add(UInt64(output.count - before), ordering: .relaxed)
-        entry.unacknowledged.store(window.outstanding, ordering: .relaxed)
-        return !runnable.isEmpty && output.count > 0
+        entry.unacknowledged.store(feeds.machine.window(window).outstanding, ordering: .relaxed)
+        return hasMore
     }
+}
 
-    private func step(_ stream: ClientStream, _ output: ByteWriter) -> VBucketFeed.Progress {
-        let before = output.count
-        let room = min(window.room, ClientStreams.turnBytes)
-        defer {
-            window.sent(output.count - before)
-            noteReading(stream, room)
-        }
-        let progress = stream.feed.step(credit: room, into: output)
-        // Only now, as changes from memory are copied under their vBucket's lock.
-        if compressesValues {
-            CompressedFrame.compress(framesOf: output, from: before, by: scratch)
-        }
-        return progress
-    }
+/// One vBucket's feed to a client.
+final class ClientStream: FeedStream {
+    let vBucket: VBucketID
+    let opaque: UInt32
 
-    /// Reserves the credit of a read that a step began; the step that has its result releases it.
-    private func noteReading(_ stream: ClientStream, _ credit: Int) {
-        guard stream.feed.isReadingChanges else { return release(stream) }
-        guard stream.reserved == 0 else { return }
-        stream.reserved = credit
-        window.reserve(credit)
+    init(_ vBucket: VBucketID, opaque: UInt32, _ feed: VBucketFeed) {
+        self.vBucket = vBucket
+        self.opaque = opaque
+        super.init(feed)
     }
 }

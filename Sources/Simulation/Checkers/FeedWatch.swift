@@ -93,7 +93,7 @@ final class FeedWatch {
         guard !node.host.isFrozen else { return }
         let output = ByteWriter()
         let credit = 1 + Int(dice.next() % 20_000)
-        var progress = VBucketFeed.Progress.again
+        var progress = StreamProgress.again
         for _ in 0..<FeedWatch.stepsMax where progress == .again {
             output.removeAll()
             progress = reading.feed.step(credit: credit, into: output)
