@@ -7,7 +7,7 @@ VENV := .venv-tests
 FORMATTED := Package.swift $(wildcard Sources Tests Fuzzing cluster benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-report build install demo stop test build-tests clients sanitize fuzz campaign lint format \
+.PHONY: help deps deps-report house-report build install demo stop test build-tests clients sanitize fuzz campaign lint format \
 	benchmark targets clean
 
 help: ## List these targets
@@ -36,6 +36,9 @@ demo: ## Start a cluster with a bucket of real documents, run a load test, leave
 
 stop: ## Stop the running cluster
 	@cluster/stop
+
+house-report: ## Print the figures of the structure of Sources (COMMIT=...: those of a commit)
+	@Tests/house-report $(COMMIT)
 
 test: ## Run all tests: format, unit, process and client tests, the page in a browser
 	@deps/install build install demo test
