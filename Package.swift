@@ -351,8 +351,8 @@ if lane == "address" {
             name: "divan-fuzz",
             dependencies: [
                 "TestWorld", "DataService", "ClusterService", "ViewService", "Orchestration",
-                "Indexing", "SubDocument", "Persistence", "Credentials", "JSON", "Wire", "Engine",
-                "Seams", "Vocabulary", "Bytes",
+                "Replication", "Indexing", "SubDocument", "Persistence", "Credentials", "JSON",
+                "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

@@ -91,29 +91,28 @@ enum FeedTarget {
     }
 
     private static func rewriteMessage(_ frame: ChangesFrame) {
-        guard let message = ChangesMessage(frame) else { return }
+        guard let message = try? ChangesMessage(frame) else { return }
         let (writer, second) = (ByteWriter(), ByteWriter())
         message.append(frame.number, to: writer)
         let decoder = ChangesFrameDecoder(isFromCollector: false)
         guard case .frame(let written) = decoder.next(in: writer.view),
-            let again = ChangesMessage(written)
+            let again = try? ChangesMessage(written)
         else { fatalError("a decoded message encodes to one") }
         again.append(written.number, to: second)
         require(second.view.equals(writer.view), "a message decodes to itself")
     }
 
     private static func rewriteRequest(_ frame: ChangesFrame) {
-        let writer = ByteWriter()
         switch frame.kind {
         case .begin:
             guard let opening = ChangesOpening(frame.payload) else { return }
+            let writer = ByteWriter()
             opening.append(to: writer)
             let again = ChangesOpening(writer.view.dropFirst(ChangesFrame.headerBytes))
             require(again == opening, "an opening decodes to itself")
         case .open:
-            guard let request = ChangesStreamRequest(frame.payload) else { return }
-            request.append(frame.number, to: writer)
-            let again = ChangesStreamRequest(writer.view.dropFirst(ChangesFrame.headerBytes))
+            guard let request = try? ChangesStreamRequest(decoding: frame.payload) else { return }
+            let again = try? ChangesStreamRequest(decoding: request.encoded)
             require(again == request, "a request decodes to itself")
         default: break
         }

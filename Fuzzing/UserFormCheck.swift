@@ -1,3 +1,4 @@
+import Bytes
 import Credentials
 import Orchestration
 import TestWorld
@@ -43,7 +44,7 @@ enum UserFormCheck {
             command: .putUser(change)
         )
         require(
-            ClusterEnvelope.decode(envelope.encoded()) == envelope,
+            (try? ClusterEnvelope(decoding: envelope.encoded)) == envelope,
             "the command of a form is not decoded to itself"
         )
         require(state.refusal(of: change) == nil, "the state refuses the user of an accepted form")

@@ -17,17 +17,12 @@ struct NodeOrder: Sendable {
 
 /// The bucket of an order to compact, to end that, or to purge, by UUID: another bucket may have its name
 /// by now.
-struct BucketOrder: PeerPayload, Hashable {
-    let uuid: String
+struct BucketOrder: ExtensibleFields, Hashable {
+    var uuid = ""
 
-    init(uuid: String) { self.uuid = uuid }
-
-    init?(_ reader: inout ByteReader) {
-        guard let uuid = reader.text() else { return nil }
-        self.uuid = uuid
+    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&uuid, "bucket")
     }
-
-    func append(to writer: ByteWriter) { writer.append(counted: uuid) }
 }
 
 /// Orders that a request gives to several nodes.
@@ -76,7 +71,7 @@ extension AdministrationService {
         let own = servers.contains { $0.number == this } && carryOut(kind, call)
         var outcomes = await send(
             servers.filter { $0.number != this }.map { node in
-                NodeOrder(node: node.number, kind: kind, bytes: call.bytes)
+                NodeOrder(node: node.number, kind: kind, bytes: call.encoded)
             }
         )[...]
         var followers = Followers()
@@ -90,7 +85,7 @@ extension AdministrationService {
     func handleBucketOrders() {
         for kind in [PeerKind.compact, PeerKind.cancelCompaction, PeerKind.purge] {
             calls.handleCalls(kind) { [weak self] _, bytes, answer in
-                guard let self, let call = BucketOrder(bytes: bytes) else { return answer([]) }
+                guard let self, let call = BucketOrder(message: bytes) else { return answer([]) }
                 answer(carryOut(kind, call) ? NodeOrder.carriedOut : [])
             }
         }

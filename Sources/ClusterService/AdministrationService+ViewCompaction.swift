@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 internal import Orchestration
 internal import Seams
 internal import Vocabulary
@@ -6,23 +6,19 @@ internal import Vocabulary
 /// A design document whose indexes a node compacts, or ceases to compact.
 package struct ViewCompactionOrder: Hashable, Sendable {
     /// The bucket's UUID: another bucket may have its name by now.
-    package let bucket: String
+    package private(set) var bucket: String
     /// Without `_design/`.
-    package let designDocument: String
-    package let isCancellation: Bool
+    package private(set) var designDocument: String
+    package private(set) var isCancellation: Bool
 }
 
-extension ViewCompactionOrder: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let bucket = reader.text(), let document = reader.text(), let flag = reader.flag()
-        else { return nil }
-        self.init(bucket: bucket, designDocument: document, isCancellation: flag)
-    }
+extension ViewCompactionOrder: ExtensibleFields {
+    package init() { self.init(bucket: "", designDocument: "", isCancellation: false) }
 
-    func append(to writer: ByteWriter) {
-        writer.append(counted: bucket)
-        writer.append(counted: designDocument)
-        writer.append(isCancellation)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&bucket, "bucket")
+        try coder.field(&designDocument, "design document")
+        try coder.field(&isCancellation, "cancellation")
     }
 }
 
@@ -125,7 +121,7 @@ extension AdministrationService {
         var outcomes = await send(
             nodes.filter { $0.number != this }.flatMap { node in
                 orders.map {
-                    NodeOrder(node: node.number, kind: PeerKind.compactViews, bytes: $0.bytes)
+                    NodeOrder(node: node.number, kind: PeerKind.compactViews, bytes: $0.encoded)
                 }
             }
         )[...]
@@ -142,7 +138,9 @@ extension AdministrationService {
 
     func handleViewCompaction() {
         calls.handleCalls(PeerKind.compactViews) { [weak self] _, bytes, answer in
-            guard let self, let order = ViewCompactionOrder(bytes: bytes) else { return answer([]) }
+            guard let self, let order = ViewCompactionOrder(message: bytes) else {
+                return answer([])
+            }
             answer(follow(order) ? NodeOrder.carriedOut : [])
         }
     }

@@ -336,10 +336,10 @@ package final class AdministrationService: Sendable {
             self?.joinRequested(bytes, by: sender, answer)
         }
         calls.handleCalls(PeerKind.leader) { [weak orchestrator] _, bytes, answer in
-            guard let orchestrator, let request = LeaderRequest(bytes: bytes) else {
-                return answer(LeaderAnswer.refused("The call is malformed.").bytes)
+            guard let orchestrator, let request = LeaderRequest(message: bytes) else {
+                return answer(LeaderAnswer.refused("The call is malformed.").encoded)
             }
-            orchestrator.executor.spawn { answer(await orchestrator.answer(request).bytes) }
+            orchestrator.executor.spawn { answer(await orchestrator.answer(request).encoded) }
         }
         handleStatistics()
         handleHistories()

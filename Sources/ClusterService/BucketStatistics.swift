@@ -1,3 +1,4 @@
+package import Bytes
 internal import Vocabulary
 
 /// The statistics of one bucket on one node.
@@ -54,5 +55,27 @@ package struct BucketStatistics: Hashable, Sendable {
     /// Percent of the items whose value is in memory; 100 if there are no items.
     package var residentPercent: Double {
         items == 0 ? 100 : Double(min(residentItems, items)) * 100 / Double(items)
+    }
+}
+
+extension BucketStatistics: ExtensibleFields {
+    /// In the order of the encoding; new fields are appended.
+    private static var numbers: [WritableKeyPath<BucketStatistics, UInt64>] {
+        [
+            \.tombstones, \.residentItems, \.memoryUsed, \.quota,
+            \.lowWatermark, \.highWatermark, \.diskUsed, \.diskDataUsed, \.diskQueue,
+            \.oldestUnpersistedMilliseconds, \.connections, \.cmdGet, \.cmdSet, \.cmdDelete,
+            \.getHits, \.getMisses, \.opsTotal, \.backgroundFetches, \.ejections, \.expired,
+            \.temporaryFailures, \.casMismatches, \.commits, \.persistedChanges,
+            \.commitFailures, \.bytesRead, \.bytesWritten,
+        ]
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        // Another release may send more numbers, or fewer.
+        var numbers = Self.numbers.map { self[keyPath: $0] }
+        try coder.field(&numbers, "numbers")
+        for (place, number) in zip(Self.numbers, numbers) { self[keyPath: place] = number }
+        try coder.field(&copies, "copies")
     }
 }

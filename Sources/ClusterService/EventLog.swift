@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Seams
 
 /// The latest events of this node, for `/logs`: a few hundred, in memory.
@@ -11,12 +11,12 @@ package final class EventLog: Sendable {
     }
 
     package struct Entry: Hashable, Sendable {
-        package let severity: Severity
-        package let kind: Kind
-        package let text: String
-        package let milliseconds: UInt64
+        package private(set) var severity: Severity
+        package private(set) var kind: Kind
+        package private(set) var text: String
+        package private(set) var milliseconds: UInt64
         /// The log index of the change that each node writes as an event; 0 for other events.
-        package let index: UInt64
+        package private(set) var index: UInt64
     }
 
     /// A change of the agreed state, as an event tells it.
@@ -67,5 +67,17 @@ extension EventLog.Entry {
     /// Nil for an event of one node.
     var change: EventLog.Change? {
         index == 0 ? nil : EventLog.Change(index: index, text: text)
+    }
+}
+
+extension EventLog.Entry: ExtensibleFields {
+    package init() { self.init(severity: .info, kind: .node, text: "", milliseconds: 0, index: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.choice(&severity, "severity")
+        try coder.choice(&kind, "kind")
+        try coder.field(&text, "text")
+        try coder.field(&milliseconds, "time")
+        try coder.field(&index, "index")
     }
 }

@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 internal import Seams
 
 /// Samples every bucket's statistics once a second; keeps them for a minute, an hour, a day, a
@@ -27,9 +27,9 @@ package final class StatisticsSampler: Sendable {
 
     /// A bucket's samples at one interval, oldest first.
     package struct Series: Sendable {
-        package let intervalMilliseconds: UInt64
-        package let newestMilliseconds: UInt64
-        let samples: [SIMD32<Float>]
+        package private(set) var intervalMilliseconds: UInt64
+        package private(set) var newestMilliseconds: UInt64
+        private(set) var samples: [SIMD32<Float>]
 
         package var count: Int { samples.count }
 
@@ -171,5 +171,55 @@ package final class StatisticsSampler: Sendable {
                 self?.tick(source)
             }
         }
+    }
+}
+
+/// The encoding of a series: a run of equal samples is one sample and its count.
+extension StatisticsSampler.Series: ExtensibleFields {
+    private struct Run {
+        var count = 0
+        var sample = SIMD32<Float>.zero
+    }
+
+    /// More samples than any ring keeps: a longer series is malformed.
+    private static let countMax = 4_096
+    private static let statisticsMax = 256
+
+    private var runs: [Run] {
+        samples.reduce(into: []) { runs, sample in
+            if runs.last?.sample == sample {
+                runs[runs.count - 1].count += 1
+            } else {
+                runs.append(Run(count: 1, sample: sample))
+            }
+        }
+    }
+
+    package init() { self.init(intervalMilliseconds: 0, newestMilliseconds: 0, samples: []) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&intervalMilliseconds, "interval")
+        try coder.field(&newestMilliseconds, "time of the newest sample")
+        var statistics = SampledStatistic.allCases.count
+        try coder.field(&statistics, "number of statistics")
+        try coder.require(statistics <= Self.statisticsMax, "number of statistics")
+        var (runs, total) = (self.runs, 0)
+        try coder.list(&runs, "runs", blank: Run()) { coder, run throws(CodingFailure) in
+            try coder.field(&run.count, "samples of a run")
+            let isValid = run.count > 0 && run.count <= Self.countMax - total
+            try coder.require(isValid, "samples of a run")
+            total += run.count
+            for place in 0..<statistics {
+                // A newer node may send more statistics, which come last.
+                let index = SampledStatistic(rawValue: place)?.rawValue
+                var bits = index.map { run.sample[$0].bitPattern } ?? 0
+                try coder.fixed(&bits, "sample")
+                if let index { run.sample[index] = Float(bitPattern: bits) }
+            }
+        }
+        samples = runs.flatMap { repeatElement($0.sample, count: $0.count) }
+        let (age, overflows) = UInt64(max(total, 1) - 1)
+            .multipliedReportingOverflow(by: intervalMilliseconds)
+        try coder.require(!overflows && age <= newestMilliseconds, "interval")
     }
 }

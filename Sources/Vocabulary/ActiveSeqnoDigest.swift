@@ -1,3 +1,5 @@
+package import Bytes
+
 /// A digest of a node's highest seqnos in all active vBuckets of a bucket.
 ///
 /// When the node is lost, comparing its last digest with the replicas' seqnos shows whether it had
@@ -11,11 +13,6 @@ package struct ActiveSeqnoDigest: Hashable, Sendable {
 
     package init() {}
 
-    package init(mark: UInt64, sum: UInt64) {
-        self.mark = mark
-        self.sum = sum
-    }
-
     /// Adds a vBucket with its fence and its highest seqno.
     package mutating func add(_ vBucket: VBucketID, fence: UInt64, high: Seqno = .zero) {
         // Two rounds of SplitMix64's finalizer (Steele, Lea, Flood 2014) separate similar inputs.
@@ -27,5 +24,12 @@ package struct ActiveSeqnoDigest: Hashable, Sendable {
         }
         mark &+= mixed
         sum &+= high.value
+    }
+}
+
+extension ActiveSeqnoDigest: CodedFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.fixed(&mark, "mark")
+        try coder.field(&sum, "sum")
     }
 }

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// How far a requested compaction of a bucket's documents is, in versions of documents.
 ///
 /// - It runs as long as there is a value, also when all versions are done: free pages then return to
@@ -12,5 +14,14 @@ package struct CompactionWork: Hashable, Sendable {
     package init(done: UInt64, total: UInt64) {
         self.done = done
         self.total = total
+    }
+}
+
+extension CompactionWork: CodedFields {
+    package init() { self.init(done: 0, total: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&done, "done versions")
+        try coder.field(&total, "versions")
     }
 }

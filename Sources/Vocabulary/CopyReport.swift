@@ -1,3 +1,5 @@
+package import Bytes
+
 /// The progress of a copy of a vBucket ~ (ballot, log position); orders copies of one vBucket.
 ///
 /// - The fence is compared first: any position on a newer branch is ahead of all on older branches.
@@ -78,5 +80,37 @@ package struct CopyReport: Hashable, Sendable {
         self.boot = boot
         self.isSealed = isSealed
         self.isUnreadable = isUnreadable
+    }
+}
+
+extension CopyReport: ExtensibleFields {
+    package init() {
+        self.init(
+            vBucket: VBucketID(0),
+            state: .dead,
+            fence: 0,
+            position: CopyPosition(),
+            high: .zero,
+            persisted: .zero,
+            isIntact: false,
+            wasCleanStop: false,
+            boot: 0
+        )
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&vBucket, "vBucket")
+        try coder.choice(&state, "state")
+        try coder.field(&fence, "fence")
+        try coder.field(&position, "position")
+        try coder.field(&history, "history")
+        try coder.field(&high, "high seqno")
+        try coder.field(&persisted, "persisted seqno")
+        try coder.field(&isIntact, "intact")
+        try coder.field(&wasCleanStop, "clean stop")
+        try coder.fixed(&boot, "boot")
+        try coder.field(&isSealed, "sealed")
+        try coder.field(&hasCaughtUp, "caught up")
+        try coder.field(&isUnreadable, "unreadable")
     }
 }

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// One version of a document, copied out of memory.
 package struct DocumentCopy: Hashable, Sendable {
     package let meta: DocumentMeta
@@ -11,14 +13,26 @@ package struct DocumentCopy: Hashable, Sendable {
 
 /// A stored version: its CAS, and its place in the history of its vBucket.
 package struct DocumentVersion: Hashable, Sendable {
-    package let cas: CAS
-    package let uuid: VBucketUUID
-    package let seqno: Seqno
+    package private(set) var cas: CAS
+    package private(set) var uuid: VBucketUUID
+    package private(set) var seqno: Seqno
 
     package init(cas: CAS, uuid: VBucketUUID, seqno: Seqno) {
         self.cas = cas
         self.uuid = uuid
         self.seqno = seqno
+    }
+}
+
+extension DocumentVersion: CodedFields {
+    package init() { self.init(cas: .none, uuid: VBucketUUID(0), seqno: .zero) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&cas, "CAS")
+        try coder.field(&uuid, "UUID")
+        var number = seqno.value
+        try coder.fixed(&number, "seqno")
+        seqno = Seqno(number)
     }
 }
 
@@ -37,6 +51,37 @@ package enum DocumentAction: Hashable, Sendable {
     case delete(cas: CAS = .none)
 }
 
+extension DocumentAction: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .read: writer.kind(0)
+        case .write(let value, let flags, let expiry, let preservesExpiry, let precondition):
+            writer.kind(1, value)
+            writer.output.append(bigEndian: flags)
+            writer.output.append(bigEndian: expiry)
+            preservesExpiry.write(to: &writer)
+            precondition.write(to: &writer)
+        case .delete(let cas): writer.kind(2, cas)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("action") {
+        case 0: self = .read
+        case 1:
+            self = .write(
+                value: try reader.payload(),
+                flags: try reader.readFixed(),
+                expiry: try reader.readFixed(),
+                preservesExpiry: try reader.payload(),
+                precondition: try reader.payload()
+            )
+        case 2: self = .delete(cas: try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
+    }
+}
+
 /// How an operation on one document ended, for a caller without a connection.
 package enum DocumentOutcome: Hashable, Sendable {
     case found(DocumentCopy)
@@ -48,6 +93,51 @@ package enum DocumentOutcome: Hashable, Sendable {
     case noBucket
     /// The node could not carry the operation out: a sentence with the cause.
     case failed(String)
+}
+
+extension DocumentOutcome: Coded {
+    /// The metadata of a document that an administrator sees.
+    ///
+    /// The seqno is not sent: only the serving node uses it.
+    private struct Meta: ExtensibleFields {
+        var meta = DocumentMeta()
+
+        mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+            try coder.field(&meta.cas, "CAS")
+            try coder.field(&meta.revision, "revision")
+            try coder.fixed(&meta.flags, "flags")
+            try coder.fixed(&meta.expiry, "expiry")
+            try coder.choice(&meta.datatype, "datatype")
+        }
+    }
+
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .found(let copy): writer.kind(0, Meta(meta: copy.meta), copy.value)
+        case .written(let version): writer.kind(1, version)
+        case .refused(let refusal): writer.kind(2, refusal.rawValue)
+        case .noBucket: writer.kind(3)
+        case .failed(let cause): writer.kind(4, cause)
+        case .unchanged: writer.kind(5)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("outcome") {
+        case 0:
+            let meta: Meta = try reader.payload()
+            self = .found(DocumentCopy(meta: meta.meta, value: try reader.payload()))
+        case 1: self = .written(try reader.payload())
+        case 2:
+            var refusal = DocumentRefusal.notFound
+            try reader.choice(&refusal, "refusal")
+            self = .refused(refusal)
+        case 3: self = .noBucket
+        case 4: self = .failed(try reader.payload())
+        case 5: self = .unchanged
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
+    }
 }
 
 /// Why an operation on a document had no effect.
@@ -93,4 +183,25 @@ package enum KeyListing: Hashable, Sendable {
     case temporaryFailure
     /// The node could not list them: a sentence with the cause.
     case failed(String)
+}
+
+extension KeyListing: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .keys(let keys): writer.kind(0, keys)
+        case .noBucket: writer.kind(1)
+        case .temporaryFailure: writer.kind(2)
+        case .failed(let cause): writer.kind(3, cause)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("listing") {
+        case 0: self = .keys(try reader.payload())
+        case 1: self = .noBucket
+        case 2: self = .temporaryFailure
+        case 3: self = .failed(try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
+    }
 }

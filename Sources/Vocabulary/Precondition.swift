@@ -1,3 +1,5 @@
+package import Bytes
+
 /// What a change requires of the present version of the object that it changes, so that it cannot
 /// overwrite a version that its author has not seen.
 package enum Precondition<Version: Hashable & Sendable>: Hashable, Sendable {
@@ -14,6 +16,25 @@ package enum Precondition<Version: Hashable & Sendable>: Hashable, Sendable {
         case .any: true
         case .absent: present == nil
         case .version(let version): present == version
+        }
+    }
+}
+
+extension Precondition: Coded where Version: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .any: writer.kind(0)
+        case .absent: writer.kind(1)
+        case .version(let version): writer.kind(2, version)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("precondition") {
+        case 0: self = .any
+        case 1: self = .absent
+        case 2: self = .version(try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
         }
     }
 }

@@ -100,7 +100,7 @@ import Vocabulary
                 let store = try? ControlStore(disk: PlainDisk(), directory: root)
                 let entries = (try? store?.load())?.entries ?? []
                 let creations = entries.count { entry in
-                    let command = ClusterEnvelope.decode(entry.bytes)?.command
+                    let command = (try? ClusterEnvelope(decoding: entry.bytes))?.command
                     if case .createBucket = command { return true }
                     return false
                 }

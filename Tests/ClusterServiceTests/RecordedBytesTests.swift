@@ -173,6 +173,9 @@ import Testing
         #expect(PeerPayloadProbe.series.rewrite(recorded) == recorded)
         let later: [UInt8] = [1, 2, UInt8(count + 1), 1, 3] + sample + [9, 9, 9, 9, 7]
         #expect(PeerPayloadProbe.series.rewrite(later) == recorded)
+        // Its first sample would be older than 1970.
+        let endless: [UInt8] = [2] + recorded.dropFirst()
+        #expect(PeerPayloadProbe.series.rewrite(endless) == nil)
     }
 
     /// 1.001 has no exact `Double`, and 2⁶⁴ − 1 is more than any percentage.

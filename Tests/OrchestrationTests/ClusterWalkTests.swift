@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -19,8 +20,11 @@ import Vocabulary
             let envelope = dice.envelope(for: state)
             let before = state
             let index = state.index + 1 + UInt64(dice.below(3))
-            let bytes = envelope.encoded()
-            let decoded = try #require(ClusterEnvelope.decode(bytes), "seed \(seed) step \(step)")
+            let bytes = envelope.encoded
+            let decoded = try #require(
+                try? ClusterEnvelope(decoding: bytes),
+                "seed \(seed) step \(step)"
+            )
             #expect(decoded == envelope)
             let outcome = state.apply(envelope, at: index)
             #expect(follower.apply(decoded, at: index) == outcome)

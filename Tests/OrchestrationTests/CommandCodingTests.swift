@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -10,7 +11,7 @@ import Vocabulary
         var state = first
         for step in 0..<500 {
             let envelope = dice.envelope(for: state)
-            #expect(ClusterEnvelope.decode(envelope.encoded()) == envelope, "step \(step)")
+            #expect((try? ClusterEnvelope(decoding: envelope.encoded)) == envelope, "step \(step)")
             _ = state.apply(envelope, at: state.index + 1)
             guard case .state(let decoded) = ClusterState.decode(state.encoded()) else {
                 Issue.record("step \(step): not decoded")
@@ -26,15 +27,16 @@ import Vocabulary
         var state = ClusterWorld(nodes: 3).state
         for step in 0..<500 {
             let envelope = dice.envelope(for: state)
-            let bytes = envelope.encoded()
+            let bytes = envelope.encoded
             for length in [0, 1, bytes.count / 2, bytes.count - 1] {
-                #expect(ClusterEnvelope.decode(Array(bytes.prefix(length))) == nil, "step \(step)")
+                let part = Array(bytes.prefix(length))
+                #expect((try? ClusterEnvelope(decoding: part)) == nil, "step \(step)")
             }
-            #expect(ClusterEnvelope.decode(bytes + [0]) == nil, "step \(step)")
+            #expect((try? ClusterEnvelope(decoding: bytes + [0])) == nil, "step \(step)")
             for _ in 0..<20 {
                 var damaged = bytes
                 damaged[dice.below(bytes.count)] ^= UInt8(1 + dice.below(255))
-                guard let other = ClusterEnvelope.decode(damaged) else { continue }
+                guard let other = try? ClusterEnvelope(decoding: damaged) else { continue }
                 // The damage yields another valid command: the state must handle it.
                 var one = state
                 let before = one
@@ -58,14 +60,14 @@ import Vocabulary
         }
         let all = VBucketSteps(bucket: "b", steps: steps, deposes: [n(1)])
         let promotion = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: .promote(all))
-        #expect(promotion.encoded().count < 12 * 1_024)
+        #expect(promotion.encoded.count < 12 * 1_024)
         let confirmation = ClusterEnvelope(
             proposer: n(1),
             boot: 1,
             number: 1,
             command: .confirm(all)
         )
-        #expect(ClusterEnvelope.decode(confirmation.encoded()) == confirmation)
+        #expect((try? ClusterEnvelope(decoding: confirmation.encoded)) == confirmation)
         var world = ClusterWorld(nodes: 2)
         world.createBucket(rows: Array(repeating: [n(1), n(2)], count: 1_024))
         #expect(world.state.encoded().count < 12 << 10)

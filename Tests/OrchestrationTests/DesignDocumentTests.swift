@@ -223,11 +223,11 @@ import Vocabulary
         ]
         for command in commands {
             let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: command)
-            let bytes = envelope.encoded()
-            #expect(ClusterEnvelope.decode(bytes) == envelope)
-            #expect(ClusterEnvelope.decode(bytes + [0]) == nil)
+            let bytes = envelope.encoded
+            #expect((try? ClusterEnvelope(decoding: bytes)) == envelope)
+            #expect((try? ClusterEnvelope(decoding: bytes + [0])) == nil)
             for length in 0..<bytes.count {
-                #expect(ClusterEnvelope.decode(Array(bytes.prefix(length))) == nil)
+                #expect((try? ClusterEnvelope(decoding: Array(bytes.prefix(length)))) == nil)
             }
         }
     }

@@ -125,7 +125,7 @@ import Vocabulary
         }
         for command in [birth("one", megabytes: 300), birth("two", megabytes: 400)] {
             let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 0, command: command)
-            let read = try #require(ClusterEnvelope.decode(envelope.encoded()))
+            let read = try ClusterEnvelope(decoding: envelope.encoded)
             #expect(read == envelope)
             let outcome = state.apply(read, at: state.index + 1)
             #expect(outcome == .refused(.alreadyInitialised) || state.uuid == "one")
@@ -229,8 +229,8 @@ import Vocabulary
         address.isOfLoneNode = true
         for command in [ClusterCommand.addNode(node), .setNode(address)] {
             let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: command)
-            #expect(ClusterEnvelope.decode(envelope.encoded()) == envelope)
-            #expect(ClusterEnvelope.decode(envelope.encoded() + [0]) == nil)
+            #expect((try? ClusterEnvelope(decoding: envelope.encoded)) == envelope)
+            #expect((try? ClusterEnvelope(decoding: envelope.encoded + [0])) == nil)
         }
     }
 }

@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -95,7 +96,7 @@ import Vocabulary
             address.memoryTotal = total
             for command in [ClusterCommand.addNode(node), .setNode(address)] {
                 let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: command)
-                #expect(ClusterEnvelope.decode(envelope.encoded()) == envelope)
+                #expect((try? ClusterEnvelope(decoding: envelope.encoded)) == envelope)
             }
         }
     }

@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -40,7 +41,7 @@ import Vocabulary
         var node = ClusterWorld.node(4)
         node.ports.views = 8_092
         let envelope = ClusterEnvelope(proposer: n(1), boot: 1, number: 1, command: .addNode(node))
-        let read = try #require(ClusterEnvelope.decode(envelope.encoded()))
+        let read = try ClusterEnvelope(decoding: envelope.encoded)
         world.apply(read.command)
         #expect(ports(world.state) == [0, 0, 0, 8_092])
         guard case .state(let decoded) = ClusterState.decode(world.state.encoded()) else {

@@ -1,3 +1,4 @@
+import Bytes
 import Consensus
 import Orchestration
 import Simulation
@@ -37,7 +38,7 @@ import Vocabulary
             number: number,
             command: .setName(name)
         )
-        return .command(envelope.encoded())
+        return .command(envelope.encoded)
     }
 
     @Test func equalCommittedEntriesAreAccepted() {

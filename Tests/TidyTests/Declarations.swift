@@ -273,13 +273,14 @@ struct Declarations {
     private func isAttribute(_ index: Int) -> Bool { text(index - 1) == "@" }
 
     /// Whether the signature that goes on after its arguments throws, other than what a type
-    /// argument says.
+    /// argument says, or a `CodingFailure`, which `Coded` documents.
     private func throwsItself(after close: Int, _ generics: [String]) -> Bool {
         var next = close + 1
         while ["async", "reasync"].contains(text(next)) { next += 1 }
         guard text(next) == "throws" else { return false }
         return text(next + 1) != "("
-            || !generics.contains(text(next + 2)) && text(next + 2) != "Never"
+            || !generics.contains(text(next + 2))
+                && !["Never", "CodingFailure"].contains(text(next + 2))
     }
 
     /// The documentation above a line, over the attributes and modifiers between.

@@ -19,7 +19,7 @@ enum NumberExceptions {
         "DataService.DocumentService": 25,
         "DataService.IncomingStream": 13,
         "DataService.ReplicationConsumer": 16,
-        "DataService.ReplicationProducer": 17,
+        "DataService.ReplicationProducer": 14,
         "DataService.TapProducer": 13,
         "DivanClient.ClientCore": 17,
         "DivanClient.ClientSettings": 16,
@@ -60,8 +60,6 @@ enum NumberExceptions {
     /// Types with an initialiser of more than 5 arguments: the greatest number.
     static let arguments: [String: Int] = [
         "ClusterService.BeatService": 7,
-        "ClusterService.EngageMessage": 6,
-        "ClusterService.EpochHandover": 8,
         "ClusterService.PeerChannel": 6,
         "ClusterService.PeerConnection": 6,
         "ClusterService.RaftDriver": 7,

@@ -301,8 +301,7 @@ final class LinkWorld: QueryConnections {
                 value: ByteView(bytes)
             )
         }
-        let bytes = writer.finish()
-        return .rows(try bytes.withUnsafeBytes { try RowBatch(ByteView($0)) })
+        return .rows(try RowBatch(decoding: writer.finish()))
     }
 
     static func bytes(_ kind: QueryFrame.Kind, _ number: UInt32, _ payload: [UInt8] = []) -> [UInt8]
@@ -311,12 +310,6 @@ final class LinkWorld: QueryConnections {
         payload.withUnsafeBytes { bytes in
             QueryFrame.append(kind, number, payload: ByteView(bytes), to: writer)
         }
-        return writer.bytes
-    }
-
-    static func bytes(_ append: (ByteWriter) -> Void) -> [UInt8] {
-        let writer = ByteWriter()
-        append(writer)
         return writer.bytes
     }
 

@@ -150,7 +150,7 @@ import Vocabulary
         let world = try LinkWorld()
         defer { world.end() }
         let connection = try await world.connectRaw()
-        let request = LinkWorld.bytes(try LinkWorld.request().append)
+        let request = try LinkWorld.request().encoded
         connection.send(LinkWorld.bytes(.request, 1, request))
         let asked = try #require(await world.asked.wait().first)
         connection.send(LinkWorld.bytes(.credit, 1))
@@ -224,7 +224,7 @@ import Vocabulary
         #expect(frames() == ["part 1 16384", "part 1 16384", "cancel 1 0"])
         connection.send(LinkWorld.bytes(.received, 0, [0, 0, 0x80, 0]))
         #expect(await eventually { frames().count == 4 })
-        let length = LinkWorld.bytes(try LinkWorld.request().append).count
+        let length = try LinkWorld.request().encoded.count
         #expect(frames().last == "request 2 \(length)")
         // A query that is cancelled before it is sent leaves no trace.
         connection.send(LinkWorld.bytes(.reply, 1, [4]) + LinkWorld.bytes(.reply, 2, [4]))

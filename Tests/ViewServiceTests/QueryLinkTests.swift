@@ -292,7 +292,7 @@ import Vocabulary
         defer { world.end() }
         let connection = try await world.connectRaw()
         let request = try LinkWorld.request()
-        connection.send(LinkWorld.bytes(.request, 1, LinkWorld.bytes(request.append)))
+        connection.send(LinkWorld.bytes(.request, 1, request.encoded))
         let asked = try await asked(world, 1)
         #expect(await eventually { connection.isClosed && asked.isCancelled })
     }

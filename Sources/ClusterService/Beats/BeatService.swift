@@ -90,7 +90,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             self?.received(reply: bytes, from: from)
         }
         calls.handleMessages(PeerKind.served) { [weak self] from, bytes in
-            guard let self, let message = ServedMessage(bytes: bytes) else { return }
+            guard let self, let message = ServedMessage(message: bytes) else { return }
             served[from] = [:]
             for row in message.rows where row.node == from || served[row.node]?[row.uuid] == nil {
                 served[row.node, default: [:]][row.uuid] = row.highs
@@ -157,7 +157,7 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             beat: lease.beat(applied: sources.applied(), now: sentAt),
             suspects: table.suspicions(among: others, now: sentAt),
             isReady: sources.isReady()
-        ).bytes
+        ).encoded
         for other in others { calls.send(PeerKind.beat, message, to: other, isBulk: false) }
         if sentAt >= servedSentAt + Self.servedIntervalNanoseconds {
             servedSentAt = sentAt
@@ -180,14 +180,13 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             histories.sorted { $0.key < $1.key }
                 .map { ServedMessage.Row(node: teller, uuid: $0.key, highs: $0.value) }
         }
-        let message = ServedMessage(rows: rows).bytes
+        let message = ServedMessage(rows: rows).encoded
         for other in others { calls.send(PeerKind.served, message, to: other, isBulk: false) }
     }
 
     private func received(beat bytes: [UInt8], from other: NodeNumber) {
-        guard !isStopped, let message = BeatMessage(bytes: bytes), message.beat.node == other else {
-            return
-        }
+        guard !isStopped, let message = BeatMessage(message: bytes), message.beat.node == other
+        else { return }
         let isReached = calls.isConnected(to: other)
         unreachedAt.withLock { $0[other] = isReached ? nil : now }
         guard isReached else { return }
@@ -204,15 +203,15 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
             suspicions: message.suspects,
             now: now
         )
-        let reply = BeatReplyMessage(sources.answer(message.beat))
-        calls.send(PeerKind.beatReply, reply.bytes, to: other, isBulk: false)
+        let reply = sources.answer(message.beat)
+        calls.send(PeerKind.beatReply, reply.encoded, to: other, isBulk: false)
     }
 
     private func received(reply bytes: [UInt8], from other: NodeNumber) {
-        guard !isStopped, let message = BeatReplyMessage(bytes: bytes),
-            message.reply.voter == other
-        else { return }
-        lease.take(message.reply)
+        guard !isStopped, let reply = LeaseReply(message: bytes), reply.voter == other else {
+            return
+        }
+        lease.take(reply)
         renew()
     }
 

@@ -19,7 +19,7 @@ extension ClusterChanges {
             while case .frame(let frame) = decoder.next(in: rest) {
                 rest = rest.dropFirst(frame.byteCount)
                 if frame.kind.usesCredit { credit += frame.byteCount }
-                guard let message = ChangesMessage(frame) else { continue }
+                guard let message = try? ChangesMessage(frame) else { continue }
                 if let event = handle(message, frame.number, &collector, now) {
                     events.append(event)
                 }

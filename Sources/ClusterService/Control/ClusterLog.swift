@@ -57,7 +57,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         _ command: [UInt8],
         at index: UInt64
     ) throws(ClusterError) -> AppliedCommand<CarriedOutcome> {
-        guard let envelope = ClusterEnvelope.decode(command) else {
+        guard let envelope = try? ClusterEnvelope(decoding: command) else {
             throw ClusterError(
                 code: .otherFormat,
                 description: "entry \(index) of the cluster's log is of a kind that this release "
@@ -134,7 +134,8 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     }
 
     func effect(of command: [UInt8]) -> LeasePromises.Effect {
-        ClusterEnvelope.decode(command).map { ClusterState.effect(of: $0.command) } ?? .none
+        let envelope = try? ClusterEnvelope(decoding: command)
+        return envelope.map { ClusterState.effect(of: $0.command) } ?? .none
     }
 
     var deposedAt: [NodeNumber: UInt64] { state.deposedAt }

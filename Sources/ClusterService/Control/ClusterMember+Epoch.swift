@@ -27,7 +27,7 @@ extension ClusterMember {
         } catch {
             throw ClusterError(error)
         }
-        guard let bytes, let identity = NodeIdentity(bytes: bytes) else {
+        guard let bytes, let identity = NodeIdentity(message: bytes) else {
             throw ClusterError(
                 code: .damaged,
                 description: "\(store.path) does not contain this node's identity. Restore the "
@@ -49,7 +49,7 @@ extension ClusterMember {
                 at: LogPosition(term: epoch.term, index: epoch.index),
                 VoterConfiguration(voters: epoch.voters, learners: epoch.learners),
                 state: epoch.state,
-                facts: [(NodeIdentity.fact, identity.bytes)]
+                facts: [(NodeIdentity.fact, identity.encoded)]
             )
             return nil
         } catch {
@@ -74,7 +74,7 @@ extension ClusterMember {
     func wholeState() throws(ClusterError) -> ClusterState {
         var whole = state
         for (index, bytes) in driver.unapplied {
-            guard let envelope = ClusterEnvelope.decode(bytes) else {
+            guard let envelope = try? ClusterEnvelope(decoding: bytes) else {
                 throw ClusterError(
                     code: .otherFormat,
                     description: "entry \(index) of the cluster's log is of a kind that this "

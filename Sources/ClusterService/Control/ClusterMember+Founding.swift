@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Orchestration
 internal import Persistence
 internal import Seams
@@ -19,7 +20,7 @@ extension ClusterMember {
             node: identity.number,
             state: ClusterState(memoryQuota: surroundings.memoryQuota).encoded(),
             index: 0,
-            facts: [(NodeIdentity.fact, identity.bytes)]
+            facts: [(NodeIdentity.fact, identity.encoded)]
         )
     }
 

@@ -22,7 +22,9 @@ extension ClusterMember {
 
     func handlePlaces() {
         calls.handleMessages(PeerKind.place) { [weak self] from, bytes in
-            guard let self, let place = PeerPlace(bytes: bytes), place.node == from else { return }
+            guard let self, let place = PeerPlace(message: bytes), place.node == from else {
+                return
+            }
             correct(place)
         }
     }

@@ -88,7 +88,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             try RaftBeginning.join(
                 store,
                 emptyState: ClusterState(memoryQuota: memoryQuota).encoded(),
-                facts: [(NodeIdentity.fact, identity.bytes)]
+                facts: [(NodeIdentity.fact, identity.encoded)]
             )
         } catch {
             throw ClusterError(error)
@@ -111,7 +111,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 node: identity.number,
                 state: ClusterState(memoryQuota: memoryQuota).encoded(),
                 index: 0,
-                facts: [(NodeIdentity.fact, identity.bytes)]
+                facts: [(NodeIdentity.fact, identity.encoded)]
             )
         } catch {
             throw ClusterError(error)
@@ -288,7 +288,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         identity.clusterUUID = state.uuid ?? identity.clusterUUID
         identity.epoch = max(identity.epoch, state.revEpoch)
         if identity.claim != self.identity.claim {
-            let bytes = identity.bytes
+            let bytes = identity.encoded
             identityBox.withLock { $0 = identity }
             let logEvent = logEventHandler
             driver.keep([.fact(name: NodeIdentity.fact, bytes)]) { result in
@@ -367,7 +367,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 number: number.number,
                 login: login,
                 command: command
-            ).encoded()
+            ).encoded
         }
     }
 

@@ -87,35 +87,36 @@ struct NodeIdentity: Sendable {
 }
 
 /// Encoded as one fact of the control file.
-extension NodeIdentity: PeerPayload {
+extension NodeIdentity: ExtensibleFields {
     static let fact = "identity"
+    private static let version: UInt8 = 3
 
-    init?(_ reader: inout ByteReader) {
-        guard let version = reader.bigEndian(UInt8.self), version == 3,
-            let nodeUUID = reader.text(),
-            let number = reader.node(), let clusterUUID = reader.text(),
-            let groupID = reader.bigEndian(UInt64.self), let epoch = reader.leb128(),
-            let seed = reader.counted(), seed.count == NodeSecrets.seedByteCount,
-            PeerClaim.isName(nodeUUID), PeerClaim.isName(clusterUUID),
-            let members = reader.all(PeerPlace.self)
-        else { return nil }
-        self.nodeUUID = nodeUUID
-        self.number = number
-        self.clusterUUID = clusterUUID
-        self.groupID = groupID
-        self.epoch = epoch
-        secrets = NodeSecrets(seed: seed)
-        self.members = members
+    init() {
+        self.init(
+            nodeUUID: "",
+            number: NodeNumber(0),
+            clusterUUID: "",
+            groupID: 0,
+            epoch: 0,
+            secrets: NodeSecrets(seed: [UInt8](repeating: 0, count: NodeSecrets.seedByteCount))
+        )
     }
 
-    func append(to writer: ByteWriter) {
-        writer.append(UInt8(3))
-        writer.append(counted: nodeUUID)
-        writer.append(number)
-        writer.append(counted: clusterUUID)
-        writer.append(bigEndian: groupID)
-        writer.append(leb: epoch)
-        writer.append(counted: secrets.seed)
-        writer.append(all: members)
+    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        var version = Self.version
+        try coder.field(&version, "version")
+        try coder.require(version == Self.version, "version")
+        try coder.field(&nodeUUID, "UUID")
+        try coder.require(PeerClaim.isName(nodeUUID), "UUID")
+        try coder.field(&number, "number")
+        try coder.field(&clusterUUID, "cluster UUID")
+        try coder.require(PeerClaim.isName(clusterUUID), "cluster UUID")
+        try coder.fixed(&groupID, "group")
+        try coder.field(&epoch, "epoch")
+        var seed = secrets.seed
+        try coder.field(&seed, "seed")
+        try coder.require(seed.count == NodeSecrets.seedByteCount, "seed")
+        if seed != secrets.seed { secrets = NodeSecrets(seed: seed) }
+        try coder.field(&members, "members")
     }
 }

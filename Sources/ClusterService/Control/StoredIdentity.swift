@@ -22,7 +22,7 @@ package struct StoredIdentity: Sendable {
                 disk: disk
             )
             guard let bytes else { return nil }
-            guard let identity = NodeIdentity(bytes: bytes) else {
+            guard let identity = NodeIdentity(message: bytes) else {
                 throw StorageError(.damaged, "\(directory) has no identity that can be read")
             }
             nodeUUID = identity.nodeUUID

@@ -27,12 +27,12 @@ extension AdministrationService {
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
             let result = await calls.call(
                 PeerKind.randomKey,
-                RandomKeyCall(bucket: name).bytes,
+                RandomKeyCall(bucket: name).encoded,
                 to: node,
                 timeoutNanoseconds: Self.callTimeoutNanoseconds
             )
             guard case .success(let bytes) = result,
-                case .keys(let keys) = KeyListing(bytes: bytes), let key = keys.first
+                case .keys(let keys) = KeyListing(message: bytes), let key = keys.first
             else { continue }
             return key
         }
@@ -71,11 +71,12 @@ extension AdministrationService {
         }
         let result = await calls.call(
             PeerKind.document,
-            call.bytes,
+            call.encoded,
             to: node,
             timeoutNanoseconds: Self.callTimeoutNanoseconds
         )
-        guard case .success(let bytes) = result, let outcome = DocumentOutcome(bytes: bytes) else {
+        guard case .success(let bytes) = result, let outcome = DocumentOutcome(message: bytes)
+        else {
             return .refused(.temporaryFailure)
         }
         return outcome
@@ -93,29 +94,29 @@ extension AdministrationService {
     /// Registers the handlers; on the control lane.
     func handleDocuments() {
         calls.handleCalls(PeerKind.document) { [weak self] _, bytes, answer in
-            guard let self, let call = DocumentCall(bytes: bytes) else {
-                return answer(DocumentOutcome.failed("The call is malformed.").bytes)
+            guard let self, let call = DocumentCall(message: bytes) else {
+                return answer(DocumentOutcome.failed("The call is malformed.").encoded)
             }
             executor.spawn {
                 var outcome = await self.carryOut(call)
                 if case .found(let copy) = outcome, copy.value.count > Self.passedBytesMax {
                     outcome = .failed(self.tooLarge(self.thisNode))
                 }
-                answer(outcome.bytes)
+                answer(outcome.encoded)
             }
         }
         calls.handleCalls(PeerKind.listing) { [weak self] _, bytes, answer in
-            guard let self, let call = ListingCall(bytes: bytes) else {
-                return answer(KeyListing.failed("The call is malformed.").bytes)
+            guard let self, let call = ListingCall(message: bytes) else {
+                return answer(KeyListing.failed("The call is malformed.").encoded)
             }
-            executor.spawn { answer(await self.carryOut(call).bytes) }
+            executor.spawn { answer(await self.carryOut(call).encoded) }
         }
         calls.handleCalls(PeerKind.randomKey) { [weak self] _, bytes, answer in
-            guard let self, let call = RandomKeyCall(bytes: bytes) else {
-                return answer(KeyListing.failed("The call is malformed.").bytes)
+            guard let self, let call = RandomKeyCall(message: bytes) else {
+                return answer(KeyListing.failed("The call is malformed.").encoded)
             }
             let key = dataPlane.randomKey(inBucket: call.bucket)
-            answer(KeyListing.keys(key.map { [$0] } ?? []).bytes)
+            answer(KeyListing.keys(key.map { [$0] } ?? []).encoded)
         }
     }
 

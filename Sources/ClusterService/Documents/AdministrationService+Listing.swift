@@ -78,11 +78,11 @@ extension AdministrationService {
     private func ask(_ node: NodeNumber, _ call: ListingCall) async -> KeyListing {
         let result = await calls.call(
             PeerKind.listing,
-            call.bytes,
+            call.encoded,
             to: node,
             timeoutNanoseconds: Self.listingTimeoutNanoseconds
         )
-        guard case .success(let bytes) = result, let outcome = KeyListing(bytes: bytes) else {
+        guard case .success(let bytes) = result, let outcome = KeyListing(message: bytes) else {
             return .temporaryFailure
         }
         return outcome

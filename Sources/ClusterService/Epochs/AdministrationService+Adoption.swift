@@ -13,10 +13,10 @@ extension AdministrationService {
 
     func handleEpochs() {
         calls.handleEpochCalls(PeerKind.epoch) { [weak self] _, bytes, answer in
-            guard let self, let call = EpochCall(bytes: bytes) else {
-                return answer(EpochAnswer.refused("The call is malformed.").bytes)
+            guard let self, let call = EpochCall(message: bytes) else {
+                return answer(EpochAnswer.refused("The call is malformed.").encoded)
             }
-            handle(call) { answer($0.bytes) }
+            handle(call) { answer($0.encoded) }
         }
     }
 

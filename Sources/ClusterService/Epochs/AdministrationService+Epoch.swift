@@ -259,13 +259,13 @@ extension AdministrationService {
                 self.calls.callAcrossEpochs(
                     node,
                     PeerKind.epoch,
-                    call.bytes,
+                    call.encoded,
                     timeoutNanoseconds: Self.surveyTimeoutNanoseconds
                 ) { waiter.resume(returning: $0) }
             }
         }
         guard case .success(let bytes) = result else { return nil }
-        return EpochAnswer(bytes: bytes)
+        return EpochAnswer(message: bytes)
     }
 
     // MARK: Bringing members in

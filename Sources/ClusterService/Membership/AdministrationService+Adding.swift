@@ -158,8 +158,8 @@ extension AdministrationService {
             PeerKind.describe,
             trust,
             timeoutNanoseconds: Self.engageTimeoutNanoseconds
-        ) { DescribeMessage(proof: trust.proof(adding: own, waiting: $0.identity.key)).bytes }
-        guard let answer = DescribeAnswer(bytes: bytes) else { throw .notDivan }
+        ) { DescribeMessage(proof: trust.proof(adding: own, waiting: $0.identity.key)).encoded }
+        guard let answer = DescribeAnswer(message: bytes) else { throw .notDivan }
         switch (answer.standing, answer.description) {
         case (.provisioned, _): throw .provisioned(answer.clusterUUID)
         case (.notReady, _): throw .notReady
@@ -314,7 +314,7 @@ extension AdministrationService {
             host: new.host,
             members: state.nodes.filter { $0.number != number }.map {
                 PeerPlace(
-                    $0.number,
+                    node: $0.number,
                     host: $0.host,
                     port: $0.ports.peer,
                     key: $0.keys.identity
@@ -326,7 +326,7 @@ extension AdministrationService {
             adding: member.identity.secrets.publicKeys.identity,
             waiting: new.keys.identity
         )
-        let bytes = message.bytes
+        let bytes = message.encoded
         let place = PeerAddress(host: new.host, port: new.ports.peer, key: new.keys.identity)
         let result = await member.callStranger(
             place,
@@ -335,7 +335,7 @@ extension AdministrationService {
         ) { _ in bytes }
         switch result {
         case .success(let bytes):
-            guard let answer = EngageAnswer(bytes: bytes) else {
+            guard let answer = EngageAnswer(message: bytes) else {
                 return "It sent an invalid answer."
             }
             return answer.refusal.isEmpty
@@ -405,9 +405,9 @@ extension AdministrationService {
                     password: login.password,
                     host: own.isLoopback && !isLocal ? port.local.host : own.host,
                     description: description
-                ).bytes
+                ).encoded
             }
-            guard let read = EngageAnswer(bytes: bytes) else { throw JoinRefusal.notDivan }
+            guard let read = EngageAnswer(message: bytes) else { throw JoinRefusal.notDivan }
             answer = read
         } catch {
             return refused(error as? JoinRefusal ?? .notDivan, host, port)
@@ -430,15 +430,15 @@ extension AdministrationService {
         by stranger: Stranger,
         _ answer: @escaping PeerCalls.Answer
     ) {
-        guard let request = JoinRequest(bytes: bytes) else {
-            return answer(EngageAnswer(refusal: "The request is malformed.").bytes)
+        guard let request = JoinRequest(message: bytes) else {
+            return answer(EngageAnswer(refusal: "The request is malformed.").encoded)
         }
         executor.spawn {
             let outcome = await self.addRequested(request, stranger)
             switch outcome {
-            case .done: answer(EngageAnswer().bytes)
+            case .done: answer(EngageAnswer().encoded)
             case .refused(let text), .busy(let text), .failed(let text):
-                answer(EngageAnswer(refusal: text).bytes)
+                answer(EngageAnswer(refusal: text).encoded)
             }
         }
     }

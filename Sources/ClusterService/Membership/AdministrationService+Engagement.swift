@@ -16,26 +16,26 @@ extension AdministrationService {
         by sender: Stranger,
         _ answer: @escaping PeerCalls.Answer
     ) {
-        guard let message = EngageMessage(bytes: bytes) else {
-            return answer(EngageAnswer(refusal: "The invitation is malformed.").bytes)
+        guard let message = EngageMessage(message: bytes) else {
+            return answer(EngageAnswer(refusal: "The invitation is malformed.").encoded)
         }
         guard state.isProvisioned || mayChange(sender, message.proof) else {
             reportRefusal(
                 of: sender.address,
                 "its invitation had no proof of this node's token"
             )
-            return answer(EngageAnswer(refusal: Self.lacksToken).bytes)
+            return answer(EngageAnswer(refusal: Self.lacksToken).encoded)
         }
         guard message.level <= settings.level else {
             return answer(
                 EngageAnswer(
                     refusal: "The node supports feature level \(settings.level.number), and the "
                         + "cluster uses level \(message.level.number). Start a later release there."
-                ).bytes
+                ).encoded
             )
         }
         guard !state.isProvisioned, beginChanging() else {
-            return answer(EngageAnswer(refusal: "The node is provisioned already.").bytes)
+            return answer(EngageAnswer(refusal: "The node is provisioned already.").encoded)
         }
         let old = member
         old.stop()
@@ -47,14 +47,14 @@ extension AdministrationService {
             if let failure {
                 logEvent(.error, .node, "This node could not join: \(failure)")
                 goBack(behind: old)
-                return answer(EngageAnswer(refusal: failure.description).bytes)
+                return answer(EngageAnswer(refusal: failure.description).encoded)
             }
             logEvent(
                 .info,
                 .node,
                 "This node was invited by a cluster, as number \(message.number)."
             )
-            answer(EngageAnswer().bytes)
+            answer(EngageAnswer().encoded)
         }
     }
 
@@ -93,29 +93,29 @@ extension AdministrationService {
         to sender: Stranger,
         _ answer: @escaping PeerCalls.Answer
     ) {
-        guard let message = DescribeMessage(bytes: bytes) else { return answer([]) }
+        guard let message = DescribeMessage(message: bytes) else { return answer([]) }
         guard !state.isProvisioned else {
-            var told = DescribeAnswer(.provisioned)
+            var told = DescribeAnswer(standing: .provisioned)
             told.clusterUUID = state.uuid ?? ""
-            return answer(told.bytes)
+            return answer(told.encoded)
         }
         guard mayChange(sender, message.proof) else {
             reportRefusal(
                 of: sender.address,
                 "its request to add this node had no proof of the node's token"
             )
-            return answer(DescribeAnswer(.tokenNeeded).bytes)
+            return answer(DescribeAnswer(standing: .tokenNeeded).encoded)
         }
         guard let own = state.node(number: thisNode) else {
-            return answer(DescribeAnswer(.notReady).bytes)
+            return answer(DescribeAnswer(standing: .notReady).encoded)
         }
-        var told = DescribeAnswer(.waiting)
+        var told = DescribeAnswer(standing: .waiting)
         told.description = NodeDescription(own)
         if !message.proof.isEmpty {
             let key = own.keys.identity
             told.proof = initToken.proof(by: .waiting, adding: sender.key, waiting: key) ?? []
         }
-        answer(told.bytes)
+        answer(told.encoded)
     }
 
     private static let lacksToken =

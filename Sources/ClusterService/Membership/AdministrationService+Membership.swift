@@ -46,12 +46,12 @@ extension AdministrationService {
         guard let leader = member.driver.status.leader else { return nil }
         let result = await member.calls.call(
             PeerKind.leader,
-            request.bytes,
+            request.encoded,
             to: leader,
             timeoutNanoseconds: timeoutNanoseconds
         )
         guard case .success(let bytes) = result else { return nil }
-        return LeaderAnswer(bytes: bytes)
+        return LeaderAnswer(message: bytes)
     }
 
     /// Proposes a command; nil if it was applied.

@@ -98,11 +98,11 @@ extension AdministrationService {
     func sendPlace(to other: NodeNumber) {
         guard let (address, _) = currentAddress, address.ports.peer != 0 else { return }
         let place = PeerPlace(
-            thisNode,
+            node: thisNode,
             host: address.host,
             port: address.ports.peer,
             key: member.identity.secrets.publicKeys.identity
-        ).bytes
+        ).encoded
         calls.send(PeerKind.place, place, to: other, isBulk: false)
     }
 

@@ -5,19 +5,21 @@ internal import Vocabulary
 internal import Wire
 
 /// A node that may be added, as it describes itself on a secured connection.
-struct NodeDescription: PeerPayload, Hashable {
-    var uuid: String
-    var adminPort: UInt16
-    var dataPort: UInt16
-    var peerPort: UInt16
+struct NodeDescription: ExtensibleFields, Hashable {
+    var uuid = ""
+    var adminPort: UInt16 = 0
+    var dataPort: UInt16 = 0
+    var peerPort: UInt16 = 0
     /// 0 if the node does not serve views.
-    var viewsPort: UInt16
+    var viewsPort: UInt16 = 0
     /// Memory available to the node, in bytes; 0 if it was not reported.
-    var memoryTotal: UInt64
+    var memoryTotal: UInt64 = 0
     /// The highest feature level that it announces.
-    var level: FeatureLevel
+    var level = FeatureLevel.lowest
     /// The public key with which others seal to it; the connection proves the other key.
-    var sealingKey: [UInt8]
+    var sealingKey: [UInt8] = []
+
+    init() {}
 
     init(_ node: NodeRecord) {
         uuid = node.uuid
@@ -30,26 +32,19 @@ struct NodeDescription: PeerPayload, Hashable {
         sealingKey = node.keys.sealing
     }
 
-    init?(_ reader: inout ByteReader) {
-        guard let uuid = reader.text(), let admin = reader.bigEndian(UInt16.self),
-            let data = reader.bigEndian(UInt16.self), let peer = reader.bigEndian(UInt16.self),
-            let views = reader.bigEndian(UInt16.self), let memory = reader.leb128(),
-            let level = reader.leb(UInt16.self), let key = reader.counted(),
-            key.count == NodeKeys.keyByteCount, PeerClaim.isName(uuid), !uuid.isEmpty
-        else { return nil }
-        self.uuid = uuid
-        (adminPort, dataPort, peerPort, viewsPort) = (admin, data, peer, views)
-        memoryTotal = memory
-        self.level = FeatureLevel(level)
-        sealingKey = key
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(counted: uuid)
-        for port in [adminPort, dataPort, peerPort, viewsPort] { writer.append(bigEndian: port) }
-        writer.append(leb: memoryTotal)
-        writer.append(leb: level.number)
-        writer.append(counted: sealingKey)
+    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&uuid, "UUID")
+        try coder.require(PeerClaim.isName(uuid) && !uuid.isEmpty, "UUID")
+        try coder.fixed(&adminPort, "admin port")
+        try coder.fixed(&dataPort, "data port")
+        try coder.fixed(&peerPort, "peer port")
+        try coder.fixed(&viewsPort, "views port")
+        try coder.field(&memoryTotal, "memory")
+        var number = level.number
+        try coder.field(&number, "level")
+        level = FeatureLevel(number)
+        try coder.field(&sealingKey, "sealing key")
+        try coder.require(sealingKey.count == NodeKeys.keyByteCount, "sealing key")
     }
 
     /// The node as a new member at `host`.

@@ -1,3 +1,5 @@
+internal import Bytes
+internal import Orchestration
 internal import Vocabulary
 
 /// Decodes and encodes every payload between nodes, for tests of recorded bytes.
@@ -40,38 +42,38 @@ package enum PeerPayloadProbe: String, CaseIterable, Sendable {
     /// Decodes `bytes` and encodes the result again; nil if `bytes` cannot be decoded.
     package func rewrite(_ bytes: [UInt8]) -> [UInt8]? {
         switch self {
-        case .beat: BeatMessage(bytes: bytes)?.bytes
-        case .beatReply: BeatReplyMessage(bytes: bytes)?.bytes
-        case .served: ServedMessage(bytes: bytes)?.bytes
-        case .engage: EngageMessage(bytes: bytes)?.bytes
-        case .engageAnswer: EngageAnswer(bytes: bytes)?.bytes
-        case .describe: DescribeMessage(bytes: bytes)?.bytes
-        case .describeAnswer: DescribeAnswer(bytes: bytes)?.bytes
-        case .join: JoinRequest(bytes: bytes)?.bytes
-        case .place: PeerPlace(bytes: bytes)?.bytes
-        case .vBuckets: VBucketsCall(bytes: bytes)?.bytes
-        case .activate: ActivateCall(bytes: bytes)?.bytes
-        case .reports: ReportsAnswer(bytes: bytes)?.bytes
-        case .done: DoneAnswer(bytes: bytes)?.bytes
-        case .statistics: NodeStatistics(bytes: bytes)?.bytes
-        case .viewStatistics: ViewStatistics(bytes: bytes)?.bytes
-        case .document: DocumentCall(bytes: bytes)?.bytes
-        case .documentOutcome: DocumentOutcome(bytes: bytes)?.bytes
-        case .listing: ListingCall(bytes: bytes)?.bytes
-        case .keys: KeyListing(bytes: bytes)?.bytes
-        case .randomKey: RandomKeyCall(bytes: bytes)?.bytes
-        case .leader: LeaderRequest(bytes: bytes)?.bytes
-        case .leaderAnswer: LeaderAnswer(bytes: bytes)?.bytes
-        case .history: HistoryCall(bytes: bytes)?.bytes
-        case .series: StatisticsSampler.Series(bytes: bytes)?.bytes
-        case .events: EventsCall(bytes: bytes)?.bytes
-        case .eventsAnswer: EventsAnswer(bytes: bytes)?.bytes
-        case .compact: BucketOrder(bytes: bytes)?.bytes
-        case .compactViews: ViewCompactionOrder(bytes: bytes)?.bytes
-        case .purge: BucketOrder(bytes: bytes)?.bytes
-        case .epoch: EpochCall(bytes: bytes)?.bytes
-        case .epochAnswer: EpochAnswer(bytes: bytes)?.bytes
-        case .raft: RaftFrame.decode(bytes)?.encoded
+        case .beat: BeatMessage(message: bytes)?.encoded
+        case .beatReply: LeaseReply(message: bytes)?.encoded
+        case .served: ServedMessage(message: bytes)?.encoded
+        case .engage: EngageMessage(message: bytes)?.encoded
+        case .engageAnswer: EngageAnswer(message: bytes)?.encoded
+        case .describe: DescribeMessage(message: bytes)?.encoded
+        case .describeAnswer: DescribeAnswer(message: bytes)?.encoded
+        case .join: JoinRequest(message: bytes)?.encoded
+        case .place: PeerPlace(message: bytes)?.encoded
+        case .vBuckets: VBucketsCall(message: bytes)?.encoded
+        case .activate: ActivateCall(message: bytes)?.encoded
+        case .reports: ReportsAnswer(message: bytes)?.encoded
+        case .done: DoneAnswer(message: bytes)?.encoded
+        case .statistics: NodeStatistics(message: bytes)?.encoded
+        case .viewStatistics: ViewStatistics(message: bytes)?.encoded
+        case .document: DocumentCall(message: bytes)?.encoded
+        case .documentOutcome: DocumentOutcome(message: bytes)?.encoded
+        case .listing: ListingCall(message: bytes)?.encoded
+        case .keys: KeyListing(message: bytes)?.encoded
+        case .randomKey: RandomKeyCall(message: bytes)?.encoded
+        case .leader: LeaderRequest(message: bytes)?.encoded
+        case .leaderAnswer: LeaderAnswer(message: bytes)?.encoded
+        case .history: HistoryCall(message: bytes)?.encoded
+        case .series: StatisticsSampler.Series(message: bytes)?.encoded
+        case .events: EventsCall(message: bytes)?.encoded
+        case .eventsAnswer: EventsAnswer(message: bytes)?.encoded
+        case .compact: BucketOrder(message: bytes)?.encoded
+        case .compactViews: ViewCompactionOrder(message: bytes)?.encoded
+        case .purge: BucketOrder(message: bytes)?.encoded
+        case .epoch: EpochCall(message: bytes)?.encoded
+        case .epochAnswer: EpochAnswer(message: bytes)?.encoded
+        case .raft: (try? RaftFrame(decoding: bytes, skipsRest: true))?.encoded
         }
     }
 }

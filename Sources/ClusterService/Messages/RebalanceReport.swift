@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Orchestration
 package import Vocabulary
 
@@ -79,72 +79,29 @@ package struct RebalanceReport: Hashable, Sendable {
     }
 }
 
-extension RebalanceReport: PeerPayload {
+extension RebalanceReport: ExtensibleFields {
     /// Fractions are encoded in millionths.
     fileprivate static let unit = 1_000_000.0
 
-    init?(_ reader: inout ByteReader) {
-        self.init()
-        guard let fraction = reader.number(unit: Self.unit), let bucket = reader.text(),
-            let number = reader.leb(Int.self), let count = reader.leb(Int.self),
-            let nodes = reader.all(Node.self), let obstacle = reader.text()
-        else { return nil }
-        self.fraction = fraction
-        self.bucket = bucket.isEmpty ? nil : bucket
-        bucketNumber = number
-        bucketsCount = count
-        self.nodes = nodes
-        self.obstacle = obstacle.isEmpty ? nil : obstacle
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(fraction, unit: Self.unit)
-        writer.append(counted: bucket ?? "")
-        writer.append(leb: bucketNumber)
-        writer.append(leb: bucketsCount)
-        writer.append(all: nodes)
-        writer.append(counted: obstacle ?? "")
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.parts(&fraction, per: Self.unit, "fraction")
+        try coder.optional(&bucket, "bucket")
+        try coder.field(&bucketNumber, "bucket's number")
+        try coder.field(&bucketsCount, "buckets")
+        try coder.field(&nodes, "nodes")
+        try coder.optional(&obstacle, "obstacle")
     }
 }
 
-extension RebalanceReport.Node: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let node = reader.node(),
-            let fraction = reader.number(unit: RebalanceReport.unit),
-            let ingoing = reader.record(RebalanceProgress.Direction.self),
-            let outgoing = reader.record(RebalanceProgress.Direction.self)
-        else { return nil }
-        self.node = node
-        self.fraction = fraction
-        detail = RebalanceProgress.NodeDetail()
-        detail.ingoing = ingoing
-        detail.outgoing = outgoing
+extension RebalanceReport.Node: ExtensibleFields {
+    package init() {
+        self.init(node: NodeNumber(0), fraction: 0, detail: RebalanceProgress.NodeDetail())
     }
 
-    func append(to writer: ByteWriter) {
-        writer.append(node)
-        writer.append(fraction, unit: RebalanceReport.unit)
-        writer.append(record: detail.ingoing)
-        writer.append(record: detail.outgoing)
-    }
-}
-
-extension RebalanceProgress.Direction: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let total = reader.leb128(), let sent = reader.leb128(),
-            let active = reader.leb(Int.self), let replica = reader.leb(Int.self)
-        else { return nil }
-        self.init()
-        documentsTotal = total
-        documentsTransferred = sent
-        activeVBucketsLeft = active
-        replicaVBucketsLeft = replica
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(leb: documentsTotal)
-        writer.append(leb: documentsTransferred)
-        writer.append(leb: activeVBucketsLeft)
-        writer.append(leb: replicaVBucketsLeft)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&node, "node")
+        try coder.parts(&fraction, per: RebalanceReport.unit, "node's fraction")
+        try coder.field(&detail.ingoing, "ingoing")
+        try coder.field(&detail.outgoing, "outgoing")
     }
 }

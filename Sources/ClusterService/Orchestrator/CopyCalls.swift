@@ -20,7 +20,7 @@ struct CopyCalls: Sendable {
     let bucketUUID: String
 
     func reports(from nodes: [NodeNumber]) async -> Reports {
-        let call = VBucketsCall(term: term, index: index, bucketUUID: bucketUUID).bytes
+        let call = VBucketsCall(term: term, index: index, bucketUUID: bucketUUID).encoded
         return await reports(PeerKind.reports, nodes.map { ($0, call) })
     }
 
@@ -53,10 +53,10 @@ struct CopyCalls: Sendable {
                 bucketUUID: bucketUUID,
                 subjects: activations
             )
-            return (node, call.bytes)
+            return (node, call.encoded)
         }
         return await all(PeerKind.activate, questions, Self.timeoutNanoseconds) { bytes in
-            DoneAnswer(bytes: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
+            DoneAnswer(message: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
         }
     }
 
@@ -66,7 +66,7 @@ struct CopyCalls: Sendable {
             PeerKind.handOver,
             questions(asked),
             Self.handOverTimeoutNanoseconds
-        ) { bytes in DoneAnswer(bytes: bytes)?.done }
+        ) { bytes in DoneAnswer(message: bytes)?.done }
         var ended: [VBucketID: Seqno] = [:]
         for done in answers.values.joined() { ended[done.vBucket] = done.seqno }
         return ended
@@ -80,7 +80,7 @@ struct CopyCalls: Sendable {
                 bucketUUID: bucketUUID,
                 subjects: vBuckets
             )
-            return (node, call.bytes)
+            return (node, call.encoded)
         }
     }
 
@@ -90,7 +90,7 @@ struct CopyCalls: Sendable {
         _ timeoutNanoseconds: UInt64 = CopyCalls.timeoutNanoseconds
     ) async -> Reports {
         await all(kind, questions, timeoutNanoseconds) { bytes in
-            guard let answer = ReportsAnswer(bytes: bytes), answer.refusal.isEmpty else {
+            guard let answer = ReportsAnswer(message: bytes), answer.refusal.isEmpty else {
                 return nil
             }
             return Dictionary(

@@ -64,7 +64,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
             }
             let vBuckets = call.subjects.isEmpty ? nil : call.subjects.map(\.vBucket)
             let reports = service.dataPlane.reports(bucket: name, of: vBuckets)
-            return ReportsAnswer(reports: reports).bytes
+            return ReportsAnswer(reports: reports).encoded
         }
         handle(PeerKind.activate, ActivateCall.self, DoneAnswer.refused) { service, call, name in
             let bucket = service.sources.bucket(call.bucketUUID)
@@ -76,7 +76,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
                 return CopyActivation(one.vBucket, one.fence, .takeover(final: final.covered))
             }
             let ready = service.dataPlane.activate(bucket: name, asked)
-            return DoneAnswer(ready.map { DoneAnswer.Done($0, .zero) }).bytes
+            return DoneAnswer(done: ready.map { DoneAnswer.Done(vBucket: $0) }).encoded
         }
         calls.handleCalls(PeerKind.seal) { [weak self] _, bytes, answer in
             self?.admit(bytes, VBucketsCall.self, ReportsAnswer.refused, answer) {
@@ -119,7 +119,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         keepSeals(of: Set(reports.map(\.vBucket)), call) { error in
             // The copy is stopped but not sealed on disk, so the leader must not count it.
             if let error { return answer(ReportsAnswer.refused(error.description)) }
-            answer(ReportsAnswer(reports: reports).bytes)
+            answer(ReportsAnswer(reports: reports).encoded)
         }
     }
 
@@ -138,7 +138,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         dataPlane.handOver(bucket: name, call.subjects) { [lane] outcomes in
             let drained = outcomes.compactMap { vBucket, outcome in
                 if case .drained(let seqno) = outcome {
-                    DoneAnswer.Done(vBucket, seqno)
+                    DoneAnswer.Done(vBucket: vBucket, seqno: seqno)
                 } else {
                     nil
                 }
@@ -149,7 +149,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
                 let alone = drained.map(\.vBucket).filter { bucket?[$0].chain.count == 1 }
                 keepSeals(of: Set(alone), call) { error in
                     if let error { return answer(DoneAnswer.refused(error.description)) }
-                    answer(DoneAnswer(drained).bytes)
+                    answer(DoneAnswer(done: drained).encoded)
                 }
             }
         }
@@ -196,7 +196,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         _ answer: @escaping PeerCalls.Answer,
         _ work: @escaping (OwnershipService, LeaderCall<Subject>, String) -> Void
     ) {
-        guard let call = type.init(bytes: bytes) else { return answer(refused("invalid call")) }
+        guard let call = type.init(message: bytes) else { return answer(refused("invalid call")) }
         guard call.term >= newestTerm, !isStopped else {
             return answer(refused("a leader of the later term \(newestTerm) is known"))
         }
@@ -230,11 +230,9 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 }
 
 extension ReportsAnswer {
-    static func refused(_ reason: String) -> [UInt8] {
-        ReportsAnswer(reports: [], refusal: reason).bytes
-    }
+    static func refused(_ reason: String) -> [UInt8] { ReportsAnswer(refusal: reason).encoded }
 }
 
 extension DoneAnswer {
-    static func refused(_ reason: String) -> [UInt8] { DoneAnswer([], refusal: reason).bytes }
+    static func refused(_ reason: String) -> [UInt8] { DoneAnswer(refusal: reason).encoded }
 }

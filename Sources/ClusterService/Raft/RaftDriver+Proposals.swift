@@ -170,17 +170,15 @@ extension RaftDriver {
     /// Proposes another node's commands; that node learns the outcome by applying them itself.
     func proposeForwarded(_ commands: [[UInt8]], _ call: UInt64, from node: NodeNumber) {
         enqueue(.propose(commands)) { answer in
-            if case .accepted = answer {
-                self.send(.forwardAnswer(call: call, .accepted), to: node)
-            } else {
-                self.send(.forwardAnswer(call: call, .refused), to: node)
-            }
+            var isAccepted = false
+            if case .accepted = answer { isAccepted = true }
+            self.send(.forwardAnswer(call: call, isAccepted: isAccepted), to: node)
         }
     }
 
-    func handleForwardAnswer(_ answer: RaftFrame.ForwardAnswer, toCall call: UInt64) {
+    func handleForwardAnswer(toCall call: UInt64, isAccepted: Bool) {
         guard case .forwarded(call, _) = proposals.place else { return }
-        proposals.place = answer == .accepted ? .accepted : .refused
+        proposals.place = isAccepted ? .accepted : .refused
     }
 
     func resolve(_ command: AppliedCommand<State.Outcome>) {

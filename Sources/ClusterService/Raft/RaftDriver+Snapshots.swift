@@ -125,9 +125,9 @@ extension RaftDriver {
         } while !rest.isEmpty
         let head = RaftFrame.SnapshotHead(
             transfer: environment.entropy.next() >> 1,
-            message: message,
             parts: UInt64(parts.count),
-            checksum: state.withUnsafeBytes { CRC32.checksum(ByteView($0)) }
+            checksum: state.withUnsafeBytes { CRC32.checksum(ByteView($0)) },
+            message: message
         )
         snapshots.outgoing[message.to] = .init(
             transfer: head.transfer,

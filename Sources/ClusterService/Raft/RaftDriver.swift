@@ -273,7 +273,7 @@ package final class RaftDriver<State: ReplicatedState>:
     /// Handles a frame from another node's driver; on the control lane.
     package func receive(_ bytes: [UInt8], from node: NodeNumber) {
         guard case .running = life else { return }
-        guard let frame = RaftFrame.decode(bytes) else {
+        guard let frame = try? RaftFrame(decoding: bytes, skipsRest: true) else {
             environment.trace.warning("cluster", "\(node) sent bytes that are no Raft message")
             return
         }
@@ -290,7 +290,8 @@ package final class RaftDriver<State: ReplicatedState>:
         case .snapshotTaken(let transfer, let parts): handleStoredParts(transfer, parts, by: node)
         case .snapshotRefused(let transfer): snapshotRefused(transfer, by: node)
         case .forward(let call, let commands): proposeForwarded(commands, call, from: node)
-        case .forwardAnswer(let call, let answer): handleForwardAnswer(answer, toCall: call)
+        case .forwardAnswer(let call, let isAccepted):
+            handleForwardAnswer(toCall: call, isAccepted: isAccepted)
         }
         run()
     }

@@ -4,20 +4,14 @@ internal import Vocabulary
 
 /// Frames between drivers: Raft's messages, snapshots in parts, proposals forwarded to the leader.
 ///
-/// - A count is checked against the bytes that are there before memory is reserved for it.
-/// - A frame may end with fields that this release does not know: they are skipped.
+/// A frame may end with fields that this release does not know: decode it with `skipsRest`.
 enum RaftFrame: Hashable {
     struct SnapshotHead: Hashable {
         var transfer: UInt64
-        /// Raft's snapshot message, delivered once all parts have arrived.
-        var message: Message
         var parts: UInt64
         var checksum: UInt32
-    }
-
-    enum ForwardAnswer: Hashable {
-        case accepted
-        case refused
+        /// Raft's snapshot message, delivered once all parts have arrived.
+        var message: Message
     }
 
     case message(Message)
@@ -27,115 +21,57 @@ enum RaftFrame: Hashable {
     case snapshotTaken(transfer: UInt64, parts: UInt64)
     case snapshotRefused(transfer: UInt64)
     case forward(call: UInt64, commands: [[UInt8]])
-    case forwardAnswer(call: UInt64, ForwardAnswer)
+    case forwardAnswer(call: UInt64, isAccepted: Bool)
 
     /// The size of a part: one row on disk, one packet of any transport.
     static let partBytes = 64 << 10
     private static let version: UInt8 = 1
+}
 
-    var encoded: [UInt8] {
-        let writer = ByteWriter(capacity: 256)
-        writer.append(Self.version)
+extension RaftFrame: Coded {
+    func write(to writer: inout FieldWriter) {
+        Self.version.write(to: &writer)
         switch self {
-        case .message(let message):
-            writer.append(0)
-            MessageCodec.append(message, to: writer)
+        case .message(let message): writer.kind(0, message)
         case .snapshotHead(let head):
-            writer.append(1)
-            for number in [head.transfer, head.parts, UInt64(head.checksum)] {
-                LEB128.append(number, to: writer)
-            }
-            let message = ByteWriter(capacity: 64)
-            MessageCodec.append(head.message, to: message)
-            Self.append(counted: message.view, to: writer)
+            writer.kind(1, head.transfer, head.parts, head.checksum, head.message.encoded)
         case .snapshotPart(let transfer, let number, let bytes):
-            writer.append(2)
-            LEB128.append(transfer, to: writer)
-            LEB128.append(number, to: writer)
-            LEB128.append(UInt64(bytes.count), to: writer)
-            writer.append(bytes)
-        case .snapshotTaken(let transfer, let parts):
-            writer.append(3)
-            LEB128.append(transfer, to: writer)
-            LEB128.append(parts, to: writer)
-        case .snapshotRefused(let transfer):
-            writer.append(4)
-            LEB128.append(transfer, to: writer)
-        case .forward(let call, let commands):
-            writer.append(5)
-            LEB128.append(call, to: writer)
-            LEB128.append(UInt64(commands.count), to: writer)
-            for command in commands {
-                LEB128.append(UInt64(command.count), to: writer)
-                writer.append(command)
-            }
-        case .forwardAnswer(let call, let answer):
-            writer.append(6)
-            LEB128.append(call, to: writer)
-            writer.append(answer == .accepted ? 1 : 0)
+            writer.kind(2, transfer, number, bytes)
+        case .snapshotTaken(let transfer, let parts): writer.kind(3, transfer, parts)
+        case .snapshotRefused(let transfer): writer.kind(4, transfer)
+        case .forward(let call, let commands): writer.kind(5, call, commands)
+        case .forwardAnswer(let call, let isAccepted): writer.kind(6, call, isAccepted)
         }
-        return writer.bytes
     }
 
-    static func decode(_ bytes: [UInt8]) -> RaftFrame? {
-        bytes.withUnsafeBytes { decode(ByteView($0)) }
-    }
-
-    private static func decode(_ view: ByteView) -> RaftFrame? {
-        var reader = ByteReader(view)
-        guard reader.bigEndian(UInt8.self) == version, let kind = reader.bigEndian(UInt8.self)
-        else { return nil }
-        if kind == 0 { return message(reader.rest).map { .message($0) } }
-        guard let first = reader.leb128() else { return nil }
-        switch kind {
+    init(from reader: inout FieldReader) throws(CodingFailure) {
+        let version = try reader.kind("version of the frame")
+        try reader.require(version == Self.version, "version of the frame")
+        switch try reader.kind("kind of the frame") {
+        case 0: self = .message(try reader.payload())
         case 1:
-            guard let parts = reader.leb128(), let checksum = reader.leb128(),
-                let checksum = UInt32(exactly: checksum), let bytes = counted(&reader),
-                let message = message(bytes)
-            else { return nil }
-            return .snapshotHead(
-                .init(transfer: first, message: message, parts: parts, checksum: checksum)
+            let head = SnapshotHead(
+                transfer: try reader.payload(),
+                parts: try reader.payload(),
+                checksum: try reader.payload(),
+                message: try Message(decoding: try reader.payload(), skipsRest: true)
             )
+            self = .snapshotHead(head)
         case 2:
-            guard let number = reader.leb128(), let bytes = counted(&reader),
-                bytes.count <= partBytes
-            else { return nil }
-            return .snapshotPart(transfer: first, number: number, bytes: bytes.bytes)
+            let (transfer, number): (UInt64, UInt64) = (try reader.payload(), try reader.payload())
+            let bytes: [UInt8] = try reader.payload()
+            try reader.require(bytes.count <= Self.partBytes, "part of the snapshot")
+            self = .snapshotPart(transfer: transfer, number: number, bytes: bytes)
         case 3:
-            guard let parts = reader.leb128() else { return nil }
-            return .snapshotTaken(transfer: first, parts: parts)
-        case 4: return .snapshotRefused(transfer: first)
-        case 5: return commands(&reader).map { .forward(call: first, commands: $0) }
-        case 6:
-            guard let answer = reader.bigEndian(UInt8.self), answer < 2 else { return nil }
-            return .forwardAnswer(call: first, answer == 1 ? .accepted : .refused)
-        default: return nil
+            self = .snapshotTaken(transfer: try reader.payload(), parts: try reader.payload())
+        case 4: self = .snapshotRefused(transfer: try reader.payload())
+        case 5:
+            let call: UInt64 = try reader.payload()
+            let commands: [[UInt8]] = try reader.payload()
+            try reader.require(!commands.isEmpty, "commands")
+            self = .forward(call: call, commands: commands)
+        case 6: self = .forwardAnswer(call: try reader.payload(), isAccepted: try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
         }
-    }
-
-    private static func message(_ view: ByteView) -> Message? {
-        try? MessageCodec.decode(view)
-    }
-
-    private static func commands(_ reader: inout ByteReader) -> [[UInt8]]? {
-        guard let count = reader.leb128(), count > 0, count <= UInt64(reader.rest.count) else {
-            return nil
-        }
-        var commands: [[UInt8]] = []
-        for _ in 0..<count {
-            guard let command = counted(&reader) else { return nil }
-            commands.append(command.bytes)
-        }
-        return commands
-    }
-
-    private static func append(counted bytes: ByteView, to writer: ByteWriter) {
-        LEB128.append(UInt64(bytes.count), to: writer)
-        writer.append(bytes)
-    }
-
-    private static func counted(_ reader: inout ByteReader) -> ByteView? {
-        guard let count = reader.leb128(), count <= UInt64(reader.rest.count) else { return nil }
-        return reader.bytes(Int(count))
     }
 }

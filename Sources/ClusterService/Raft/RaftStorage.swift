@@ -5,12 +5,6 @@ package import Vocabulary
 
 /// Converts between Raft's types and those of the control store.
 enum RaftStorage {
-    private enum Kind: UInt8 {
-        case empty = 0
-        case command
-        case configuration
-    }
-
     static func changes(_ write: StorageWrite) -> [ControlChange] {
         var changes: [ControlChange] = []
         if write.snapshot != nil { changes.append(.installStaged) }
@@ -62,25 +56,25 @@ enum RaftStorage {
     }
 
     private static func entry(_ entry: LogEntry) -> ControlEntry {
-        let (kind, bytes): (Kind, [UInt8]) =
+        let (kind, bytes): (UInt8, [UInt8]) =
             switch entry.payload {
-            case .empty: (.empty, [])
-            case .command(let bytes): (.command, bytes)
-            case .configuration(let configuration): (.configuration, Self.bytes(configuration))
+            case .empty: (0, [])
+            case .command(let bytes): (1, bytes)
+            case .configuration(let configuration): (2, Self.bytes(configuration))
             }
         let place = ControlPosition(term: entry.term, index: entry.index)
-        return ControlEntry(position: place, kind: kind.rawValue, bytes: bytes)
+        return ControlEntry(position: place, kind: kind, bytes: bytes)
     }
 
     private static func entry(_ stored: ControlEntry) -> LogEntry? {
         let payload: LogEntry.Payload
-        switch Kind(rawValue: stored.kind) {
-        case .empty: payload = .empty
-        case .command: payload = .command(stored.bytes)
-        case .configuration:
+        switch stored.kind {
+        case 0: payload = .empty
+        case 1: payload = .command(stored.bytes)
+        case 2:
             guard let configuration = configuration(stored.bytes) else { return nil }
             payload = .configuration(configuration)
-        case nil: return nil
+        default: return nil
         }
         let position = stored.position
         return LogEntry(term: position.term, index: position.index, payload: payload)
@@ -88,15 +82,13 @@ enum RaftStorage {
 
     /// Encodes a configuration, as part of an otherwise empty entry.
     private static func bytes(_ configuration: VoterConfiguration) -> [UInt8] {
-        let writer = ByteWriter(capacity: 64)
-        let entry = LogEntry(term: 0, index: 0, payload: .configuration(configuration))
-        MessageCodec.append(entry, to: writer)
-        return writer.bytes
+        LogEntry(term: 0, index: 0, payload: .configuration(configuration)).encoded
     }
 
     private static func configuration(_ bytes: [UInt8]) -> VoterConfiguration? {
-        let entry = bytes.withUnsafeBytes { try? MessageCodec.decodeEntry(ByteView($0)) }
-        guard case .configuration(let configuration)? = entry?.payload else { return nil }
+        guard let entry = try? LogEntry(decoding: bytes),
+            case .configuration(let configuration) = entry.payload
+        else { return nil }
         return configuration
     }
 }

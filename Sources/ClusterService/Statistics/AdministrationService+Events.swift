@@ -27,11 +27,11 @@ extension AdministrationService {
         for other in state.nodes.map(\.number) where other != thisNode && !isSilent(other) {
             let result = await calls.call(
                 PeerKind.events,
-                call.bytes,
+                call.encoded,
                 to: other,
                 timeoutNanoseconds: Self.eventsTimeoutNanoseconds
             )
-            guard case .success(let bytes) = result, let answer = EventsAnswer(bytes: bytes)
+            guard case .success(let bytes) = result, let answer = EventsAnswer(message: bytes)
             else { continue }
             found += answer.entries.map { (other, $0) }
         }
@@ -77,11 +77,11 @@ extension AdministrationService {
 
     func handleEvents() {
         calls.handleCalls(PeerKind.events) { [weak self] _, bytes, answer in
-            guard let self, let call = EventsCall(bytes: bytes) else { return answer([]) }
+            guard let self, let call = EventsCall(message: bytes) else { return answer([]) }
             answer(
                 EventsAnswer(
                     entries: events.newest(call.countMax, sinceMilliseconds: call.sinceMilliseconds)
-                ).bytes
+                ).encoded
             )
         }
     }

@@ -17,12 +17,12 @@ extension AdministrationService {
         guard !isSilent(node) else { return nil }
         let result = await calls.call(
             PeerKind.history,
-            HistoryCall(bucket: name, zoom: zoom).bytes,
+            HistoryCall(bucket: name, zoom: zoom).encoded,
             to: node,
             timeoutNanoseconds: Self.historyTimeoutNanoseconds
         )
         guard case .success(let bytes) = result else { return nil }
-        return StatisticsSampler.Series(bytes: bytes)
+        return StatisticsSampler.Series(message: bytes)
     }
 
     /// - Returns: The combined samples of several nodes; nil if none of them has any.
@@ -40,10 +40,10 @@ extension AdministrationService {
 
     func handleHistories() {
         calls.handleCalls(PeerKind.history) { [weak self] _, bytes, answer in
-            guard let self, let call = HistoryCall(bytes: bytes),
+            guard let self, let call = HistoryCall(message: bytes),
                 let series = sampler.series(ofBucket: call.bucket, call.zoom)
             else { return answer([]) }
-            answer(series.bytes)
+            answer(series.encoded)
         }
     }
 }

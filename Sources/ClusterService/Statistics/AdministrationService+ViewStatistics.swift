@@ -77,7 +77,7 @@ extension AdministrationService {
         guard calls.mayUse(PeerKind.viewStatistics) else { return }
         let (own, now) = (ownViewStatistics(), environment.time.monotonicNanoseconds())
         let due = board.core.withLock { $0.viewSending.next(own, to: others, now: now) }
-        guard let bytes = due?.bytes else { return }
+        guard let bytes = due?.encoded else { return }
         for other in others {
             calls.send(PeerKind.viewStatistics, bytes, to: other, isBulk: true)
         }
@@ -85,7 +85,7 @@ extension AdministrationService {
 
     func handleViewStatistics() {
         calls.handleMessages(PeerKind.viewStatistics) { [weak self] from, bytes in
-            guard let self, let statistics = ViewStatistics(bytes: bytes) else { return }
+            guard let self, let statistics = ViewStatistics(message: bytes) else { return }
             let now = environment.time.monotonicNanoseconds()
             board.core.withLock { core in
                 core.views[from] =

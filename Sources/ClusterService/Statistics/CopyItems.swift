@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Vocabulary
 
 /// The state and the number of documents of each copy of a bucket on one node.
@@ -79,17 +79,8 @@ package struct CopyItems: Hashable, Sendable {
     }
 }
 
-extension CopyItems: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
-        for _ in 0..<count {
-            guard let entry = reader.leb128() else { return nil }
-            entries.append(entry)
-        }
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(leb: entries.count)
-        for entry in entries { writer.append(leb: entry) }
+extension CopyItems: CodedFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&entries, "copies")
     }
 }

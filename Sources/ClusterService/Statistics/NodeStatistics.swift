@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Vocabulary
 
 /// The memory and processors of a node's machine.
@@ -71,138 +71,75 @@ package struct NodeStatistics: Hashable, Sendable {
 
 // MARK: Between nodes
 
-extension NodeStatistics: PeerPayload {
+extension NodeStatistics: ExtensibleFields {
     /// Rates and percentages are sent in thousandths.
     fileprivate static let unit = 1_000.0
 
-    init?(_ reader: inout ByteReader) {
-        self.init()
-        guard let status = NodeStatus(&reader), let uptime = reader.leb128(),
-            let cpu = reader.number(unit: Self.unit), let cores = reader.leb(Int.self)
-        else { return nil }
-        self.status = status
-        uptimeSeconds = uptime
-        machine.cpuPercent = cpu
-        machine.cores = cores
-        guard let memoryTotal = reader.leb128(), let memoryFree = reader.leb128(),
-            let swapTotal = reader.leb128(), let swapFree = reader.leb128(),
-            let diskTotal = reader.leb128(), let diskFree = reader.leb128(),
-            let directory = reader.text(), let memcachedBucket = reader.text(),
-            let buckets = reader.all(Bucket.self)
-        else { return nil }
-        machine.memoryTotal = memoryTotal
-        machine.memoryFree = memoryFree
-        machine.swapTotal = swapTotal
-        machine.swapFree = swapFree
-        self.diskTotal = diskTotal
-        self.diskFree = diskFree
-        self.directory = directory
-        self.memcachedBucket = memcachedBucket
-        self.buckets = buckets
-        guard let diskIdentity = reader.leb128() else { return nil }
-        machine.diskIdentity = diskIdentity
-    }
-
-    func append(to writer: ByteWriter) {
-        status.append(to: writer)
-        writer.append(leb: uptimeSeconds)
-        writer.append(machine.cpuPercent, unit: Self.unit)
-        writer.append(leb: machine.cores)
-        for number in [
-            machine.memoryTotal, machine.memoryFree, machine.swapTotal, machine.swapFree,
-            diskTotal, diskFree,
-        ] {
-            writer.append(leb: number)
-        }
-        writer.append(counted: directory)
-        writer.append(counted: memcachedBucket)
-        writer.append(all: buckets)
-        writer.append(leb: machine.diskIdentity)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&status, "status")
+        try coder.field(&uptimeSeconds, "uptime")
+        try coder.parts(&machine.cpuPercent, per: Self.unit, "busy processors")
+        try coder.field(&machine.cores, "cores")
+        try coder.field(&machine.memoryTotal, "memory")
+        try coder.field(&machine.memoryFree, "free memory")
+        try coder.field(&machine.swapTotal, "swap")
+        try coder.field(&machine.swapFree, "free swap")
+        try coder.field(&diskTotal, "disk")
+        try coder.field(&diskFree, "free disk")
+        try coder.field(&directory, "directory")
+        try coder.field(&memcachedBucket, "bucket for memcached")
+        try coder.field(&buckets, "buckets")
+        try coder.field(&machine.diskIdentity, "identity of the disk")
     }
 }
 
-extension NodeStatistics.Bucket: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let name = reader.text(), let status = NodeStatus(&reader),
-            let statistics = reader.record(BucketStatistics.self),
-            let count = reader.leb(Int.self), count <= reader.rest.count
-        else { return nil }
-        self.init(name: name, status: status, statistics: statistics, rates: [:])
-        for place in 0..<count {
-            guard let number = reader.number(unit: NodeStatistics.unit) else { return nil }
-            // A newer node may send more fields.
-            guard let raw = UInt8(exactly: place), let rate = NodeStatistics.Rate(rawValue: raw)
-            else { continue }
-            rates[rate] = number
+extension NodeStatistics.Bucket: ExtensibleFields {
+    /// The last field of the record, which has no bytes without a compaction: mostly none runs.
+    private struct Compaction: Coded {
+        var work: CompactionWork?
+
+        init(_ work: CompactionWork?) { self.work = work }
+
+        func write(to writer: inout FieldWriter) {
+            if work != nil { work.write(to: &writer) }
         }
-        guard !reader.isAtEnd else { return }
-        guard let isCompacting = reader.flag() else { return nil }
-        guard isCompacting else { return }
-        guard let done = reader.leb128(), let total = reader.leb128() else { return nil }
-        compaction = CompactionWork(done: done, total: total)
+
+        init(from reader: inout FieldReader) throws(CodingFailure) {
+            work = reader.isAtEnd ? nil : try reader.payload()
+        }
     }
 
-    func append(to writer: ByteWriter) {
-        writer.append(counted: name)
-        status.append(to: writer)
-        writer.append(record: statistics)
-        writer.append(leb: NodeStatistics.Rate.allCases.count)
-        for rate in NodeStatistics.Rate.allCases {
-            writer.append(rates[rate] ?? 0, unit: NodeStatistics.unit)
+    package init() {
+        self.init(name: "", status: .healthy, statistics: BucketStatistics(), rates: [:])
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&status, "status")
+        try coder.field(&statistics, "statistics")
+        // Another release may send more rates, or fewer.
+        let kinds = NodeStatistics.Rate.allCases
+        var numbers = kinds.map { rates[$0] ?? 0 }
+        try coder.list(&numbers, "rates", blank: 0) { coder, rate throws(CodingFailure) in
+            try coder.parts(&rate, per: NodeStatistics.unit, "rate")
         }
-        // Most of the time none runs, and the record ends here.
-        guard let compaction else { return }
-        writer.append(true)
-        writer.append(leb: compaction.done)
-        writer.append(leb: compaction.total)
+        rates = Dictionary(uniqueKeysWithValues: zip(kinds, numbers))
+        var compaction = Compaction(compaction)
+        try coder.field(&compaction, "compaction")
+        self.compaction = compaction.work
     }
 }
 
-extension NodeStatus: PeerPayload {
+extension NodeStatus: Coded {
     private static let order: [NodeStatus] = [.healthy, .warmup, .unhealthy]
 
-    init?(_ reader: inout ByteReader) {
-        guard let place = reader.bigEndian(UInt8.self).map(Int.init),
-            Self.order.indices.contains(place)
-        else { return nil }
+    package func write(to writer: inout FieldWriter) {
+        writer.kind(UInt8(Self.order.firstIndex(of: self) ?? 0))
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        let place = Int(try reader.kind("status"))
+        guard Self.order.indices.contains(place) else { throw reader.failure(.invalid) }
         self = Self.order[place]
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(UInt8(Self.order.firstIndex(of: self) ?? 0))
-    }
-}
-
-extension BucketStatistics: PeerPayload {
-    /// In the order of the encoding; new fields are appended.
-    private static var numbers: [WritableKeyPath<BucketStatistics, UInt64>] {
-        [
-            \.tombstones, \.residentItems, \.memoryUsed, \.quota,
-            \.lowWatermark, \.highWatermark, \.diskUsed, \.diskDataUsed, \.diskQueue,
-            \.oldestUnpersistedMilliseconds, \.connections, \.cmdGet, \.cmdSet, \.cmdDelete,
-            \.getHits, \.getMisses, \.opsTotal, \.backgroundFetches, \.ejections, \.expired,
-            \.temporaryFailures, \.casMismatches, \.commits, \.persistedChanges,
-            \.commitFailures, \.bytesRead, \.bytesWritten,
-        ]
-    }
-
-    init?(_ reader: inout ByteReader) {
-        self.init()
-        guard let count = reader.leb(Int.self), count <= reader.rest.count else { return nil }
-        let numbers = Self.numbers
-        for place in 0..<count {
-            guard let number = reader.leb128() else { return nil }
-            // A newer node may send more fields.
-            if numbers.indices.contains(place) { self[keyPath: numbers[place]] = number }
-        }
-        guard let copies = CopyItems(&reader) else { return nil }
-        self.copies = copies
-    }
-
-    func append(to writer: ByteWriter) {
-        let numbers = Self.numbers
-        writer.append(leb: numbers.count)
-        for number in numbers { writer.append(leb: self[keyPath: number]) }
-        copies.append(to: writer)
     }
 }

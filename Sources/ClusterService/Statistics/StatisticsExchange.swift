@@ -72,7 +72,7 @@ extension AdministrationService {
     func handleStatistics() {
         handleViewStatistics()
         calls.handleMessages(PeerKind.statistics) { [weak self] from, bytes in
-            guard let self, let statistics = NodeStatistics(bytes: bytes) else { return }
+            guard let self, let statistics = NodeStatistics(message: bytes) else { return }
             let now = environment.time.monotonicNanoseconds()
             board.core.withLock {
                 $0.entries[from] = StatisticsBoard.Entry(statistics: statistics, heardAt: now)
@@ -84,10 +84,10 @@ extension AdministrationService {
     /// tick.
     func sendStatistics(to node: NodeNumber) {
         guard state.nodes.count > 1 else { return }
-        calls.send(PeerKind.statistics, ownStatistics().bytes, to: node, isBulk: true)
+        calls.send(PeerKind.statistics, ownStatistics().encoded, to: node, isBulk: true)
         // Without a change they would be sent only with the next refresh.
         guard let views = ownViewStatistics() else { return }
-        calls.send(PeerKind.viewStatistics, views.bytes, to: node, isBulk: true)
+        calls.send(PeerKind.viewStatistics, views.encoded, to: node, isBulk: true)
     }
 
     /// Sends statistics as soon as a new bucket serves here, without waiting for the next tick.
@@ -111,7 +111,7 @@ extension AdministrationService {
     private func sendStatistics() -> [NodeNumber] {
         let others = state.nodes.map(\.number).filter { $0 != thisNode }
         if !others.isEmpty {
-            let bytes = ownStatistics().bytes
+            let bytes = ownStatistics().encoded
             for other in others {
                 calls.send(PeerKind.statistics, bytes, to: other, isBulk: true)
             }

@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 
 /// The indexes of a node's views, sent to every other node with its statistics while there are any.
 ///
@@ -41,57 +41,34 @@ package struct ViewStatistics: Hashable, Sendable {
 
 // MARK: Between nodes
 
-extension ViewStatistics: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        self.init()
-        guard let buckets = reader.all(Bucket.self) else { return nil }
-        self.buckets = buckets
-    }
-
-    func append(to writer: ByteWriter) { writer.append(all: buckets) }
-}
-
-extension ViewStatistics.Bucket: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let name = reader.text(), let diskUsed = reader.leb128(),
-            let dataUsed = reader.leb128(), let queries = reader.leb128(),
-            let documents = reader.all(ViewStatistics.DesignDocument.self)
-        else { return nil }
-        self.init(name: name)
-        self.diskUsed = diskUsed
-        self.dataUsed = dataUsed
-        self.queries = queries
-        designDocuments = documents
-    }
-
-    func append(to writer: ByteWriter) {
-        writer.append(counted: name)
-        for number in [diskUsed, dataUsed, queries] { writer.append(leb: number) }
-        writer.append(all: designDocuments)
+extension ViewStatistics: ExtensibleFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&buckets, "buckets")
     }
 }
 
-extension ViewStatistics.DesignDocument: PeerPayload {
-    init?(_ reader: inout ByteReader) {
-        guard let name = reader.text(), let isBuilding = reader.flag(),
-            let done = reader.leb128(), let total = reader.leb128(),
-            let awaitsBuild = reader.flag(), let copied = reader.leb128(),
-            let toCopy = reader.leb128()
-        else { return nil }
-        self.init(name: name)
-        self.isBuilding = isBuilding
-        (changesDone, changesTotal) = (done, total)
-        self.awaitsBuild = awaitsBuild
-        (self.copied, self.toCopy) = (copied, toCopy)
-    }
+extension ViewStatistics.Bucket: ExtensibleFields {
+    package init() { self.init(name: "") }
 
-    func append(to writer: ByteWriter) {
-        writer.append(counted: name)
-        writer.append(isBuilding)
-        writer.append(leb: changesDone)
-        writer.append(leb: changesTotal)
-        writer.append(awaitsBuild)
-        writer.append(leb: copied)
-        writer.append(leb: toCopy)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&diskUsed, "used disk")
+        try coder.field(&dataUsed, "used data")
+        try coder.field(&queries, "queries")
+        try coder.field(&designDocuments, "design documents")
+    }
+}
+
+extension ViewStatistics.DesignDocument: ExtensibleFields {
+    package init() { self.init(name: "") }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&isBuilding, "building")
+        try coder.field(&changesDone, "done changes")
+        try coder.field(&changesTotal, "changes")
+        try coder.field(&awaitsBuild, "awaits build")
+        try coder.field(&copied, "copied entries")
+        try coder.field(&toCopy, "entries to copy")
     }
 }

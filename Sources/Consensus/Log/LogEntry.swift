@@ -1,3 +1,5 @@
+package import Bytes
+
 /// Number of an election.
 ///
 /// A term has at most one leader.
@@ -21,6 +23,15 @@ package struct LogPosition: Hashable, Comparable, Sendable {
     /// Orders logs by how up to date they are: by the term of the last entry, then by its index.
     package static func < (one: LogPosition, other: LogPosition) -> Bool {
         (one.term, one.index) < (other.term, other.index)
+    }
+}
+
+extension LogPosition: CodedFields {
+    package init() { self = .zero }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&term, "term of the entry")
+        try coder.field(&index, "index of the entry")
     }
 }
 
@@ -52,6 +63,36 @@ package struct LogEntry: Hashable, Sendable {
     }
 }
 
+/// The bytes of an entry must be followed by no others: a node that skipped a field would store
+/// another log than the other nodes.
+extension LogEntry: CodedFields {
+    package init() { self.init(term: 0, index: 0, payload: .empty) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&position, "position of the entry")
+        try coder.field(&payload, "payload of the entry")
+    }
+}
+
+extension LogEntry.Payload: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .empty: writer.kind(0)
+        case .command(let bytes): writer.kind(1, bytes)
+        case .configuration(let configuration): writer.kind(2, configuration)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("kind of the entry") {
+        case 0: self = .empty
+        case 1: self = .command(try reader.payload())
+        case 2: self = .configuration(try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
+    }
+}
+
 /// What a snapshot covers: all entries up to a position, and the configuration in force there.
 ///
 /// The driver keeps the state itself.
@@ -65,6 +106,15 @@ package struct SnapshotDescription: Hashable, Sendable {
     }
 
     package var index: LogIndex { position.index }
+}
+
+extension SnapshotDescription: CodedFields {
+    package init() { self.init(position: .zero, configuration: VoterConfiguration()) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&position, "position of the snapshot")
+        try coder.field(&configuration, "configuration of the snapshot")
+    }
 }
 
 /// What a node must keep over a restart.

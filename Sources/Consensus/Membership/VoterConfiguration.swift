@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// Which nodes are voters and which are learners.
@@ -42,6 +43,31 @@ package struct VoterConfiguration: Hashable, Sendable {
 
     /// All nodes whose votes count in an election, in order.
     package var electorate: [NodeNumber] { (voters + outgoing).sortedWithoutRepetition }
+}
+
+extension VoterConfiguration: CodedFields {
+    package init() { self.init(voters: []) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.nodes(&voters, "voters")
+        try coder.nodes(&outgoing, "outgoing voters")
+        try coder.nodes(&learners, "learners")
+        try coder.nodes(&learnersNext, "next learners")
+        try coder.field(&leavesByItself, "leaving by itself")
+    }
+}
+
+extension Coder {
+    /// A list that is sorted and without repetition.
+    fileprivate mutating func nodes(
+        _ nodes: inout [NodeNumber],
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        try list(&nodes, name, blank: NodeNumber(0)) { coder, node throws(CodingFailure) in
+            try coder.fixed(&node, name)
+        }
+        try require(nodes == nodes.sortedWithoutRepetition, name)
+    }
 }
 
 extension [NodeNumber] {

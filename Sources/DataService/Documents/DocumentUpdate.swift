@@ -277,7 +277,9 @@ extension DocumentOperations {
         request.attributes = fields.attributes
         request.isDeleted = fields.isDeleted
         guard request.isWithinLimits else { return .tooLarge }
-        if !fields.macros.isEmpty { writer.expand(fields.macros, core.upcoming(turn)) }
+        if !fields.macros.isEmpty {
+            MacroPatch.expand(fields.macros, core.upcoming(turn), in: writer)
+        }
         return core.store(request, turn)
     }
 }

@@ -1,24 +1,25 @@
 internal import Bytes
 internal import Vocabulary
 
-extension ByteWriter {
-    /// Writes the numbers of the version that is about to be stored to their places.
-    func expand(_ macros: [MacroPatch], _ version: (cas: CAS, seqno: Seqno)) {
+extension MacroPatch {
+    /// Writes the numbers of the version that is about to be stored to their places in `output`.
+    static func expand(
+        _ macros: [MacroPatch],
+        _ version: (cas: CAS, seqno: Seqno),
+        in output: ByteWriter
+    ) {
         for macro in macros {
-            let isPlaceholder = view.slice(macro.offset, 18).equals(
-                ByteView(MacroPatch.placeholder)
-            )
+            let place = output.view.slice(macro.offset, 18)
+            let isPlaceholder = place.equals(ByteView(MacroPatch.placeholder))
             precondition(isPlaceholder, "a macro's place has 18 characters")
             let number =
                 switch macro.kind {
                 case .cas: version.cas.value.byteSwapped
                 case .seqno: version.seqno.value
                 }
-            replace(at: macro.offset + 2, bigEndian: Self.digits(UInt32(number >> 32)))
-            replace(
-                at: macro.offset + 10,
-                bigEndian: Self.digits(UInt32(truncatingIfNeeded: number))
-            )
+            let (high, low) = (UInt32(number >> 32), UInt32(truncatingIfNeeded: number))
+            output.replace(at: macro.offset + 2, bigEndian: digits(high))
+            output.replace(at: macro.offset + 10, bigEndian: digits(low))
         }
     }
 

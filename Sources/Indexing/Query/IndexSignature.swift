@@ -1,3 +1,5 @@
+package import Bytes
+
 /// The name of an index by its content: 128 bits of a hash over everything that determines its rows.
 package struct IndexSignature: Hashable, Sendable, CustomStringConvertible {
     package static let byteCount = 16
@@ -10,6 +12,9 @@ package struct IndexSignature: Hashable, Sendable, CustomStringConvertible {
         self.bytes = bytes
     }
 
+    /// The signature of no index: a blank for decoding.
+    init() { bytes = [UInt8](repeating: 0, count: IndexSignature.byteCount) }
+
     // An array hashes each of its bytes by itself.
     package func hash(into hasher: inout Hasher) {
         bytes.withUnsafeBytes { hasher.combine(bytes: $0) }
@@ -21,6 +26,18 @@ package struct IndexSignature: Hashable, Sendable, CustomStringConvertible {
             let digits = String(byte, radix: 16)
             return byte < 16 ? "0" + digits : digits
         }.joined()
+    }
+}
+
+/// The bytes, preceded by their count.
+extension IndexSignature: Coded {
+    package func write(to writer: inout FieldWriter) { bytes.write(to: &writer) }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        guard let signature = IndexSignature(try reader.payload()) else {
+            throw reader.failure(.invalid)
+        }
+        self = signature
     }
 }
 

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// What nodes do for a query: each responder's scan, and what the coordinator does with the rows.
 ///
 /// `skip` and `limit` count rows of all nodes, so only the coordinator can apply them. A responder
@@ -89,6 +91,30 @@ package struct ScanPlan: Equatable, Sendable {
             let (sum, isOverflow) = limit.addingReportingOverflow(query.skip)
             return limit == 0 ? 0 : isOverflow ? .max : sum
         }
+    }
+}
+
+extension ScanPlan: ExtensibleFields {
+    package init() {
+        self.init(
+            reduction: .none,
+            ranges: [],
+            hasKeys: false,
+            isDescending: false,
+            rowsMax: nil
+        )
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&reduction, "reduction")
+        try coder.field(&hasKeys, "keys")
+        try coder.field(&isDescending, "direction")
+        // A number follows the flag also if there is no limit.
+        var (isLimited, limit) = (rowsMax != nil, rowsMax ?? 0)
+        try coder.field(&isLimited, "limit")
+        try coder.field(&limit, "limit")
+        rowsMax = isLimited ? limit : nil
+        try coder.field(&ranges, "ranges")
     }
 }
 

@@ -39,65 +39,41 @@ package struct QueryStart: Equatable, Sendable {
 
 // MARK: Encoding
 
-extension QueryReply {
-    private enum Kind {
-        static let start: UInt8 = 1
-        static let rows: UInt8 = 2
-        static let groups: UInt8 = 3
-        static let end: UInt8 = 4
-        static let failed: UInt8 = 5
-        static let moved: UInt8 = 6
-        static let notReady: UInt8 = 7
-    }
-
-    /// Appends the payload of one frame: its kind, then its fields up to the frame's end.
-    package func append(to output: ByteWriter) {
-        let writer = RecordWriter(output)
+/// The payload of one frame: decode it with `skipsRest`.
+extension QueryReply: Coded {
+    package func write(to writer: inout FieldWriter) {
         switch self {
-        case .start(let start):
-            writer.byte(Kind.start)
-            writer.number(start.indexRows)
-            writer.number(start.builtPercent)
-            writer.vBuckets(start.missing)
-        case .rows(let batch):
-            writer.byte(Kind.rows)
-            batch.append(to: output)
-        case .groups(let batch):
-            writer.byte(Kind.groups)
-            batch.append(to: output)
-        case .end: writer.byte(Kind.end)
-        case .failed(let reason):
-            writer.byte(Kind.failed)
-            writer.text(reason)
-        case .moved(let revision):
-            writer.byte(Kind.moved)
-            writer.number(revision)
-        case .notReady(let signature):
-            writer.byte(Kind.notReady)
-            writer.bytes(signature.bytes)
+        case .start(let start): writer.kind(1, start)
+        case .rows(let batch): writer.kind(2, batch)
+        case .groups(let batch): writer.kind(3, batch)
+        case .end: writer.kind(4)
+        case .failed(let reason): writer.kind(5, reason)
+        case .moved(let revision): writer.kind(6, revision)
+        case .notReady(let signature): writer.kind(7, signature)
         }
     }
 
-    /// - Throws: `QueryMessageError` if the bytes are not a reply.
-    package init(_ bytes: ByteView) throws(QueryMessageError) {
-        var reader = RecordReader(bytes)
-        let kind = try reader.byte("kind")
-        switch kind {
-        case Kind.start:
-            let rows = try reader.number("rows of the index", UInt64.self)
-            let percent = try reader.number("progress", Int.self)
-            guard percent <= 100 else { throw .invalid("progress") }
-            let missing = try reader.vBuckets("missing vBuckets")
-            self = .start(QueryStart(indexRows: rows, builtPercent: percent, missing: missing))
-        case Kind.rows: self = .rows(try RowBatch(bytes.dropFirst(1)))
-        case Kind.groups: self = .groups(try RowBatch(bytes.dropFirst(1)))
-        case Kind.end: self = .end
-        case Kind.failed: self = .failed(try reader.text("reason"))
-        case Kind.moved: self = .moved(try reader.number("map revision", UInt64.self))
-        case Kind.notReady:
-            guard let signature = try reader.signature("index") else { throw .invalid("index") }
-            self = .notReady(signature)
-        default: throw .unknownKind(kind)
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("reply") {
+        case 1: self = .start(try reader.payload())
+        case 2: self = .rows(try reader.payload())
+        case 3: self = .groups(try reader.payload())
+        case 4: self = .end
+        case 5: self = .failed(try reader.payload())
+        case 6: self = .moved(try reader.payload())
+        case 7: self = .notReady(try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
         }
+    }
+}
+
+extension QueryStart: CodedFields {
+    package init() { self.init(indexRows: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&indexRows, "rows of the index")
+        try coder.field(&builtPercent, "progress")
+        try coder.require(builtPercent <= 100, "progress")
+        try coder.ascending(&missing, "missing vBuckets")
     }
 }

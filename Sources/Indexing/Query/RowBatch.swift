@@ -16,12 +16,15 @@ package struct RowBatch: Sendable {
     private var entries: [Entry] = []
 
     private struct Entry {
-        var keyNumber: UInt32
-        var vBucket: UInt16
-        var keyStart: UInt32
-        var keyCount: UInt32
-        var valueStart: UInt32
-        var valueCount: UInt32
+        var keyNumber: UInt32 = 0
+        var vBucket = VBucketID(0)
+        var key = Place()
+        var value = Place()
+    }
+
+    private struct Place {
+        var start: UInt32 = 0
+        var count: UInt32 = 0
     }
 
     /// A row as views of its batch.
@@ -51,57 +54,51 @@ package struct RowBatch: Sendable {
             let view = ByteView(buffer)
             let row = Row(
                 keyNumber: Int(entry.keyNumber),
-                vBucket: VBucketID(entry.vBucket),
-                key: view.slice(Int(entry.keyStart), Int(entry.keyCount)),
-                value: view.slice(Int(entry.valueStart), Int(entry.valueCount))
+                vBucket: entry.vBucket,
+                key: view.slice(Int(entry.key.start), Int(entry.key.count)),
+                value: view.slice(Int(entry.value.start), Int(entry.value.count))
             )
             return body(row)
         }
     }
+}
 
-    // MARK: Encoding
+/// The number of the rows (UInt32), then key number, vBucket, key and value of each, all numbers and
+/// lengths as LEB128, up to the end of the bytes.
+extension RowBatch: Coded {
+    package func write(to writer: inout FieldWriter) { writer.output.append(bytes) }
 
-    /// Reads a batch: the number of its rows (UInt32), then key number, vBucket, key and value of
-    /// each, all numbers and lengths as LEB128.
-    ///
-    /// - Throws: `QueryMessageError` if the bytes are not a batch.
-    package init(_ view: ByteView) throws(QueryMessageError) {
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        let view = try reader.readView(reader.bytesLeft)
         bytes = view.bytes
-        var reader = ByteReader(view)
-        guard let count = reader.bigEndian(UInt32.self) else { throw .truncated("rows") }
+        var rows = FieldReader(view)
+        var count: UInt32 = 0
+        try rows.fixed(&count, "rows")
         // A row has at least the four numbers.
-        guard count <= reader.rest.count / 4 else { throw .truncated("rows") }
-        guard view.count <= UInt32.max else { throw .invalid("rows") }
+        guard count <= rows.bytesLeft / 4 else { throw rows.failure(.cutShort) }
+        try rows.require(view.count <= UInt32.max, "rows")
         entries.reserveCapacity(Int(count))
         for _ in 0..<count {
-            guard let keyNumber = reader.leb128(), let vBucket = reader.leb128(),
-                let keyCount = reader.leb128()
-            else { throw .truncated("row") }
-            guard let keyNumber = UInt32(exactly: keyNumber),
-                let vBucket = UInt16(exactly: vBucket), vBucket < Limits.vBucketsDefault
-            else { throw .invalid("row") }
-            let keyStart = view.count - reader.rest.count
-            guard let keyCount = UInt32(exactly: keyCount),
-                reader.bytes(Int(keyCount)) != nil, let valueCount = reader.leb128()
-            else { throw .truncated("key") }
-            let valueStart = view.count - reader.rest.count
-            guard let valueCount = UInt32(exactly: valueCount),
-                reader.bytes(Int(valueCount)) != nil
-            else { throw .truncated("value") }
-            entries.append(
-                Entry(
-                    keyNumber: keyNumber,
-                    vBucket: vBucket,
-                    keyStart: UInt32(keyStart),
-                    keyCount: keyCount,
-                    valueStart: UInt32(valueStart),
-                    valueCount: valueCount
-                )
-            )
+            var entry = Entry()
+            try rows.field(&entry.keyNumber, "row")
+            try rows.field(&entry.vBucket, "row")
+            try RowBatch.findBytes(&entry.key, in: &rows, view.count, "key")
+            try RowBatch.findBytes(&entry.value, in: &rows, view.count, "value")
+            entries.append(entry)
         }
     }
 
-    func append(to output: ByteWriter) { output.append(bytes) }
+    /// Skips the next bytes, which their count precedes, and stores where they are of `end` bytes.
+    private static func findBytes(
+        _ place: inout Place,
+        in rows: inout FieldReader,
+        _ end: Int,
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        try rows.field(&place.count, name)
+        place.start = UInt32(end - rows.bytesLeft)
+        _ = try rows.readView(Int(place.count))
+    }
 }
 
 extension RowBatch: Equatable {
@@ -133,17 +130,17 @@ package struct RowBatchWriter {
         key: ByteView,
         value: ByteView
     ) {
-        let writer = RecordWriter(output)
-        writer.number(keyNumber)
-        writer.number(vBucket.number)
-        writer.number(key.count)
+        var writer = FieldWriter(output)
+        writer.write(number: keyNumber)
+        writer.write(number: vBucket.number)
+        writer.write(number: key.count)
         output.append(key)
-        writer.number(value.count)
+        writer.write(number: value.count)
         output.append(value)
         count += 1
     }
 
-    /// The encoded batch, which `RowBatch(_:)` reads; the writer is empty afterwards.
+    /// The encoded batch, which `RowBatch` decodes; the writer is empty afterwards.
     package mutating func finish() -> [UInt8] {
         output.replace(at: 0, bigEndian: UInt32(count))
         let bytes = output.bytes

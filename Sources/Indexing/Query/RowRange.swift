@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 
 /// The rows with `lower <= row key < upper`, compared as bytes.
 ///
@@ -11,10 +11,13 @@ package struct RowRange: Equatable, Sendable {
     /// Nil: to the last row.
     package var upper: [UInt8]?
 
-    package init(lower: [UInt8] = [], upper: [UInt8]? = nil) {
+    package init(lower: [UInt8], upper: [UInt8]? = nil) {
         self.lower = lower
         self.upper = upper
     }
+
+    /// All rows.
+    package init() { self.init(lower: []) }
 
     package var isEmpty: Bool {
         upper.map { !lower.lexicographicallyPrecedes($0) } ?? false
@@ -76,5 +79,16 @@ package struct RowRange: Equatable, Sendable {
             if byte <= 1 { bytes += [0x01, byte + 1] } else { bytes.append(byte) }
         }
         return bytes
+    }
+}
+
+extension RowRange: ExtensibleFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&lower, "lower bound")
+        // Bytes follow the flag also if there is no bound.
+        var (hasUpper, bound) = (upper != nil, upper ?? [])
+        try coder.field(&hasUpper, "upper bound")
+        try coder.field(&bound, "upper bound")
+        upper = hasUpper ? bound : nil
     }
 }

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// A query of a view as its client stated it: checked, with every default explicit.
 ///
 /// `ViewQuery(parameters:body:hasReduce:encode:)` makes it from a request and refuses what has no
@@ -76,5 +78,26 @@ package struct ViewQuery: Equatable, Sendable {
         case continueRows = 0
         /// `stop`: no row follows.
         case stopRows = 1
+    }
+}
+
+extension ViewQuery.Reduction: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .none: writer.kind(0)
+        case .all: writer.kind(1)
+        case .groups(let level): writer.kind(2, level ?? 0)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("reduction") {
+        case 0: self = .none
+        case 1: self = .all
+        case 2:
+            let level: Int = try reader.payload()
+            self = .groups(level: level == 0 ? nil : level)
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
     }
 }

@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// One node's failure detector: when each other node sent its last beat, and which nodes that one
@@ -162,20 +163,6 @@ package struct FailureTable: Sendable {
         }.sorted()
     }
 
-    /// A node that suspects fewer nodes than this one and would be a better leader; nil if there is
-    /// none.
-    package func nodeWithFewerSuspicions(among nodes: [NodeNumber], now: UInt64) -> NodeNumber? {
-        let mine = suspicions(among: nodes, now: now).count
-        guard mine > 0 else { return nil }
-        var best: (count: Int, node: NodeNumber)?
-        for other in nodes.sorted() where other != node {
-            guard let reported = fresh(other, now: now) else { continue }
-            let count = reported.count { nodes.contains($0.node) }
-            if count < best?.count ?? mine { best = (count, other) }
-        }
-        return best?.node
-    }
-
     /// The suspicions of a node; nil if they are too old.
     private func fresh(_ other: NodeNumber, now: UInt64) -> [Suspicion]? {
         guard let peer = peers[other], let reportedAt = peer.suspicionsAt,
@@ -186,5 +173,14 @@ package struct FailureTable: Sendable {
 
     private static func since(_ then: UInt64, _ now: UInt64) -> UInt64 {
         now > then ? now - then : 0
+    }
+}
+
+extension FailureTable.Suspicion: ExtensibleFields {
+    package init() { self.init(node: NodeNumber(0), silentNanoseconds: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&node, "suspect")
+        try coder.field(&silentNanoseconds, "silence")
     }
 }

@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// The voter configuration of a lease, and the log entry that set it.
@@ -50,6 +51,17 @@ package struct LeaseVoters: Hashable, Sendable {
     }
 }
 
+extension LeaseVoters: CodedFields {
+    package init() { self.init(term: 0, index: 0, voters: []) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&term, "term of voters")
+        try coder.field(&index, "index of voters")
+        try coder.field(&voters, "voters")
+        try coder.field(&outgoing, "outgoing voters")
+    }
+}
+
 /// The durations of a lease and of a promise.
 package struct LeaseTerms: Hashable, Sendable {
     /// By the holder's clock, from the sending of the beat.
@@ -85,6 +97,17 @@ package struct LeaseBeat: Hashable, Sendable {
     }
 }
 
+extension LeaseBeat: CodedFields {
+    package init() { self.init(node: NodeNumber(0), boot: 0, number: 0, applied: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&node, "node")
+        try coder.fixed(&boot, "boot")
+        try coder.field(&number, "number")
+        try coder.field(&applied, "applied index")
+    }
+}
+
 /// A voter's answer to a beat.
 package struct LeaseReply: Hashable, Sendable {
     /// Whether the voter gave a promise.
@@ -114,5 +137,42 @@ package struct LeaseReply: Hashable, Sendable {
         self.number = number
         self.verdict = verdict
         self.voters = voters
+    }
+}
+
+extension LeaseReply: ExtensibleFields {
+    package init() {
+        self.init(
+            voter: NodeNumber(0),
+            boot: 0,
+            number: 0,
+            verdict: .granted,
+            voters: LeaseVoters()
+        )
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&voter, "voter")
+        try coder.fixed(&boot, "boot")
+        try coder.field(&number, "number")
+        try coder.field(&verdict, "verdict")
+        try coder.field(&voters, "voters")
+    }
+}
+
+extension LeaseReply.Verdict: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .refused(let index): writer.kind(0, index)
+        case .granted: writer.kind(1)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("verdict") {
+        case 0: self = .refused(try reader.payload())
+        case 1: self = .granted
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
     }
 }

@@ -23,11 +23,8 @@ extension LocalUser {
     /// Covers the name and the roles, which a request replaces together.
     package var settingsRevision: String {
         revision { writer in
-            writer.append(counted: name)
-            for grant in grants {
-                writer.append(counted: grant.role.rawValue)
-                writer.append(counted: grant.bucket ?? "")
-            }
+            name.append(to: writer)
+            for grant in grants { grant.append(to: writer) }
         }
     }
 }

@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// The progress of a rebalance per node, bucket and direction, as tasks and consoles show it.
@@ -194,5 +195,14 @@ package struct RebalanceProgress: Hashable, Sendable {
     /// The shown progress as a mark, to be proposed.
     package var mark: RebalanceMark {
         RebalanceMark(fraction: shown, parts: nodes.map { ($0, fraction(of: $0)) })
+    }
+}
+
+extension RebalanceProgress.Direction: ExtensibleFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&documentsTotal, "documents")
+        try coder.field(&documentsTransferred, "transferred documents")
+        try coder.field(&activeVBucketsLeft, "active vBuckets left")
+        try coder.field(&replicaVBucketsLeft, "replica vBuckets left")
     }
 }

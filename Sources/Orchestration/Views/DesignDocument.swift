@@ -1,14 +1,17 @@
-internal import Bytes
+package import Bytes
 internal import Vocabulary
 
 /// Identifies one text of a design document: how often it changed, and a digest of the text.
-package struct DesignRevision: Hashable, Sendable, CustomStringConvertible {
+package struct DesignRevision: Hashable, Sendable, CodedFields, CustomStringConvertible {
     /// From 1; one more with every change.
     ///
     /// A document that was deleted and created again begins at 1.
-    package let number: UInt32
+    package private(set) var number: UInt32 = 0
     /// CRC-32 of the text.
-    package let digest: UInt32
+    package private(set) var digest: UInt32 = 0
+
+    /// As `absent`.
+    package init() {}
 
     package init(number: UInt32, digest: UInt32) {
         self.number = number
@@ -16,12 +19,17 @@ package struct DesignRevision: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Stands for a document that does not exist, in the basis of a change.
-    package static let absent = DesignRevision(number: 0, digest: 0)
+    package static let absent = DesignRevision()
 
     /// As clients see it: `1-9bdf8353`.
     package var description: String {
         let digits = String(digest, radix: 16)
         return "\(number)-" + String(repeating: "0", count: 8 - digits.count) + digits
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&number, "number")
+        try coder.fixed(&digest, "digest")
     }
 }
 
@@ -32,7 +40,7 @@ package struct DesignRevision: Hashable, Sendable, CustomStringConvertible {
 ///
 /// - The text has no blanks between its tokens, so two texts that differ only in these are equal.
 /// - A text that is equal to the present one is no change, and keeps the revision.
-package struct DesignDocument: Hashable, Sendable {
+package struct DesignDocument: Hashable, Sendable, Coded {
     /// Without `_design/`; the name of a development document begins with `dev_`.
     package let name: String
     /// UTF-8.
@@ -50,6 +58,18 @@ package struct DesignDocument: Hashable, Sendable {
         revision = DesignRevision(number: number, digest: digest)
         definition = (try? DesignDefinition(of: body)) ?? DesignDefinition()
         viewCount = Self.viewCount(of: body)
+    }
+
+    /// The digest is not stored: it is derived from the text.
+    package func write(to writer: inout FieldWriter) {
+        name.write(to: &writer)
+        revision.number.write(to: &writer)
+        body.write(to: &writer)
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        let (name, number) = (try String(from: &reader), try UInt32(from: &reader))
+        self.init(name: name, body: try reader.payload(), number: number)
     }
 
     package static let idPrefix = "_design/"

@@ -1,7 +1,8 @@
+package import Bytes
 internal import Vocabulary
 
 /// How all nodes update, build and compact the indexes of views; an administrator may change it.
-package struct IndexingSettings: Hashable, Sendable {
+package struct IndexingSettings: Hashable, Sendable, CodedFields {
     package static let parallelIndexersRange = 1...1_024
     package static let fragmentationPercentRange = 2...100
     /// A smaller size would have every index compacted all the time.
@@ -21,17 +22,33 @@ package struct IndexingSettings: Hashable, Sendable {
     package var fragmentationBytes: UInt64?
 
     package init() {}
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&updateIntervalMilliseconds, "update interval")
+        try coder.field(&updateMinChanges, "changes before an update")
+        try coder.field(&replicaUpdateMinChanges, "changes before an update of a replica")
+        try coder.field(&parallelIndexersMax, "parallel indexers")
+        try coder.optional(&fragmentationPercent, "fragmentation in percent")
+        try coder.optional(&fragmentationBytes, "fragmentation in bytes")
+    }
 }
 
 /// Replaces the settings of indexes.
-package struct IndexingChange: Hashable, Sendable {
-    package var settings: IndexingSettings
+package struct IndexingChange: Hashable, Sendable, CodedFields {
+    package var settings = IndexingSettings()
     /// The settings that the change is based on; refused if they have changed since.
-    package var was: IndexingSettings
+    package var was = IndexingSettings()
+
+    package init() {}
 
     package init(_ settings: IndexingSettings, was: IndexingSettings) {
         self.settings = settings
         self.was = was
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&settings, "settings")
+        try coder.field(&was, "settings before")
     }
 }
 

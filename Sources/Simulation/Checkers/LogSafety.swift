@@ -1,3 +1,4 @@
+internal import Bytes
 package import Consensus
 package import Orchestration
 internal import Vocabulary
@@ -211,7 +212,7 @@ package struct LogSafety {
         while let next = known.committed[known.applied + 1] {
             known.applied += 1
             guard case .command(let bytes) = next.entry.payload,
-                let envelope = ClusterEnvelope.decode(bytes)
+                let envelope = try? ClusterEnvelope(decoding: bytes)
             else { continue }
             let proposal = Proposal(
                 node: envelope.proposer,

@@ -181,13 +181,11 @@ final class QueryConnectionHandler: ConnectionHandler, Sendable {
     // MARK: Answers
 
     private func begin(_ number: UInt32, _ bytes: [UInt8]) -> String? {
-        let decoded = bytes.withUnsafeBytes { buffer in
-            Result { () throws(QueryMessageError) in try QueryRequest(ByteView(buffer)) }
-        }
         let request: QueryRequest
-        switch decoded {
-        case .success(let value): request = value
-        case .failure(let error): return "an invalid request (\(error.description))"
+        do throws(CodingFailure) {
+            request = try QueryRequest(decoding: bytes, skipsRest: true)
+        } catch {
+            return "an invalid request (\(error.description))"
         }
         let call = respond(request) { [weak self] reply in self?.reply(number, reply) }
         let isOpen = state.withLock { $0.queries.begin(number, call) }

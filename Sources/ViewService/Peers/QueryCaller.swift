@@ -146,8 +146,8 @@ final class QueryCaller: ConnectionHandler, Sendable {
         switch frame.kind {
         case .reply:
             let reply: QueryReply
-            do throws(QueryMessageError) {
-                reply = try QueryReply(frame.payload)
+            do throws(CodingFailure) {
+                reply = try QueryReply(decoding: frame.payload, skipsRest: true)
             } catch {
                 return "an invalid reply (\(error.description))"
             }

@@ -113,12 +113,10 @@ final class QueryLink: Sendable {
         _ request: QueryRequest,
         _ event: @escaping CalledQueries.Event
     ) -> any QueryCall {
-        let writer = ByteWriter()
-        request.append(to: writer)
-        guard writer.count <= QueryLimits.requestBytesMax else {
+        let bytes = request.encoded
+        guard bytes.count <= QueryLimits.requestBytesMax else {
             return QueryLink.lose("the request is too large for it", event, environment)
         }
-        let bytes = writer.bytes
         while let (caller, isNew) = caller() {
             let addition = caller.add(bytes, event)
             if isNew { open(caller) }

@@ -114,13 +114,10 @@ final class QuerySnapshot {
     /// The collected rows as a batch; nil if there are none.
     func removeBatch() -> RowBatch? {
         guard !batch.isEmpty else { return nil }
-        return batch.finish().withUnsafeBytes { bytes in
-            do throws(QueryMessageError) {
-                return try RowBatch(ByteView(bytes))
-            } catch {
-                preconditionFailure("a batch that was just written is a batch")
-            }
+        guard let rows = try? RowBatch(decoding: batch.finish()) else {
+            preconditionFailure("a batch that was just written is a batch")
         }
+        return rows
     }
 
     /// Ends the snapshot and releases its reader; closing twice does nothing.

@@ -1,3 +1,5 @@
+package import Bytes
+
 /// The roles of one user: an operation is permitted if one of them permits it.
 package struct Grants: Hashable, Sendable {
     /// Without duplicates, in the order of their texts.
@@ -23,5 +25,17 @@ package struct Grants: Hashable, Sendable {
             found.insert(privilege)
         }
         return found
+    }
+}
+
+/// Only grants in the order of `roles` and without duplicates are valid: equal grants have one
+/// encoding.
+extension Grants: Coded {
+    package func write(to writer: inout FieldWriter) { roles.write(to: &writer) }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        let grants: [RoleGrant] = try reader.payload()
+        self.init(grants)
+        guard roles == grants else { throw reader.failure(.invalid) }
     }
 }

@@ -1,8 +1,12 @@
+package import Bytes
+
 /// A role of a user, with the bucket that it is granted for.
-package struct RoleGrant: Hashable, Sendable {
-    package let role: Role
+package struct RoleGrant: Hashable, Sendable, CodedFields {
+    package private(set) var role = Role.admin
     /// Nil for a role of the cluster and for every bucket (`data_reader[*]`).
-    package let bucket: String?
+    package private(set) var bucket: String?
+
+    package init() {}
 
     /// - Precondition: Only a role that is granted for buckets has a bucket.
     package init(_ role: Role, bucket: String? = nil) {
@@ -50,6 +54,12 @@ package struct RoleGrant: Hashable, Sendable {
     /// As the REST API names it.
     package var text: String {
         role.isScoped ? "\(role.rawValue)[\(bucket ?? "*")]" : role.rawValue
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.choice(&role, "role")
+        try coder.optional(&bucket, "bucket")
+        try coder.require(bucket == nil || role.isScoped, "bucket")
     }
 
     package func allows(_ permission: Permission) -> Bool {

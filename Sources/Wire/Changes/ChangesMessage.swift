@@ -46,52 +46,51 @@ package struct ChangesStreamRequest: Hashable, Sendable {
     }
 
     package func append(_ number: UInt32, to output: ByteWriter) {
-        ChangesFrame.append(.open, number, to: output) { output in
-            output.append(bigEndian: vBucket.number)
-            output.append(bigEndian: position.seqno.value)
-            output.append(bigEndian: position.snapshotStart.value)
-            output.append(bigEndian: position.snapshotEnd.value)
-            switch position.branch {
-            case .none: output.append(UInt8(0))
-            case .uuid(let uuid):
-                output.append(UInt8(1))
-                output.append(bigEndian: uuid.value)
-            case .check(let check):
-                output.append(UInt8(2))
-                output.append(UInt8(check.width))
-                output.append(bigEndian: check.bits)
-            case .latest: output.append(UInt8(3))
-            }
+        ChangesFrame.append(.open, number, to: output) { append(to: $0) }
+    }
+}
+
+/// The payload of `open`.
+extension ChangesStreamRequest: CodedFields {
+    package init() { self.init(vBucket: VBucketID(0), position: .start) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        var number = vBucket.number
+        try coder.fixed(&number, "vBucket")
+        vBucket = VBucketID(number)
+        try coder.seqno(&position.seqno, "seqno")
+        try coder.seqno(&position.snapshotStart, "start of the snapshot")
+        try coder.require(position.snapshotStart <= position.seqno, "start of the snapshot")
+        try coder.seqno(&position.snapshotEnd, "end of the snapshot")
+        try coder.require(position.seqno <= position.snapshotEnd, "end of the snapshot")
+        try coder.field(&position.branch, "branch")
+        try coder.require(position.branch != .none || position.seqno == .zero, "branch")
+    }
+}
+
+extension ChangesPosition.Branch: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .none: writer.kind(0)
+        case .uuid(let uuid): writer.kind(1, uuid)
+        case .check(let check):
+            writer.kind(2, UInt8(check.width))
+            writer.output.append(bigEndian: check.bits)
+        case .latest: writer.kind(3)
         }
     }
 
-    /// Decodes the payload of `open`; nil if it is invalid.
-    package init?(_ payload: ByteView) {
-        var reader = ByteReader(payload)
-        guard let vBucket = reader.bigEndian(UInt16.self),
-            let seqno = reader.seqno(), let start = reader.seqno(), let end = reader.seqno(),
-            start <= seqno, seqno <= end,
-            let kind = reader.bigEndian(UInt8.self)
-        else { return nil }
-        var position = ChangesPosition(branch: .none, seqno: seqno)
-        position.snapshotStart = start
-        position.snapshotEnd = end
-        switch kind {
-        case 0 where seqno == .zero: position.branch = .none
-        case 1:
-            guard let uuid = reader.bigEndian(UInt64.self) else { return nil }
-            position.branch = .uuid(VBucketUUID(uuid))
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("branch") {
+        case 0: self = .none
+        case 1: self = .uuid(try reader.payload())
         case 2:
-            guard let width = reader.bigEndian(UInt8.self),
-                (1...UInt8(BranchCheck.widthMax)).contains(width),
-                let bits = reader.bigEndian(UInt32.self)
-            else { return nil }
-            position.branch = .check(BranchCheck(bits: bits, width: Int(width)))
-        case 3: position.branch = .latest
-        default: return nil
+            let width = Int(try reader.readFixed(UInt8.self))
+            try reader.require((1...BranchCheck.widthMax).contains(width), "width of the check")
+            self = .check(BranchCheck(bits: try reader.readFixed(), width: width))
+        case 3: self = .latest
+        case let kind: throw reader.failure(.unknownKind(kind))
         }
-        guard reader.isAtEnd else { return nil }
-        self.init(vBucket: VBucketID(vBucket), position: position)
     }
 }
 
@@ -142,36 +141,30 @@ package enum ChangesMessage {
         }
     }
 
-    /// Decodes a frame of the node that has the copies; nil if it is invalid.
-    package init?(_ frame: ChangesFrame) {
-        var reader = ByteReader(frame.payload)
+    /// - Throws: `CodingFailure` if the frame is none of the node that has the copies.
+    package init(_ frame: ChangesFrame) throws(CodingFailure) {
+        var reader = FieldReader(frame.payload)
         switch frame.kind {
         case .opened:
-            guard let uuid = reader.bigEndian(UInt64.self), let start = reader.seqno(),
-                let high = reader.seqno()
-            else { return nil }
-            self = .opened(VBucketUUID(uuid), start: start, high: high)
+            self = .opened(
+                try reader.payload(),
+                start: try reader.seqno("start"),
+                high: try reader.seqno("high seqno")
+            )
         case .rolledBack:
-            guard let uuid = reader.bigEndian(UInt64.self), let seqno = reader.seqno() else {
-                return nil
-            }
-            self = .rolledBack(VBucketUUID(uuid), to: seqno)
+            self = .rolledBack(try reader.payload(), to: try reader.seqno("position"))
         case .purged: self = .purged
         case .unavailable: self = .unavailable
         case .snapshot:
-            guard let start = reader.seqno(), let end = reader.seqno(), start <= end else {
-                return nil
-            }
+            let (start, end) = (try reader.seqno("start"), try reader.seqno("end"))
+            try reader.require(start <= end, "end")
             self = .snapshot(start: start, end: end)
-        case .change:
-            guard let row = ChangesRow(&reader) else { return nil }
-            self = .change(row)
-        case .advanced:
-            guard let seqno = reader.seqno() else { return nil }
-            self = .advanced(to: seqno)
+        case .change: self = .change(try ChangesRow(&reader))
+        case .advanced: self = .advanced(to: try reader.seqno("seqno"))
         case .ended: self = .ended
         case .pong: self = .pong
-        case .begin, .open, .close, .credit, .ping: return nil
+        case .begin, .open, .close, .credit, .ping:
+            throw reader.failure(.unknownKind(frame.kind.rawValue))
         }
     }
 }
@@ -210,24 +203,35 @@ package struct ChangesRow {
         if let value { output.append(value) }
     }
 
-    fileprivate init?(_ reader: inout ByteReader) {
-        guard let seqno = reader.seqno(), let cas = reader.bigEndian(UInt64.self),
-            let flags = reader.bigEndian(UInt8.self), flags < 8,
-            let length = reader.bigEndian(UInt16.self), let key = reader.bytes(Int(length))
-        else { return nil }
-        self.seqno = seqno
-        self.cas = CAS(cas)
+    fileprivate init(_ reader: inout FieldReader) throws(CodingFailure) {
+        seqno = try reader.seqno("seqno")
+        cas = try reader.payload()
+        let flags = try reader.readFixed(UInt8.self)
+        try reader.require(flags < 8, "flags")
         isDeleted = flags & 1 != 0
         isExpired = flags & 2 != 0
-        self.key = key
-        value = flags & 4 != 0 ? reader.rest : nil
+        key = try reader.readView(Int(try reader.readFixed(UInt16.self)))
+        value = flags & 4 != 0 ? try reader.readView(reader.bytesLeft) : nil
     }
 }
 
-extension ByteReader {
-    /// Reads a seqno; nil if too few bytes are left, or it has more than 48 bits.
-    fileprivate mutating func seqno() -> Seqno? {
-        guard let value = bigEndian(UInt64.self), value >> 48 == 0 else { return nil }
-        return Seqno(value)
+extension Coder {
+    /// Eight bytes, at most `Seqno.last`.
+    fileprivate mutating func seqno(
+        _ seqno: inout Seqno,
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        var value = seqno.value
+        try fixed(&value, name)
+        try require(value <= Seqno.last.value, name)
+        seqno = Seqno(value)
+    }
+}
+
+extension FieldReader {
+    fileprivate mutating func seqno(_ name: StaticString) throws(CodingFailure) -> Seqno {
+        var seqno = Seqno.zero
+        try self.seqno(&seqno, name)
+        return seqno
     }
 }

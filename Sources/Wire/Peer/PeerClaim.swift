@@ -1,10 +1,9 @@
-internal import Bytes
+package import Bytes
 package import Vocabulary
 
 /// What a node says of itself when it meets another.
 ///
-/// As bytes it is a record: its length (UInt16), then its fields. A reader skips the fields that it
-/// does not know, so that a later release can add some.
+/// A reader skips the fields that it does not know, so that a later release can add some.
 package struct PeerClaim: Hashable, Sendable {
     /// 0 for a node that has no number yet.
     package var node: NodeNumber
@@ -35,53 +34,38 @@ package struct PeerClaim: Hashable, Sendable {
     }
 
     /// Whether a text can be a UUID of a claim.
-    package static func isName(_ text: String) -> Bool { isName(Array(text.utf8)) }
+    ///
+    /// It has at most 64 printable ASCII characters: names of unauthenticated nodes are logged.
+    package static func isName(_ text: String) -> Bool {
+        text.utf8.count <= 64 && text.utf8.allSatisfy { (0x21...0x7e).contains($0) }
+    }
+}
 
-    /// At most 64 printable ASCII characters: names of unauthenticated nodes are logged.
-    private static func isName(_ bytes: [UInt8]) -> Bool {
-        bytes.count <= 64 && bytes.allSatisfy { (0x21...0x7e).contains($0) }
+/// Within another message, two bytes with its length precede it.
+extension PeerClaim: ExtensibleFields {
+    package init() {
+        self.init(node: NodeNumber(0), nodeUUID: "", clusterUUID: "", group: 0, epoch: 0)
     }
 
-    init?(_ reader: inout ByteReader) {
-        guard let length = reader.bigEndian(UInt16.self), let record = reader.bytes(Int(length))
-        else { return nil }
-        var fields = ByteReader(record)
-        self.init(fields: &fields)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.fixed(&node, "node")
+        try coder.field(&nodeUUID, "UUID of the node")
+        try coder.require(PeerClaim.isName(nodeUUID), "UUID of the node")
+        try coder.field(&clusterUUID, "UUID of the cluster")
+        try coder.require(PeerClaim.isName(clusterUUID), "UUID of the cluster")
+        try coder.fixed(&group, "group")
+        try coder.fixed(&epoch, "epoch")
+        try coder.field(&level, "level")
     }
 
-    private init?(fields reader: inout ByteReader) {
-        guard let number = reader.bigEndian(UInt16.self), let uuid = PeerClaim.name(&reader),
-            let cluster = PeerClaim.name(&reader), let group = reader.bigEndian(UInt64.self),
-            let epoch = reader.bigEndian(UInt64.self), let level = reader.bigEndian(UInt16.self)
-        else { return nil }
-        self.init(
-            node: NodeNumber(number),
-            nodeUUID: uuid,
-            clusterUUID: cluster,
-            group: group,
-            epoch: epoch
-        )
-        self.level = FeatureLevel(level)
+    package func write(to writer: inout FieldWriter) {
+        let fields = encoded
+        writer.output.append(bigEndian: UInt16(fields.count))
+        writer.output.append(fields)
     }
 
-    private static func name(_ reader: inout ByteReader) -> String? {
-        guard let length = reader.bigEndian(UInt8.self), let bytes = reader.bytes(Int(length)),
-            isName(bytes.bytes)
-        else { return nil }
-        return bytes.text
-    }
-
-    func append(to output: ByteWriter) {
-        let lengthAt = output.count
-        output.append(bigEndian: UInt16(0))
-        output.append(bigEndian: node.value)
-        for name in [nodeUUID, clusterUUID] {
-            output.append(UInt8(name.utf8.count))
-            output.append(text: name)
-        }
-        output.append(bigEndian: group)
-        output.append(bigEndian: epoch)
-        output.append(bigEndian: level.number)
-        output.replace(at: lengthAt, bigEndian: UInt16(output.count - lengthAt - 2))
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        let fields = try reader.readView(Int(try reader.readFixed(UInt16.self)))
+        self = try PeerClaim(decoding: fields, skipsRest: true)
     }
 }

@@ -13,7 +13,7 @@ package enum PeerGreeting: Hashable, Sendable {
     case answer(PeerClaim)
     case refusal(Refusal)
 
-    package struct Hello: Hashable, Sendable {
+    package struct Hello: Hashable, Sendable, CodedFields {
         /// A `PeerService`, or one of a later version.
         package var service: UInt8
         /// The node that the sender expects to have called; 0 if its number is not known.
@@ -25,9 +25,17 @@ package enum PeerGreeting: Hashable, Sendable {
             self.expected = expected
             self.claim = claim
         }
+
+        package init() { self.init(service: 0, expected: NodeNumber(0), claim: PeerClaim()) }
+
+        package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+            try coder.field(&service, "service")
+            try coder.fixed(&expected, "expected node")
+            try coder.field(&claim, "claim")
+        }
     }
 
-    package struct Refusal: Hashable, Sendable {
+    package struct Refusal: Hashable, Sendable, CodedFields {
         package var reason: UInt8
         /// The refusing node's version or epoch, depending on the reason.
         package var detail: UInt64
@@ -35,6 +43,13 @@ package enum PeerGreeting: Hashable, Sendable {
         package init(reason: UInt8, detail: UInt64) {
             self.reason = reason
             self.detail = detail
+        }
+
+        package init() { self.init(reason: 0, detail: 0) }
+
+        package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+            try coder.field(&reason, "reason")
+            try coder.fixed(&detail, "detail")
         }
     }
 
@@ -44,30 +59,20 @@ package enum PeerGreeting: Hashable, Sendable {
 
     private static let magic: UInt32 = 0x4456_4e50
 
-    private var kind: UInt8 {
-        switch self {
-        case .hello: 1
-        case .answer: 2
-        case .refusal: 4
-        }
-    }
-
     package func append(version: UInt16, to output: ByteWriter) {
+        let (kind, fields): (UInt8, any Coded) =
+            switch self {
+            case .hello(let hello): (1, hello)
+            case .answer(let claim): (2, claim)
+            case .refusal(let refusal): (4, refusal)
+            }
         output.append(bigEndian: PeerGreeting.magic)
         output.append(kind)
         output.append(bigEndian: version)
         let lengthAt = output.count
         output.append(bigEndian: UInt16(0))
-        switch self {
-        case .hello(let hello):
-            output.append(hello.service)
-            output.append(bigEndian: hello.expected.value)
-            hello.claim.append(to: output)
-        case .answer(let claim): claim.append(to: output)
-        case .refusal(let refusal):
-            output.append(refusal.reason)
-            output.append(bigEndian: refusal.detail)
-        }
+        var writer = FieldWriter(output)
+        fields.write(to: &writer)
         output.replace(at: lengthAt, bigEndian: UInt16(output.count - lengthAt - 2))
     }
 }
@@ -101,27 +106,17 @@ extension PeerGreeting {
         // A refusal reads the same in all versions.
         guard theirs == version || kind == 4 else { return .otherVersion(theirs) }
         guard view.count >= byteCount else { return .incomplete(needed: byteCount) }
-        var reader = ByteReader(view.slice(headerCount, length))
-        guard let message = read(kind, &reader) else { return .invalid }
+        var reader = FieldReader(view.slice(headerCount, length))
+        guard let message = try? PeerGreeting(kind, &reader) else { return .invalid }
         return .message(message, byteCount: byteCount)
     }
 
-    private static func read(_ kind: UInt8, _ reader: inout ByteReader) -> PeerGreeting? {
+    private init(_ kind: UInt8, _ reader: inout FieldReader) throws(CodingFailure) {
         switch kind {
-        case 1:
-            guard let service = reader.bigEndian(UInt8.self),
-                let expected = reader.bigEndian(UInt16.self), let claim = PeerClaim(&reader)
-            else { return nil }
-            return .hello(
-                Hello(service: service, expected: NodeNumber(expected), claim: claim)
-            )
-        case 2: return PeerClaim(&reader).map { .answer($0) }
-        case 4:
-            guard let reason = reader.bigEndian(UInt8.self),
-                let detail = reader.bigEndian(UInt64.self)
-            else { return nil }
-            return .refusal(Refusal(reason: reason, detail: detail))
-        default: return nil
+        case 1: self = .hello(try reader.payload())
+        case 2: self = .answer(try reader.payload())
+        case 4: self = .refusal(try reader.payload())
+        default: throw reader.failure(.unknownKind(kind))
         }
     }
 }

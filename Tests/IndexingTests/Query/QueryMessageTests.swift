@@ -62,25 +62,25 @@ import Vocabulary
         ]
     }
 
-    static func bytes(_ append: (ByteWriter) -> Void) -> [UInt8] {
-        let writer = ByteWriter()
-        append(writer)
-        return writer.bytes
+    private static func request(_ bytes: [UInt8]) throws(CodingFailure) -> QueryRequest {
+        try QueryRequest(decoding: bytes, skipsRest: true)
+    }
+
+    private static func reply(_ bytes: [UInt8]) throws(CodingFailure) -> QueryReply {
+        try QueryReply(decoding: bytes, skipsRest: true)
     }
 
     @Test func requestIsReadAsItWasWritten() throws {
         for request in try Self.requests() {
-            let bytes = Self.bytes(request.append)
-            #expect(try bytes.borrowed { try QueryRequest($0) } == request)
+            #expect(try Self.request(request.encoded) == request)
             // A later release adds a field.
-            #expect(try (bytes + [1, 2, 3]).borrowed { try QueryRequest($0) } == request)
+            #expect(try Self.request(request.encoded + [1, 2, 3]) == request)
         }
     }
 
     @Test func replyIsReadAsItWasWritten() throws {
         for reply in try Self.replies() {
-            let bytes = Self.bytes(reply.append)
-            #expect(try bytes.borrowed { try QueryReply($0) } == reply)
+            #expect(try Self.reply(reply.encoded) == reply)
         }
     }
 
@@ -106,58 +106,53 @@ import Vocabulary
         let first = writer.finish()
         #expect(first.count >= RowBatch.bytesTarget && first.count < RowBatch.bytesTarget + 3_000)
         #expect(writer.isEmpty && !writer.isFull)
-        #expect(try writer.finish().borrowed { try RowBatch($0) }.isEmpty)
-        #expect(try first.borrowed { try RowBatch($0) }.count == 33)
+        #expect(try RowBatch(decoding: writer.finish()).isEmpty)
+        #expect(try RowBatch(decoding: first).count == 33)
     }
 
     /// Only whole messages are messages.
     @Test func cutMessageIsRefused() throws {
         for request in try Self.requests() {
-            let bytes = Self.bytes(request.append)
+            let bytes = request.encoded
             for count in bytes.indices {
-                #expect(throws: QueryMessageError.self) {
-                    try Array(bytes[..<count]).borrowed { try QueryRequest($0) }
-                }
+                #expect(throws: CodingFailure.self) { try Self.request(Array(bytes[..<count])) }
             }
         }
         for reply in try Self.replies() {
-            let bytes = Self.bytes(reply.append)
+            let bytes = reply.encoded
             for count in bytes.indices {
-                #expect(throws: QueryMessageError.self) {
-                    try Array(bytes[..<count]).borrowed { try QueryReply($0) }
-                }
+                #expect(throws: CodingFailure.self) { try Self.reply(Array(bytes[..<count])) }
             }
         }
     }
 
     @Test func invalidFieldIsNamed() throws {
-        #expect(throws: QueryMessageError.unknownKind(99)) {
-            try [UInt8(99)].borrowed { try QueryReply($0) }
+        func expect(_ bytes: [UInt8], _ reason: CodingFailure.Reason, _ field: String) {
+            do throws(CodingFailure) {
+                _ = try Self.reply(bytes)
+                Issue.record("\(bytes) are a reply")
+            } catch {
+                #expect(error.reason == reason)
+                #expect(error.field == field)
+            }
         }
-        #expect(throws: QueryMessageError.invalid("progress")) {
-            try [UInt8(1), 0, 101].borrowed { try QueryReply($0) }
-        }
+        expect([99], .unknownKind(99), "reply")
+        expect([1, 0, 101], .invalid, "progress")
         // More rows than bytes could hold: refused before memory is reserved for them.
-        #expect(throws: QueryMessageError.truncated("rows")) {
-            try [UInt8(2), 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0].borrowed { try QueryReply($0) }
-        }
-        #expect(throws: QueryMessageError.invalid("row")) {
-            try [UInt8(2), 0, 0, 0, 1, 0, 0x80, 0x08, 0, 0].borrowed { try QueryReply($0) }
-        }
+        expect([2, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0], .cutShort, "rows")
+        expect([2, 0, 0, 0, 1, 0, 0x80, 0x08, 0, 0], .invalid, "row")
+        expect([1, 0, 100, 2, 3, 3], .invalid, "missing vBuckets")
         var request = try #require(try Self.requests().first)
         request.vBuckets = [VBucketID(3), VBucketID(3)]
-        let bytes = Self.bytes(request.append)
-        #expect(throws: QueryMessageError.invalid("vBucket")) {
-            try bytes.borrowed { try QueryRequest($0) }
-        }
+        #expect(throws: CodingFailure.self) { try Self.request(request.encoded) }
     }
 
     /// Any bytes give a message or an error; a message that is accepted is written again.
     @Test(arguments: 1...10 as ClosedRange<UInt64>)
     func changedBytesNeverCrash(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
-        let requests = try Self.requests().map { Self.bytes($0.append) }
-        let replies = try Self.replies().map { Self.bytes($0.append) }
+        let requests = try Self.requests().map(\.encoded)
+        let replies = try Self.replies().map(\.encoded)
         for _ in 0..<2_000 {
             var bytes = (requests + replies).randomElement(using: &random) ?? []
             for _ in 0..<Int.random(in: 1...4, using: &random) {
@@ -168,12 +163,10 @@ import Vocabulary
                 default: if bytes.count > 1 { bytes.remove(at: place) }
                 }
             }
-            bytes.borrowed { view in
-                if let request = try? QueryRequest(view) { _ = Self.bytes(request.append) }
-                if let reply = try? QueryReply(view) {
-                    if case .rows(let batch) = reply { _ = batch.rows }
-                    _ = Self.bytes(reply.append)
-                }
+            if let request = try? Self.request(bytes) { _ = request.encoded }
+            if let reply = try? Self.reply(bytes) {
+                if case .rows(let batch) = reply { _ = batch.rows }
+                _ = reply.encoded
             }
         }
     }

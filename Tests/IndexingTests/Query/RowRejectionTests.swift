@@ -21,10 +21,9 @@ import Vocabulary
     }
 
     private func row(_ coordination: inout QueryCoordination) throws -> MergedRow {
-        guard case .row(let row) = coordination.next() else {
-            throw QueryMessageError.invalid("no row is next")
-        }
-        return row
+        var next: MergedRow?
+        if case .row(let row) = coordination.next() { next = row }
+        return try #require(next)
     }
 
     @Test func rejectedRowEndsThePartOfItsNodeOnly() throws {

@@ -136,7 +136,7 @@ extension RowBatch {
                 }
             }
         }
-        return try writer.finish().borrowed { try RowBatch($0) }
+        return try RowBatch(decoding: writer.finish())
     }
 
     var rows: [TestRow] { (0..<count).map { withRow($0) { TestRow($0) } } }

@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -86,7 +87,7 @@ import Vocabulary
             login: login,
             command: command
         )
-        let read = ClusterEnvelope.decode(envelope.encoded())
+        let read = try? ClusterEnvelope(decoding: envelope.encoded)
         #expect(read == envelope)
         let before = state
         let outcome = state.apply(envelope, at: world.index + 1)

@@ -1,3 +1,4 @@
+import Bytes
 import Orchestration
 import Testing
 import Vocabulary
@@ -40,8 +41,8 @@ import Vocabulary
         ]
         for (command, hex) in recordings {
             let envelope = Self.envelope(command)
-            #expect(envelope.encoded() == Self.bytes(hex))
-            #expect(ClusterEnvelope.decode(Self.bytes(hex)) == envelope)
+            #expect(envelope.encoded == Self.bytes(hex))
+            #expect((try? ClusterEnvelope(decoding: Self.bytes(hex))) == envelope)
         }
     }
 
@@ -57,7 +58,7 @@ import Vocabulary
     ])
     func otherRolesAreDamage(_ roles: String) {
         let hex = "\(Self.head) 0a \(Self.ann) \(roles) 00"
-        #expect(ClusterEnvelope.decode(Self.bytes(hex)) == nil)
+        #expect((try? ClusterEnvelope(decoding: Self.bytes(hex))) == nil)
     }
 
     @Test func commandsAreReadOnlyAsAWhole() {
@@ -67,11 +68,11 @@ import Vocabulary
         ]
         for command in commands {
             let envelope = Self.envelope(command)
-            let bytes = envelope.encoded()
-            #expect(ClusterEnvelope.decode(bytes) == envelope)
-            #expect(ClusterEnvelope.decode(bytes + [0]) == nil)
+            let bytes = envelope.encoded
+            #expect((try? ClusterEnvelope(decoding: bytes)) == envelope)
+            #expect((try? ClusterEnvelope(decoding: bytes + [0])) == nil)
             for length in 0..<bytes.count {
-                #expect(ClusterEnvelope.decode(Array(bytes.prefix(length))) == nil)
+                #expect((try? ClusterEnvelope(decoding: Array(bytes.prefix(length)))) == nil)
             }
         }
     }

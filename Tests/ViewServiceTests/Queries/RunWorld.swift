@@ -268,7 +268,7 @@ extension RowBatch {
                 }
             }
         }
-        return try writer.finish().withUnsafeBytes { try RowBatch(ByteView($0)) }
+        return try RowBatch(decoding: writer.finish())
     }
 }
 

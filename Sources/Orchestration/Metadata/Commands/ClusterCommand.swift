@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// Every change that may be proposed to the cluster state.
@@ -91,19 +92,122 @@ package enum ClusterCommand: Hashable, Sendable {
     case failOver(FailoverStep)
 }
 
+/// Kinds are stored in logs, so their numbers never change.
+extension ClusterCommand: Coded {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .initialise(let birth): writer.kind(1, birth)
+        case .setAdministrator(let administrator): writer.kind(2, administrator)
+        case .setName(let name): writer.kind(3, name)
+        case .setMemoryQuota(let quota): writer.kind(4, quota)
+        case .setSettings(let settings, let was): writer.kind(5, settings, was)
+        case .resetAutoFailoverCount: writer.kind(6)
+        case .newEpoch(let epoch): writer.kind(7, epoch)
+        case .raiseFeatureLevel(let level): writer.kind(8, level)
+        case .setIndexing(let change): writer.kind(9, change)
+        case .putUser(let change): writer.kind(10, change)
+        case .deleteUser(let id): writer.kind(11, id)
+        case .changePassword(let change): writer.kind(12, change)
+        case .renewSecret(let secret): writer.kind(13, secret)
+        case .addNode(let node): writer.kind(16, node)
+        case .setNode(let address): writer.kind(17, address)
+        case .setNodeState(let change): writer.kind(18, change)
+        case .removeNode(let node): writer.kind(19, node)
+        case .setGroups(let layout): writer.kind(20, layout)
+        case .setAlternate(let change): writer.kind(21, change)
+        case .createBucket(let bucket): writer.kind(32, bucket)
+        case .changeBucket(let change): writer.kind(33, change)
+        case .deleteBucket(let step): writer.kind(34, step)
+        case .flushBucket(let step): writer.kind(35, step)
+        case .putDesignDocument(let change): writer.kind(36, change)
+        case .deleteDesignDocument(let removal):
+            guard let was = removal.was else { return writer.kind(37, removal) }
+            writer.kind(38, removal, was)
+        case .startRebalance(let record): writer.kind(48, record)
+        case .setTargets(let change): writer.kind(49, change)
+        case .endRebalance(let outcome): writer.kind(50, outcome)
+        case .markRebalance(let step): writer.kind(51, step)
+        case .dropRetry(let id): writer.kind(52, id)
+        case .joint(let steps): writer.kind(64, steps)
+        case .final(let steps): writer.kind(65, steps)
+        case .takeOver(let steps): writer.kind(66, steps)
+        case .promote(let steps): writer.kind(67, steps)
+        case .confirm(let steps): writer.kind(68, steps)
+        case .resume(let steps): writer.kind(69, steps)
+        case .release(let steps): writer.kind(70, steps)
+        case .recreate(let steps): writer.kind(71, steps)
+        case .failOver(let step): writer.kind(72, step)
+        }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("command") {
+        case 1: self = .initialise(try reader.payload())
+        case 2: self = .setAdministrator(try reader.payload())
+        case 3: self = .setName(try reader.payload())
+        case 4: self = .setMemoryQuota(try reader.payload())
+        case 5: self = .setSettings(try reader.payload(), was: try reader.payload())
+        case 6: self = .resetAutoFailoverCount
+        case 7: self = .newEpoch(try reader.payload())
+        case 8: self = .raiseFeatureLevel(try reader.payload())
+        case 9: self = .setIndexing(try reader.payload())
+        case 10: self = .putUser(try reader.payload())
+        case 11: self = .deleteUser(id: try reader.payload())
+        case 12: self = .changePassword(try reader.payload())
+        case 13: self = .renewSecret(try reader.payload())
+        case 16: self = .addNode(try reader.payload())
+        case 17: self = .setNode(try reader.payload())
+        case 18: self = .setNodeState(try reader.payload())
+        case 19: self = .removeNode(try reader.payload())
+        case 20: self = .setGroups(try reader.payload())
+        case 21: self = .setAlternate(try reader.payload())
+        case 32: self = .createBucket(try reader.payload())
+        case 33: self = .changeBucket(try reader.payload())
+        case 34: self = .deleteBucket(try reader.payload())
+        case 35: self = .flushBucket(try reader.payload())
+        case 36: self = .putDesignDocument(try reader.payload())
+        case 37: self = .deleteDesignDocument(try reader.payload())
+        case 38:
+            var removal = try DesignDocumentRemoval(from: &reader)
+            removal.was = try DesignRevision(from: &reader)
+            self = .deleteDesignDocument(removal)
+        case 48: self = .startRebalance(try reader.payload())
+        case 49: self = .setTargets(try reader.payload())
+        case 50: self = .endRebalance(try reader.payload())
+        case 51: self = .markRebalance(try reader.payload())
+        case 52: self = .dropRetry(id: try reader.payload())
+        case 64: self = .joint(try reader.payload())
+        case 65: self = .final(try reader.payload())
+        case 66: self = .takeOver(try reader.payload())
+        case 67: self = .promote(try reader.payload())
+        case 68: self = .confirm(try reader.payload())
+        case 69: self = .resume(try reader.payload())
+        case 70: self = .release(try reader.payload())
+        case 71: self = .recreate(try reader.payload())
+        case 72: self = .failOver(try reader.payload())
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
+    }
+}
+
 /// A command as an entry of the log, with its proposer.
 ///
 /// - A (proposer, boot, number) is applied once, however often the log contains it.
-package struct ClusterEnvelope: Hashable, Sendable {
-    package var proposer: NodeNumber
+/// - No bytes may follow a decoded envelope. Fields that a release does not know are not skipped:
+///   nodes that skipped them would make another state of the same log. So a new command, and a new
+///   field of a command, is proposed only from its feature level on.
+package struct ClusterEnvelope: Hashable, Sendable, CodedFields {
+    package var proposer = NodeNumber(0)
     /// Random; differs after each start of the proposer.
-    package var boot: UInt64
+    package var boot: UInt64 = 0
     /// From 1 on in each boot; number 0 is never treated as a repetition.
-    package var number: UInt64
+    package var number: UInt64 = 0
     /// The administrator or local user that ordered the command, as the proposer states it; nil if a
     /// rule of the cluster did.
     package var login: String?
-    package var command: ClusterCommand
+    package var command = ClusterCommand.resetAutoFailoverCount
+
+    package init() {}
 
     package init(
         proposer: NodeNumber,
@@ -118,5 +222,16 @@ package struct ClusterEnvelope: Hashable, Sendable {
         // No login has an empty name.
         self.login = login?.isEmpty == true ? nil : login
         self.command = command
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        // Every number is valid, including 0, which no node has.
+        var node = proposer.value
+        try coder.field(&node, "proposer")
+        proposer = NodeNumber(node)
+        try coder.fixed(&boot, "boot")
+        try coder.field(&number, "number")
+        try coder.optional(&login, "login")
+        try coder.field(&command, "command")
     }
 }

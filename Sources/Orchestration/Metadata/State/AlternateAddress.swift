@@ -1,15 +1,17 @@
+package import Bytes
+
 /// The address by which clients outside the cluster's own network reach a node.
 ///
 /// The client selects it, by comparing its bootstrap address or by its own setting. If no ports are
 /// given, the node's own ports apply.
-package struct AlternateAddress: Hashable, Sendable {
+package struct AlternateAddress: Hashable, Sendable, CodedFields {
     /// Service names, as in configurations, for which a port may be given.
     package static let services = ["mgmt", "kv", "capi", "mgmtSSL", "kvSSL", "capiSSL"]
 
     /// The external port of one service.
     package struct Port: Hashable, Sendable {
-        package let service: String
-        package let number: UInt16
+        package internal(set) var service: String
+        package internal(set) var number: UInt16
 
         package init(service: String, number: UInt16) {
             self.service = service
@@ -17,9 +19,11 @@ package struct AlternateAddress: Hashable, Sendable {
         }
     }
 
-    package var host: String
+    package var host = ""
     /// In the order of `services`, each at most once.
-    package var ports: [Port]
+    package var ports: [Port] = []
+
+    package init() {}
 
     package init(host: String, ports: [Port]) {
         self.host = host
@@ -43,5 +47,14 @@ package struct AlternateAddress: Hashable, Sendable {
         let used = ports.filter { hasViews || $0.service != "capi" }
         let given = JSONText.object(used.map { ($0.service, .number($0.number)) })
         return ["external": ["hostname": .string(host), "ports": ports.isEmpty ? own : given]]
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&host, "host")
+        let blank = Port(service: "", number: 0)
+        try coder.list(&ports, "ports", blank: blank) { coder, port throws(CodingFailure) in
+            try coder.field(&port.service, "service")
+            try coder.fixed(&port.number, "port")
+        }
     }
 }

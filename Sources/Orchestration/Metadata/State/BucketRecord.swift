@@ -1,7 +1,8 @@
+package import Bytes
 package import Vocabulary
 
 /// Bucket options that only REST shows; no other component reads them.
-package struct BucketOptions: Hashable, Sendable {
+package struct BucketOptions: Hashable, Sendable, CodedFields {
     /// The requested mode.
     ///
     /// The modes behave alike: no client is sent compressed documents, and all documents on disk
@@ -15,29 +16,41 @@ package struct BucketOptions: Hashable, Sendable {
     package var compressionMode = CompressionMode.passive
 
     package init() {}
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.choice(&compressionMode, "compression mode")
+    }
 }
 
 /// The chains that a running rebalance builds for a bucket.
-package struct BucketTargets: Hashable, Sendable {
+package struct BucketTargets: Hashable, Sendable, CodedFields {
     /// Index of the entry that set these targets.
     package internal(set) var index: UInt64 = 0
     /// Copies per vBucket after the move: 1 + replicas.
-    package var copies: UInt8
+    package var copies: UInt8 = 0
     /// Target chain by vBucket; empty if the vBucket does not move.
-    package var rows: [NodeChain]
+    package var rows: [NodeChain] = []
+
+    package init() {}
 
     package init(copies: UInt8, rows: [NodeChain]) {
         self.copies = copies
         self.rows = rows
     }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&index, "index")
+        try coder.field(&copies, "copies")
+        try coder.field(&rows, "rows")
+    }
 }
 
 /// Everything the cluster has agreed on about one bucket.
-package struct BucketRecord: Hashable, Sendable {
-    package internal(set) var settings: BucketSettings
-    package internal(set) var options: BucketOptions
+package struct BucketRecord: Hashable, Sendable, CodedFields {
+    package internal(set) var settings = BucketSettings()
+    package internal(set) var options = BucketOptions()
     /// By vBucket number; the count never changes.
-    package internal(set) var placements: [VBucketPlacement]
+    package internal(set) var placements: [VBucketPlacement] = []
     /// Nil unless a rebalance works on this bucket.
     package internal(set) var targets: BucketTargets?
     /// Index of the last entry that changed what clients see of the bucket.
@@ -48,6 +61,8 @@ package struct BucketRecord: Hashable, Sendable {
     package internal(set) var designDocuments: [DesignDocument] = []
     /// Index of the last entry that changed a design document; 0 if none did.
     package internal(set) var designRevision: UInt64 = 0
+
+    package init() {}
 
     init(settings: BucketSettings, options: BucketOptions, placements: [VBucketPlacement]) {
         self.settings = settings
@@ -124,10 +139,37 @@ package struct BucketRecord: Hashable, Sendable {
         }
         return wanted == 0 ? 1 : Double(placed) / Double(wanted)
     }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&settings, "settings")
+        try coder.field(&options, "options")
+        try coder.field(&rev, "revision")
+        try coder.optional(&flush, "flush")
+        try coder.field(&targets, "targets")
+        var fence: UInt64 = 0
+        let blank = VBucketPlacement(chain: NodeChain(), copies: 0, index: 0)
+        try coder.list(&placements, "vBucket", blank: blank) { coder, entry throws(CodingFailure) in
+            try entry.code(&coder, after: fence)
+            fence = entry.fence
+        }
+        try coder.require(placements.count == settings.vBuckets, "vBuckets")
+        try coder.require(targets.map { $0.rows.count == placements.count } ?? true, "targets")
+        try coder.field(&designRevision, "revision of the design documents")
+        try coder.field(&designDocuments, "design documents")
+    }
 }
 
 /// A deleted bucket, hidden from clients, whose files the nodes are still deleting.
 package struct DeletedBucket: Hashable, Sendable {
     package var name: String
     package var uuid: String
+}
+
+extension DeletedBucket: CodedFields {
+    package init() { self.init(name: "", uuid: "") }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&uuid, "UUID")
+    }
 }

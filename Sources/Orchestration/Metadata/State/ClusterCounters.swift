@@ -1,5 +1,7 @@
+package import Bytes
+
 /// Counts of cluster events since the cluster was created; monitoring tools read them.
-package struct ClusterCounters: Hashable, Sendable {
+package struct ClusterCounters: Hashable, Sendable, CodedFields {
     /// The names are Couchbase's; the raw values are stored on disk and must never change.
     package enum Event: UInt8, CaseIterable, Sendable {
         case rebalanceStart = 0
@@ -54,14 +56,7 @@ package struct ClusterCounters: Hashable, Sendable {
     /// By the event's number.
     private(set) var counts = [UInt64](repeating: 0, count: Event.allCases.count)
 
-    init() {}
-
-    /// - Parameter counts: Counts stored by any release; counts of unknown events are dropped.
-    init(counts: [UInt64]) {
-        for (place, count) in counts.enumerated() where place < self.counts.count {
-            self.counts[place] = count
-        }
-    }
+    package init() {}
 
     mutating func count(_ event: Event, by amount: Int = 1) {
         counts[Int(event.rawValue)] += UInt64(amount)
@@ -72,5 +67,12 @@ package struct ClusterCounters: Hashable, Sendable {
     /// Events that have occurred at least once, in the order of their raw values.
     package var named: [(name: String, count: UInt64)] {
         Event.allCases.filter { self[$0] > 0 }.map { ($0.name, self[$0]) }
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        var stored = counts
+        try coder.field(&stored, "counters")
+        // The counts that any release stored; counts of unknown events are dropped.
+        for (event, count) in stored.prefix(counts.count).enumerated() { counts[event] = count }
     }
 }

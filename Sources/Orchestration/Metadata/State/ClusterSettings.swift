@@ -1,5 +1,7 @@
+package import Bytes
+
 /// When a node that does not answer is failed over automatically.
-package struct AutoFailoverSettings: Hashable, Sendable {
+package struct AutoFailoverSettings: Hashable, Sendable, CodedFields {
     package static let timeoutSecondsRange = 1...3_600
 
     package var isEnabled = true
@@ -10,10 +12,18 @@ package struct AutoFailoverSettings: Hashable, Sendable {
     package var diskIssueSeconds: UInt16 = 120
 
     package init() {}
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&isEnabled, "automatic failover")
+        try coder.field(&timeoutSeconds, "timeout")
+        try coder.field(&countMax, "allowed failovers")
+        try coder.field(&isForDiskIssues, "failover for disk issues")
+        try coder.field(&diskIssueSeconds, "time of disk issues")
+    }
 }
 
 /// Cluster-wide settings that an administrator may change.
-package struct ClusterSettings: Hashable, Sendable {
+package struct ClusterSettings: Hashable, Sendable, CodedFields {
     package static let movesPerNodeRange = 1...64
 
     /// Compaction starts when this percentage of the stored data is superseded.
@@ -29,4 +39,14 @@ package struct ClusterSettings: Hashable, Sendable {
     package var passwords = PasswordSettings()
 
     package init() {}
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&fragmentationPercent, "fragmentation")
+        try coder.field(&purgeIntervalHours, "purge interval")
+        try coder.field(&maxBucketCount, "allowed buckets")
+        try coder.field(&autoFailover, "automatic failover")
+        try coder.field(&movesPerNode, "moves per node")
+        try coder.field(&retry, "retry")
+        try coder.field(&passwords, "passwords")
+    }
 }

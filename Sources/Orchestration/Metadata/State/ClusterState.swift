@@ -1,15 +1,23 @@
+package import Bytes
 package import Vocabulary
 
 /// The cluster's administrator.
 ///
 /// The credentials are salted keys, opaque to this module.
-package struct Administrator: Hashable, Sendable {
-    package var name: String
-    package var credentials: [UInt8]
+package struct Administrator: Hashable, Sendable, CodedFields {
+    package var name = ""
+    package var credentials: [UInt8] = []
+
+    package init() {}
 
     package init(name: String, credentials: [UInt8]) {
         self.name = name
         self.credentials = credentials
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&credentials, "credentials")
     }
 }
 
@@ -176,5 +184,94 @@ package struct ClusterState: Hashable, Sendable {
     mutating func nodesMoved() {
         rev = index
         for place in buckets.indices { buckets[place].rev = index }
+    }
+}
+
+/// The encoding for snapshots: a magic number, a schema number, the fields, and a checksum of all
+/// of these.
+///
+/// Another schema is distinguished from damage, because they need different actions of the
+/// operator.
+extension ClusterState {
+    private static let mark = Array("DIVANCLU".utf8)
+    /// The schema that this release writes and reads.
+    package static let schema: UInt16 = 1
+
+    /// The result of decoding a stored state.
+    package enum Decoded: Sendable {
+        case state(ClusterState)
+        case otherSchema(UInt16)
+        case damaged
+    }
+
+    /// The part between the schema number and the checksum.
+    private struct Fields: CodedFields {
+        var state = ClusterState(memoryQuota: 0)
+
+        mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+            try state.codeCluster(&coder)
+            try state.codeContent(&coder)
+        }
+    }
+
+    package func encoded() -> [UInt8] {
+        let writer = ByteWriter(capacity: 4_096)
+        writer.append(Self.mark)
+        writer.append(bigEndian: Self.schema)
+        Fields(state: self).append(to: writer)
+        writer.append(bigEndian: CRC32.checksum(writer.view))
+        return writer.bytes
+    }
+
+    package static func decode(_ bytes: [UInt8]) -> Decoded {
+        bytes.withUnsafeBytes { decode(ByteView($0)) }
+    }
+
+    private static func decode(_ view: ByteView) -> Decoded {
+        var reader = ByteReader(view)
+        guard let found = reader.bytes(mark.count)?.bytes, found == mark,
+            let schema = reader.bigEndian(UInt16.self)
+        else { return .damaged }
+        guard schema == Self.schema else { return .otherSchema(schema) }
+        guard reader.rest.count >= 4 else { return .damaged }
+        let checked = view.slice(0, view.count - 4)
+        guard view.bigEndian(at: checked.count, as: UInt32.self) == CRC32.checksum(checked),
+            let fields = try? Fields(decoding: checked.dropFirst(mark.count + 2))
+        else { return .damaged }
+        return .state(fields.state)
+    }
+
+    private mutating func codeCluster(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&index, "index")
+        try coder.field(&revEpoch, "epoch")
+        try coder.optional(&epochLogin, "login of the epoch")
+        try coder.field(&rev, "revision")
+        try coder.fixed(&groupID, "group")
+        try coder.list(&pastGroups, "past groups", blank: 0) { coder, group throws(CodingFailure) in
+            try coder.fixed(&group, "past group")
+        }
+        try coder.optional(&uuid, "UUID")
+        try coder.field(&name, "name")
+        try coder.field(&featureLevel, "feature level")
+        try coder.field(&administrator, "administrator")
+        try coder.field(&users, "users")
+        try coder.field(&memoryQuota, "memory quota")
+        try coder.field(&settings, "settings")
+        try coder.field(&indexing, "settings of indexes")
+        try coder.field(&autoFailoverCount, "automatic failovers")
+    }
+
+    private mutating func codeContent(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&nextNodeNumber, "next node number")
+        try coder.field(&nodes, "nodes")
+        try coder.field(&groups, "server groups")
+        try coder.field(&secret, "secret")
+        try coder.field(&buckets, "buckets")
+        try coder.field(&deletedBuckets, "deleted buckets")
+        try coder.field(&rebalance, "rebalance")
+        try coder.field(&lastRebalance, "last rebalance")
+        try coder.field(&retry, "retry")
+        try coder.field(&proposals.rows, "proposals")
+        try coder.field(&counters, "counters")
     }
 }

@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// The current copies of a vBucket, the active one first: at most four nodes, in one word.
@@ -49,4 +50,18 @@ package struct NodeChain: Hashable, Sendable, RandomAccessCollection, Expressibl
     package func first(_ most: Int) -> NodeChain { NodeChain(prefix(most)) ?? NodeChain() }
 
     package var nodes: [NodeNumber] { Array(self) }
+}
+
+extension NodeChain: Coded {
+    package func write(to writer: inout FieldWriter) {
+        writer.write(number: count)
+        for node in self { node.write(to: &writer) }
+    }
+
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        guard let chain = NodeChain(try [NodeNumber](from: &reader)) else {
+            throw reader.failure(.invalid)
+        }
+        self = chain
+    }
 }

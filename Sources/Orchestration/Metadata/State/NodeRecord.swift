@@ -1,15 +1,18 @@
+package import Bytes
 package import Vocabulary
 
 /// The ports on which a node listens; 0 for a protocol that it does not serve.
-package struct NodePorts: Hashable, Sendable {
-    package var admin: UInt16
-    package var data: UInt16
-    package var adminTLS: UInt16
-    package var dataTLS: UInt16
+package struct NodePorts: Hashable, Sendable, CodedFields {
+    package var admin: UInt16 = 0
+    package var data: UInt16 = 0
+    package var adminTLS: UInt16 = 0
+    package var dataTLS: UInt16 = 0
     /// For the other nodes.
-    package var peer: UInt16
+    package var peer: UInt16 = 0
     /// For design documents and view queries.
     package var views: UInt16 = 0
+
+    package init() {}
 
     package init(
         admin: UInt16,
@@ -29,6 +32,15 @@ package struct NodePorts: Hashable, Sendable {
     package init(admin: UInt16, data: UInt16, peer: UInt16, views: UInt16) {
         self.init(admin: admin, data: data, peer: peer)
         self.views = views
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.fixed(&admin, "admin port")
+        try coder.fixed(&data, "data port")
+        try coder.fixed(&adminTLS, "admin port with TLS")
+        try coder.fixed(&dataTLS, "data port with TLS")
+        try coder.fixed(&peer, "peer port")
+        try coder.fixed(&views, "views port")
     }
 }
 
@@ -73,30 +85,37 @@ package enum RecoveryType: UInt8, Sendable {
 }
 
 /// A set of nodes that may fail together, such as a rack.
-package struct ServerGroup: Hashable, Sendable {
+package struct ServerGroup: Hashable, Sendable, CodedFields {
     package static let first = ServerGroup(name: "Group 1", uuid: "0")
 
-    package var name: String
-    package var uuid: String
+    package var name = ""
+    package var uuid = ""
+
+    package init() {}
 
     package init(name: String, uuid: String) {
         self.name = name
         self.uuid = uuid
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&name, "name")
+        try coder.field(&uuid, "UUID")
     }
 }
 
 /// The agreed record of one node.
 ///
 /// - `number` is never reused, even after the node was removed: vBucket chains name nodes by it.
-package struct NodeRecord: Hashable, Sendable {
-    package internal(set) var number: NodeNumber
+package struct NodeRecord: Hashable, Sendable, CodedFields {
+    package internal(set) var number = NodeNumber(0)
     /// 32 hexadecimal digits, generated with the node's data directory.
-    package internal(set) var uuid: String
+    package internal(set) var uuid = ""
     /// A numeric IP address or a host name, without brackets.
-    package internal(set) var host: String
-    package internal(set) var ports: NodePorts
+    package internal(set) var host = ""
+    package internal(set) var ports = NodePorts()
     /// The public keys by which other nodes know it; they never change.
-    package internal(set) var keys: NodeKeys
+    package internal(set) var keys = NodeKeys()
     /// The name of its server group.
     package internal(set) var group = ServerGroup.first.name
     package internal(set) var services = ["kv"]
@@ -114,6 +133,8 @@ package struct NodeRecord: Hashable, Sendable {
 
     /// The address for clients that cannot reach `host`; nil if none is set.
     package internal(set) var alternate: AlternateAddress?
+
+    package init() {}
 
     package init(
         number: NodeNumber,
@@ -136,5 +157,21 @@ package struct NodeRecord: Hashable, Sendable {
     /// the client used.
     package var isLoopback: Bool {
         host.hasPrefix("127.") || host == "::1" || host == "localhost"
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&number, "number")
+        try coder.field(&uuid, "UUID")
+        try coder.field(&host, "host")
+        try coder.field(&ports, "ports")
+        try coder.field(&keys, "keys")
+        try coder.field(&group, "group")
+        try coder.field(&services, "services")
+        try coder.choice(&membership, "membership")
+        try coder.choice(&recovery, "recovery")
+        try coder.field(&fencedAt, "newest fence")
+        try coder.field(&memoryTotal, "memory")
+        try coder.field(&level, "feature level")
+        try coder.field(&alternate, "alternate address")
     }
 }

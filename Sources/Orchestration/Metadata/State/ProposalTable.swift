@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Vocabulary
 
 /// The applied proposals, so that a proposal that is retried without an answer is applied once.
@@ -9,15 +10,26 @@ internal import Vocabulary
 /// - A removed node has no rows, and its late proposals are refused.
 package struct ProposalTable: Hashable, Sendable {
     /// The proposals of one boot of a node.
-    struct Row: Hashable, Sendable {
-        var node: NodeNumber
-        var boot: UInt64
+    struct Row: Hashable, Sendable, CodedFields {
+        var node = NodeNumber(0)
+        var boot: UInt64 = 0
         /// The largest number seen.
-        var last: UInt64
+        var last: UInt64 = 0
         /// Bit i: number `last - i` was seen.
-        var seen: UInt64
+        var seen: UInt64 = 0
         /// Bit i: number `last - i` was seen and refused.
         var refused: UInt64 = 0
+
+        mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+            // As in an envelope, 0 is valid.
+            var number = node.value
+            try coder.field(&number, "node")
+            node = NodeNumber(number)
+            try coder.fixed(&boot, "boot")
+            try coder.field(&last, "last number")
+            try coder.fixed(&seen, "numbers seen")
+            try coder.fixed(&refused, "numbers refused")
+        }
     }
 
     package static let window: UInt64 = 64

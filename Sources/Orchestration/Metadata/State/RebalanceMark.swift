@@ -1,3 +1,4 @@
+package import Bytes
 package import Vocabulary
 
 /// The agreed progress of a rebalance, in total and by node.
@@ -5,7 +6,7 @@ package import Vocabulary
 /// - A leader shows no more progress than `limit`, and proposes a new mark when there is more. So
 ///   the next leader starts at `limit`, and no client has seen more.
 /// - No part of a mark ever decreases.
-package struct RebalanceMark: Hashable, Sendable {
+package struct RebalanceMark: Hashable, Sendable, CodedFields {
     /// The progress of one node.
     package struct Part: Hashable, Sendable {
         package var node: NodeNumber
@@ -24,11 +25,13 @@ package struct RebalanceMark: Hashable, Sendable {
     private static let headroom: UInt16 = 50
 
     /// In thousandths.
-    package var all: UInt16
+    package var all: UInt16 = 0
     /// Sorted by node.
-    package var parts: [Part]
+    package var parts: [Part] = []
 
-    package init(all: UInt16 = 0, parts: [Part] = []) {
+    package init() {}
+
+    package init(all: UInt16, parts: [Part]) {
         self.all = all
         self.parts = parts
     }
@@ -94,5 +97,14 @@ package struct RebalanceMark: Hashable, Sendable {
             }
         }
         parts.sort { $0.node < $1.node }
+    }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&all, "progress")
+        let blank = Part(node: NodeNumber(0), reached: 0)
+        try coder.list(&parts, "parts", blank: blank) { coder, part throws(CodingFailure) in
+            try coder.field(&part.node, "node")
+            try coder.field(&part.reached, "progress of the node")
+        }
     }
 }

@@ -1,7 +1,8 @@
+package import Bytes
 package import Vocabulary
 
 /// Whether a failed rebalance is retried automatically.
-package struct RetrySettings: Hashable, Sendable {
+package struct RetrySettings: Hashable, Sendable, CodedFields {
     package static let afterSecondsRange = 5...3_600
     package static let attemptsRange = 1...3
 
@@ -11,20 +12,28 @@ package struct RetrySettings: Hashable, Sendable {
     package var attemptsMax: UInt16 = 1
 
     package init() {}
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&isEnabled, "retries")
+        try coder.field(&afterSeconds, "delay")
+        try coder.field(&attemptsMax, "allowed attempts")
+    }
 }
 
 /// A failed rebalance that is to be retried, or the retry that runs.
-package struct RebalanceRetry: Hashable, Sendable {
+package struct RebalanceRetry: Hashable, Sendable, CodedFields {
     /// The id of this attempt; differs from that of the failed rebalance.
-    package var id: String
-    package var kept: [NodeNumber]
-    package var ejected: [NodeNumber]
+    package var id = ""
+    package var kept: [NodeNumber] = []
+    package var ejected: [NodeNumber] = []
     /// This attempt's number, from 1.
-    package var attempt: UInt16
+    package var attempt: UInt16 = 0
     /// By the clock of the leader that ended the failed rebalance, since the Unix epoch.
-    package var dueMilliseconds: UInt64
+    package var dueMilliseconds: UInt64 = 0
     /// The administrator or local user that ordered the first attempt.
     package var login: String?
+
+    package init() {}
 
     package var record: RebalanceRecord {
         var record = RebalanceRecord(
@@ -65,17 +74,12 @@ package struct RebalanceRetry: Hashable, Sendable {
         dueMilliseconds = outcome.endedMilliseconds &+ UInt64(settings.afterSeconds) * 1_000
     }
 
-    init(
-        id: String,
-        kept: [NodeNumber],
-        ejected: [NodeNumber],
-        attempt: UInt16,
-        dueMilliseconds: UInt64
-    ) {
-        self.id = id
-        self.kept = kept
-        self.ejected = ejected
-        self.attempt = attempt
-        self.dueMilliseconds = dueMilliseconds
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&id, "id")
+        try coder.field(&kept, "kept nodes")
+        try coder.field(&ejected, "ejected nodes")
+        try coder.field(&attempt, "attempt")
+        try coder.field(&dueMilliseconds, "due time")
+        try coder.optional(&login, "login")
     }
 }

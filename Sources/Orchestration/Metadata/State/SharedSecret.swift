@@ -1,10 +1,10 @@
-internal import Bytes
+package import Bytes
 package import Vocabulary
 
 /// A secret that all members share, sealed to each of them: neither the log nor a snapshot tells it.
 ///
 /// - It is renewed after each change of the members, so that a node that was removed does not know it.
-package struct SharedSecret: Hashable, Sendable {
+package struct SharedSecret: Hashable, Sendable, CodedFields {
     package struct Box: Hashable, Sendable {
         package var node: NodeNumber
         /// Opaque to this module.
@@ -30,25 +30,13 @@ package struct SharedSecret: Hashable, Sendable {
 
     /// Whether exactly these nodes can open it.
     package func isFor(_ nodes: [NodeRecord]) -> Bool { boxes.map(\.node) == nodes.map(\.number) }
-}
 
-extension SharedSecret {
-    func append(to writer: ByteWriter) {
-        writer.append(number: revision)
-        writer.append(list: boxes) { box, writer in
-            writer.append(node: box.node)
-            writer.append(counted: box.sealed)
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&revision, "revision")
+        let blank = Box(node: NodeNumber(0), sealed: [])
+        try coder.list(&boxes, "boxes", blank: blank) { coder, box throws(CodingFailure) in
+            try coder.field(&box.node, "node")
+            try coder.field(&box.sealed, "sealed secret")
         }
-    }
-
-    init?(_ reader: inout ByteReader) {
-        let revision = reader.leb128()
-        let boxes = reader.list { reader -> Box? in
-            guard let node = reader.node(), let sealed = reader.counted() else { return nil }
-            return Box(node: node, sealed: sealed)
-        }
-        guard let revision, let boxes else { return nil }
-        self.revision = revision
-        self.boxes = boxes
     }
 }

@@ -1,3 +1,4 @@
+internal import Bytes
 package import Vocabulary
 
 /// How the active node obtained the right to write: decides what it checks before it serves.
@@ -94,5 +95,85 @@ package struct VBucketPlacement: Hashable, Sendable {
     /// Whether the node has, or may have, a copy that counts.
     package func names(_ node: NodeNumber) -> Bool {
         chain.contains(node) || next.contains(node) || basis.contains(node) || former == node
+    }
+}
+
+/// About ten bytes for a vBucket that does not move.
+extension VBucketPlacement {
+    /// Flags of the optional fields that follow; the values are stored on disk.
+    private struct Parts: OptionSet {
+        let rawValue: UInt8
+        static let stage = Parts(rawValue: 1)
+        static let basis = Parts(rawValue: 2)
+        static let next = Parts(rawValue: 4)
+        static let former = Parts(rawValue: 8)
+        static let expected = Parts(rawValue: 16)
+        static let rowBefore = Parts(rawValue: 32)
+        static let branch = Parts(rawValue: 64)
+        static let all = Parts(rawValue: 127)
+    }
+
+    private var parts: Parts {
+        var parts = Parts()
+        if stage != fence { parts.insert(.stage) }
+        if !isConfirmed { parts.insert(.basis) }
+        if isJoint { parts.insert(.next) }
+        if former != nil { parts.insert(.former) }
+        if expected != nil { parts.insert(.expected) }
+        if !rowBefore.isEmpty { parts.insert(.rowBefore) }
+        if branch != fence { parts.insert(.branch) }
+        return parts
+    }
+
+    /// Codes the fence as the difference to that of the previous vBucket, which is 0 for the first.
+    mutating func code(_ coder: inout some Coder, after fenceBefore: UInt64) throws(CodingFailure) {
+        var parts = parts
+        try coder.choice(&parts, "parts")
+        try coder.require(parts.isSubset(of: .all), "parts")
+        var shape = cause.rawValue | copies << 4
+        try coder.field(&shape, "shape")
+        let stored = OwnershipCause(rawValue: shape & 15)
+        try coder.require(stored != nil, "cause")
+        cause = stored ?? cause
+        copies = shape >> 4
+        try coder.difference(&fence, to: fenceBefore, "fence")
+        try coder.index(&origin, before: fence, "origin")
+        try coder.field(&chain, "chain")
+        var distance = parts.contains(.stage) ? stage &- fence : 0
+        if parts.contains(.stage) { try coder.field(&distance, "stage") }
+        stage = fence &+ distance
+        isConfirmed = !parts.contains(.basis)
+        if parts.contains(.basis) { try coder.field(&basis, "basis") }
+        if parts.contains(.next) {
+            try coder.field(&next, "target chain")
+            try coder.field(&nextCopies, "copies of the target chain")
+        }
+        if parts.contains(.former) {
+            var node = former ?? NodeNumber(0)
+            try coder.field(&node, "former active node")
+            former = node
+        }
+        if parts.contains(.expected) {
+            var position = expected ?? CopyPosition()
+            try coder.field(&position, "expected position")
+            expected = position
+        }
+        if parts.contains(.rowBefore) { try coder.field(&rowBefore, "chain before") }
+        if !parts.contains(.branch) { branch = fence }
+        if parts.contains(.branch) { try coder.index(&branch, before: fence, "branch") }
+    }
+}
+
+extension Coder {
+    /// An index as its distance from the fence, which is not before it.
+    fileprivate mutating func index(
+        _ index: inout UInt64,
+        before fence: UInt64,
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        var distance = fence &- index
+        try field(&distance, name)
+        try require(distance <= fence, name)
+        index = fence &- distance
     }
 }
