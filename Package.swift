@@ -16,10 +16,10 @@ let plan = """
     machines   Engine             Bytes Vocabulary
     machines   Consensus          Bytes Vocabulary
     machines   Orchestration      Bytes Vocabulary JSON
-    machines   Replication        Bytes Vocabulary Wire
+    machines   Replication        Vocabulary Wire
     machines   Indexing           Bytes Vocabulary JSON
     machines   SubDocument        Bytes Vocabulary Wire JSON
-    adapters   Credentials        Bytes Vocabulary Wire swift-crypto/Crypto swift-crypto/CryptoExtras
+    adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
     platforms  LinuxPlatform      Bytes Seams CLinux
@@ -31,7 +31,7 @@ let plan = """
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
-    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Replication Credentials SimulatedPlatform DataService ClusterService ViewService Server DivanClient
+    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
@@ -277,11 +277,10 @@ let tests: [(name: String, uses: [String])] = [
     (
         "ReplicationTests",
         [
-            "Replication", "Engine", "Persistence", "LinuxPlatform", "Wire", "Seams", "Vocabulary",
-            "Bytes",
+            "Replication", "Engine", "Persistence", "LinuxPlatform", "Wire", "Vocabulary", "Bytes",
         ]
     ),
-    ("CredentialsTests", ["Credentials", "Wire", "Bytes", "Vocabulary"]),
+    ("CredentialsTests", ["Credentials", "Bytes", "Vocabulary"]),
     (
         "DivanClientTests",
         [
@@ -294,7 +293,7 @@ let tests: [(name: String, uses: [String])] = [
         "DataServiceTests",
         [
             "TestWorld", "DataService", "Engine", "Credentials", "Persistence", "Bytes",
-            "Vocabulary", "Seams", "LinuxPlatform", "Wire", "SubDocument",
+            "Vocabulary", "Seams", "LinuxPlatform", "Wire",
         ]
     ),
     (

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Credentials
 package import Orchestration
 internal import Seams
 internal import Vocabulary

@@ -1,4 +1,3 @@
-internal import Bytes
 package import Orchestration
 internal import Seams
 package import Vocabulary

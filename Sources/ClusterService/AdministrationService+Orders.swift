@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 
 /// An order of one node to another one, and where it goes.

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Engine
 internal import Seams
 package import Vocabulary

@@ -1,10 +1,8 @@
 package import Bytes
 package import Credentials
 internal import Engine
-internal import Persistence
 package import Seams
 package import Vocabulary
-internal import Wire
 
 /// The data service of a node: the buckets in service, their users, and the configurations for
 /// clients.

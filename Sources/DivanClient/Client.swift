@@ -9,12 +9,13 @@ package import Wire
 /// the seams, so that the simulator runs the same client as programs do.
 ///
 ///     let client = try await Client.open(settings, environment: world.environment)
-///     try await client.set("greeting", Array("\"hello\"".utf8))
-///     let document = try await client.get("greeting")
+///     client.set(key, value) { result in ... }
+///     let document = try await client.perform { $0.get(key, done: $1) }
 ///     await client.close()
 ///
-/// Every operation has two forms: one with a callback, which is called on the client's lane, and
-/// one that is `async`.
+/// Every operation has a callback, which is called on the client's lane; `perform` awaits any of
+/// them. Besides the errors that an operation's comment names, it may fail with those that the
+/// client decides on (`ClientError.Code`), such as `unreachable`.
 ///
 /// - Every operation ends exactly once, by its deadline.
 /// - A write with an unknown outcome always ends as `ambiguous`.
@@ -78,11 +79,8 @@ package final class Client: Sendable {
         environment: Environment
     ) async throws(ClientError) -> Client {
         let client = Client(settings, environment: environment)
-        let result = await withCheckedContinuation { waiter in
-            client.open { waiter.resume(returning: $0) }
-        }
         do throws(ClientError) {
-            try result.get()
+            try await client.perform { $0.open($1) }
         } catch {
             await client.close()
             throw error
@@ -123,6 +121,23 @@ package final class Client: Sendable {
     }
 
     // MARK: One operation
+
+    /// Begins an operation with a callback, and awaits its result.
+    ///
+    ///     let stored = try await client.perform { $0.set(key, value, done: $1) }
+    ///
+    /// Cancelling the task does not cancel the operation, which ends by its deadline.
+    ///
+    /// - Throws: `ClientError`, with which the operation ended.
+    @discardableResult
+    package func perform<Value: Sendable>(
+        _ begin: (Client, @escaping Handler<Value>) -> Void
+    ) async throws(ClientError) -> Value {
+        let result = await withCheckedContinuation { waiter in
+            begin(self) { waiter.resume(returning: $0) }
+        }
+        return try result.get()
+    }
 
     /// Submits a request; `read` turns its answer into the result for `handler`.
     func perform<Value: Sendable>(

@@ -1,6 +1,4 @@
-internal import Bytes
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// The state of a client and its work, on one lane: operations, nodes, the map, the timer.

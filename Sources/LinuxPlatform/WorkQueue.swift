@@ -1,5 +1,3 @@
-internal import Seams
-
 /// A lane's work: ready items in the order they were posted, and timers.
 ///
 /// The state of every lane, accessed under the lane's lock. Items are removed one by one, so an

@@ -1,5 +1,3 @@
-internal import Vocabulary
-
 /// How much a producer may send on one connection before it is acknowledged.
 package struct FlowWindow: Hashable, Sendable {
     /// The consumer's buffer size; nil for no limit, if the consumer did not announce one.

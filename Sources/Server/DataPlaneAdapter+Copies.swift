@@ -2,7 +2,6 @@ internal import Bytes
 internal import ClusterService
 internal import DataService
 internal import Persistence
-internal import Seams
 internal import Vocabulary
 
 /// Whether every active copy of the map serves and no copy is sealed or pending.

@@ -3,7 +3,6 @@ internal import ClusterService
 internal import Indexing
 internal import Seams
 package import ViewService
-internal import Vocabulary
 
 /// The views of a node: their indexes, and queries, connected to its other services.
 ///

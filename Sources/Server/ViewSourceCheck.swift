@@ -1,5 +1,4 @@
 internal import ClusterService
-internal import Seams
 internal import ViewService
 internal import Wire
 

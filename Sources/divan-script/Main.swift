@@ -1,7 +1,4 @@
-import Bytes
 import LinuxPlatform
-import ScriptEngine
-import Wire
 
 /// `divan-script`: runs map and reduce functions for `divan-server`, which starts it.
 @main

@@ -44,35 +44,38 @@ import Vocabulary
                 if found != before?.value { complaints.append("\(key) has another value") }
             case 3, 4: note(key, value, try await client.set(key, value).cas)
             case 5:
-                await expect(before == nil ? nil : .exists) { client throws(ClientError) in
-                    try await client.add(key, value).cas
+                await expect(before == nil ? nil : .exists) {
+                    $0.add(key.bytes, value, done: $1)
                 } then: {
                     $0.note(key, value, $1)
                 }
             case 6:
-                await expect(before == nil ? .notFound : nil) { client throws(ClientError) in
-                    try await client.append(key, [letter]).cas
+                await expect(before == nil ? .notFound : nil) {
+                    $0.append(key.bytes, [letter], done: $1)
                 } then: {
                     $0.note(key, (before?.value ?? []) + [letter], $1)
                 }
             case 7:
-                await expect(before == nil ? .notFound : nil) { client throws(ClientError) in
-                    try await client.delete(key).cas
+                await expect(before == nil ? .notFound : nil) {
+                    $0.delete(key.bytes, done: $1)
                 } then: { caller, _ in
                     caller.model[key] = nil
                 }
             case 8:
                 guard let before else { return }
                 let wrong = CAS(before.cas.value ^ 1)
-                await expect(.exists) { client throws(ClientError) in
-                    try await client.replace(key, value, .ifUnchanged(since: wrong)).cas
+                await expect(.exists) {
+                    $0.replace(key.bytes, value, .ifUnchanged(since: wrong), done: $1)
                 } then: {
                     $0.note(key, value, $1)
                 }
                 let right = WriteOptions.ifUnchanged(since: before.cas)
-                note(key, value, try await client.replace(key, value, right).cas)
+                let made = try await client.perform {
+                    $0.replace(key.bytes, value, right, done: $1)
+                }
+                note(key, value, made.cas)
             default:
-                _ = try await client.increment("shared", initial: 1)
+                try await client.perform { $0.increment("shared".bytes, initial: 1, done: $1) }
                 increments += 1
             }
         }
@@ -92,11 +95,11 @@ import Vocabulary
 
         private mutating func expect(
             _ code: ClientError.Code?,
-            _ body: (Client) async throws(ClientError) -> CAS,
+            _ begin: (Client, @escaping Client.Handler<MutationResult>) -> Void,
             then: (inout Caller, CAS) -> Void
         ) async {
             do throws(ClientError) {
-                let cas = try await body(client)
+                let cas = try await client.perform(begin).cas
                 if let code { complaints.append("expected \(code)") }
                 then(&self, cas)
             } catch {

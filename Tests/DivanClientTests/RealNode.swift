@@ -102,3 +102,31 @@ func failure<Value>(
         return error
     }
 }
+
+/// The error of an operation of a client; nil if it succeeds.
+func failure<Value: Sendable>(
+    _ client: Client,
+    _ begin: (Client, @escaping Client.Handler<Value>) -> Void
+) async -> ClientError? {
+    await failure { () async throws(ClientError) in try await client.perform(begin) }
+}
+
+/// The operations that most tests are about.
+extension Client {
+    func get(_ key: String) async throws(ClientError) -> Document {
+        try await perform { $0.get(key.bytes, done: $1) }
+    }
+
+    @discardableResult
+    func set(
+        _ key: String,
+        _ value: [UInt8],
+        _ options: WriteOptions = .plain
+    ) async throws(ClientError) -> MutationResult {
+        try await perform { $0.set(key.bytes, value, options, done: $1) }
+    }
+}
+
+extension String {
+    var bytes: [UInt8] { Array(utf8) }
+}

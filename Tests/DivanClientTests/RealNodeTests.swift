@@ -18,10 +18,11 @@ import Wire
         await node.remove()
     }
 
-    private func code<Value>(
-        _ body: () async throws(ClientError) -> Value
+    private func code<Value: Sendable>(
+        _ client: Client,
+        _ begin: (Client, @escaping Client.Handler<Value>) -> Void
     ) async -> ClientError.Code? {
-        await failure(body)?.code
+        await failure(client, begin)?.code
     }
 
     @Test func storedDocumentIsReadBackUnchanged() async throws {
@@ -46,38 +47,25 @@ import Wire
     @Test func writeOperationsCheckExistenceAndCAS() async throws {
         try await with { node in
             let client = try await node.client()
+            #expect(await code(client) { $0.get("k".bytes, done: $1) } == .notFound)
+            #expect(await code(client) { $0.replace("k".bytes, [1], done: $1) } == .notFound)
+            #expect(await code(client) { $0.append("k".bytes, [1], done: $1) } == .notFound)
+            let first = try await client.perform { $0.add("k".bytes, [1], done: $1) }
+            #expect(await code(client) { $0.add("k".bytes, [2], done: $1) } == .exists)
+            let second = try await client.perform {
+                $0.replace("k".bytes, [2], .ifUnchanged(since: first.cas), done: $1)
+            }
             #expect(
-                await code { () async throws(ClientError) in try await client.get("k") }
-                    == .notFound
-            )
-            #expect(
-                await code { () async throws(ClientError) in try await client.replace("k", [1]) }
-                    == .notFound
-            )
-            #expect(
-                await code { () async throws(ClientError) in try await client.append("k", [1]) }
-                    == .notFound
-            )
-            let first = try await client.add("k", [1])
-            #expect(
-                await code { () async throws(ClientError) in try await client.add("k", [2]) }
-                    == .exists
-            )
-            let second = try await client.replace("k", [2], .ifUnchanged(since: first.cas))
-            #expect(
-                await code { () async throws(ClientError) in
-                    try await client.set("k", [3], .ifUnchanged(since: first.cas))
+                await code(client) {
+                    $0.set("k".bytes, [3], .ifUnchanged(since: first.cas), done: $1)
                 } == .exists
             )
             #expect(second.cas > first.cas)
-            try await client.append("k", [3])
-            try await client.prepend("k", [1])
+            try await client.perform { $0.append("k".bytes, [3], done: $1) }
+            try await client.perform { $0.prepend("k".bytes, [1], done: $1) }
             #expect(try await client.get("k").value == [1, 2, 3])
-            try await client.delete("k")
-            #expect(
-                await code { () async throws(ClientError) in try await client.delete("k") }
-                    == .notFound
-            )
+            try await client.perform { $0.delete("k".bytes, done: $1) }
+            #expect(await code(client) { $0.delete("k".bytes, done: $1) } == .notFound)
             await client.close()
         }
     }
@@ -112,52 +100,45 @@ import Wire
     @Test func countersLocksAndExpiryWork() async throws {
         try await with { node in
             let client = try await node.client()
-            #expect(
-                await code { () async throws(ClientError) in try await client.increment("n") }
-                    == .notFound
-            )
-            #expect(try await client.increment("n", by: 5, initial: 10).value == 10)
-            #expect(try await client.increment("n", by: 5, initial: 10).value == 15)
-            #expect(try await client.increment("n", by: -20).value == 0)
+            #expect(await code(client) { $0.increment("n".bytes, done: $1) } == .notFound)
+            for (delta, sum) in [(5, 10), (5, 15), (-20, 0)] as [(Int64, UInt64)] {
+                let counter = try await client.perform {
+                    $0.increment("n".bytes, by: delta, initial: 10, done: $1)
+                }
+                #expect(counter.value == sum)
+            }
             try await client.set("text", Array("x".utf8))
-            #expect(
-                await code { () async throws(ClientError) in try await client.increment("text") }
-                    == .notANumber
-            )
-            let locked = try await client.getAndLock("n", seconds: 30)
-            #expect(
-                await code { () async throws(ClientError) in
-                    var options = WriteOptions()
-                    options.timeout = .milliseconds(2_000)
-                    return try await client.set("n", [1], options)
-                } == .locked
-            )
-            #expect(
-                await code { () async throws(ClientError) in
-                    try await client.unlock("n", cas: CAS(5))
-                } == .locked
-            )
+            #expect(await code(client) { $0.increment("text".bytes, done: $1) } == .notANumber)
+            let locked = try await client.perform {
+                $0.getAndLock("n".bytes, seconds: 30, done: $1)
+            }
+            var brief = WriteOptions()
+            brief.timeout = .milliseconds(2_000)
+            let refused = await code(client) { [brief] in
+                $0.set("n".bytes, [1], brief, done: $1)
+            }
+            #expect(refused == .locked)
+            #expect(await code(client) { $0.unlock("n".bytes, cas: CAS(5), done: $1) } == .locked)
             // A write waits for the lock, and succeeds after the unlock.
             let waiting = Task { try await client.set("n", [7]) }
             try await Task.sleep(for: .milliseconds(50))
-            try await client.unlock("n", cas: locked.cas)
+            try await client.perform { $0.unlock("n".bytes, cas: locked.cas, done: $1) }
             _ = try await waiting.value
             #expect(try await client.get("n").value == [7])
             #expect(
-                await code { () async throws(ClientError) in
-                    try await client.unlock("n", cas: locked.cas)
-                } == .notLocked
+                await code(client) { $0.unlock("n".bytes, cas: locked.cas, done: $1) } == .notLocked
             )
-            try await client.touch("n", .at(1))
-            #expect(
-                await code { () async throws(ClientError) in try await client.get("n") }
-                    == .notFound
-            )
+            try await client.perform { $0.touch("n".bytes, .at(1), done: $1) }
+            #expect(await code(client) { $0.get("n".bytes, done: $1) } == .notFound)
             var options = WriteOptions()
             // Long enough for the next request on a busy machine.
             options.expiry = .afterSeconds(3)
             try await client.set("brief", [1], options)
-            #expect(try await client.getAndTouch("brief", .afterSeconds(40 * 86_400)).value == [1])
+            #expect(
+                try await client.perform {
+                    $0.getAndTouch("brief".bytes, .afterSeconds(40 * 86_400), done: $1)
+                }.value == [1]
+            )
             try await Task.sleep(for: .milliseconds(4_100))
             #expect(try await client.get("brief").value == [1])
             await client.close()
@@ -168,18 +149,10 @@ import Wire
         try await with { node in
             let client = try await node.client()
             let long = String(repeating: "k", count: 251)
-            #expect(
-                await code { () async throws(ClientError) in try await client.get("") } == .invalid
-            )
-            #expect(
-                await code { () async throws(ClientError) in try await client.get(long) }
-                    == .invalid
-            )
+            #expect(await code(client) { $0.get("".bytes, done: $1) } == .invalid)
+            #expect(await code(client) { $0.get(long.bytes, done: $1) } == .invalid)
             let huge = [UInt8](repeating: 0, count: (20 << 20) + 1)
-            #expect(
-                await code { () async throws(ClientError) in try await client.set("k", huge) }
-                    == .tooBig
-            )
+            #expect(await code(client) { $0.set("k".bytes, huge, done: $1) } == .tooBig)
             // The maximal value, several times on one connection.
             let large = [UInt8](repeating: 7, count: 20 << 20)
             for round in 0..<3 {
@@ -238,8 +211,8 @@ import Wire
         try await with([("documents", .persistent)]) { node in
             let client = try await node.client()
             let token = try #require(try await client.set("k", [1]).token)
-            try await client.waitPersisted(token)
-            let seen = try await client.observeSeqno(token)
+            try await client.perform { $0.waitPersisted(token, done: $1) }
+            let seen = try await client.perform { $0.observeSeqno(token, done: $1) }
             #expect(seen.uuid == token.uuid)
             #expect(seen.persisted >= token.seqno)
             #expect(seen.forkedAt == nil)
@@ -253,9 +226,7 @@ import Wire
             let one = try await node.client("one")
             let two = try await node.client("two")
             let token = try #require(try await one.set("k", [1]).token)
-            let code = await code { () async throws(ClientError) in
-                try await two.waitPersisted(token)
-            }
+            let code = await code(two) { $0.waitPersisted(token, done: $1) }
             #expect(code == .historyChanged)
             await one.close()
             await two.close()
@@ -266,17 +237,12 @@ import Wire
         try await with { node in
             let client = try await node.client()
             try await client.set("k", [1])
-            let any = try await client.getAnyCopy("k")
+            let any = try await client.perform { $0.getAnyCopy("k".bytes, done: $1) }
             #expect(any.copy == .active)
-            #expect(try await client.getAllCopies("k").map(\.document.value) == [[1]])
-            #expect(
-                await code { () async throws(ClientError) in try await client.getAnyCopy("none") }
-                    == .notFound
-            )
-            #expect(
-                await code { () async throws(ClientError) in try await client.getAllCopies("none") }
-                    == .notFound
-            )
+            let all = try await client.perform { $0.getAllCopies("k".bytes, done: $1) }
+            #expect(all.map(\.document.value) == [[1]])
+            #expect(await code(client) { $0.getAnyCopy("none".bytes, done: $1) } == .notFound)
+            #expect(await code(client) { $0.getAllCopies("none".bytes, done: $1) } == .notFound)
             await client.close()
         }
     }

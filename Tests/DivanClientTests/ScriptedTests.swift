@@ -188,9 +188,7 @@ import Wire
             for _ in 0..<20 where !endedInBackOff {
                 busy.clearRequests()
                 let time = await milliseconds {
-                    error = await failure { () async throws(ClientError) in
-                        try await client.set("key", [1])
-                    }
+                    error = await failure(client) { $0.set("key".bytes, [1], done: $1) }
                 }
                 #expect(time > 250 && time < 5_000)
                 if error?.code != code { #expect([.ambiguous, .deadline].contains(error?.code)) }
@@ -209,8 +207,8 @@ import Wire
         let plain = try node { _ in .answer(.success) }
         plain.configure(MapText(rev: 1, ports: [plain.port]))
         try await with([plain]) { client in
-            let error = await failure { () async throws(ClientError) in
-                try await client.set("key", [1], .durable(.majority))
+            let error = await failure(client) {
+                $0.set("key".bytes, [1], .durable(.majority), done: $1)
             }
             #expect(error?.code == .unsupported)
         }
@@ -228,9 +226,7 @@ import Wire
         try await with([cut]) { client in
             #expect(try await client.get("key").value == [5])
             #expect(cut.requests.count == 2)
-            let error = await failure { () async throws(ClientError) in
-                try await client.set("key", [1])
-            }
+            let error = await failure(client) { $0.set("key".bytes, [1], done: $1) }
             #expect(error?.code == .ambiguous)
             #expect(error?.attempts == 1)
             #expect(cut.requests.count == 3)
@@ -266,9 +262,7 @@ import Wire
         gone.close()
         first.configure(MapText(rev: 1, ports: [first.port, port]).all(on: 1))
         try await with([first], timeout: 300) { client in
-            let error = await failure { () async throws(ClientError) in
-                try await client.set("key", [1])
-            }
+            let error = await failure(client) { $0.set("key".bytes, [1], done: $1) }
             #expect(error?.code == .unreachable)
             #expect(error?.attempts == 0)
             #expect(error?.node?.port == port)
@@ -288,9 +282,7 @@ import Wire
             settings.timeoutMilliseconds = 900
         }
         try await with([silent], change) { client in
-            let error = await failure { () async throws(ClientError) in
-                try await client.set("key", [1])
-            }
+            let error = await failure(client) { $0.set("key".bytes, [1], done: $1) }
             #expect(error?.code == .ambiguous)
             #expect(silent.state.withLock { $0.sessions.count } == 1)
             isSilent.withLock { $0 = false }
@@ -314,9 +306,7 @@ import Wire
             let reading = Task { try await client.get("key") }
             var error: ClientError?
             let time = await milliseconds {
-                error = await failure { () async throws(ClientError) in
-                    try await client.set("key", [1])
-                }
+                error = await failure(client) { $0.set("key".bytes, [1], done: $1) }
             }
             #expect(error?.code == .ambiguous)
             #expect(error?.description.contains("no answer for") == true)
@@ -342,9 +332,7 @@ import Wire
             let codes = await withTaskGroup(of: ClientError.Code?.self) { group in
                 for number in 0..<15 {
                     group.addTask {
-                        await failure { () async throws(ClientError) in
-                            try await client.set("key\(number)", [1])
-                        }?.code
+                        await failure(client) { $0.set("key\(number)".bytes, [1], done: $1) }?.code
                     }
                 }
                 return await group.reduce(into: []) { $0.append($1) }
@@ -369,7 +357,7 @@ import Wire
             let over = await #expect(throws: ClientError.self) { try await reading.value }
             #expect(over?.code == .closed)
             // Later operations fail, and closing again has no effect.
-            let late = await failure { () async throws(ClientError) in try await client.get("key") }
+            let late = await failure(client) { $0.get("key".bytes, done: $1) }
             #expect(late?.code == .closed)
             await client.close()
         }

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Seams
-internal import Vocabulary
 
 /// The shared state of the connections of a load test: the current phase and the counts.
 ///

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// Loading: each connection stores its share of the documents before the test begins.

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// One connection of the load: logs in, stores its share of the documents, then sends requests from

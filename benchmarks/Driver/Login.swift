@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Credentials
-internal import Vocabulary
 internal import Wire
 
 /// The login on an open connection up to a selected bucket and its map, one answer at a time:

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// Requests rendered ahead of time, sent in this order repeatedly.
 ///

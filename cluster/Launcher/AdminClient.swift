@@ -1,6 +1,8 @@
 internal import Foundation
 
-/// The admin port of one node: a minimal HTTP/1.1 client, with one connection for each request.
+/// The admin port of one node: a minimal HTTP client, with one connection for each request.
+///
+/// It speaks HTTP/1.0, in which a body ends with the connection and has no chunks.
 struct AdminClient {
     let port: Int
     let credentials: Credentials
@@ -64,7 +66,7 @@ struct AdminClient {
         let fields = form.map { "\(encoded($0.0))=\(encoded($0.1))" }.joined(separator: "&")
         let body = json ?? fields
         var lines = [
-            "\(method) \(path) HTTP/1.1", "Host: 127.0.0.1:\(port)", "Connection: close",
+            "\(method) \(path) HTTP/1.0", "Host: 127.0.0.1:\(port)",
             "Authorization: Basic \(login.base64EncodedString())",
         ]
         if method == "POST" || json != nil {
@@ -92,28 +94,11 @@ struct AdminClient {
         guard words.count >= 2, let status = Int(words[1]) else {
             throw Refusal("Port \(port) does not answer as an HTTP server: \(head)")
         }
-        let body = Array(data[end.upperBound...])
-        let isChunked = lines.contains { $0.lowercased() == "transfer-encoding: chunked" }
         return Reply(
             status: status,
-            body: isChunked ? joined(chunks: body) : body,
+            body: Array(data[end.upperBound...]),
             isStale: lines.contains { $0.lowercased() == "divan-stale: true" }
         )
-    }
-
-    /// Joins a chunked body: each chunk follows its length in hexadecimal and a line end.
-    private func joined(chunks: [UInt8]) -> [UInt8] {
-        var body: [UInt8] = []
-        var rest = chunks[...]
-        while let lineEnd = rest.firstIndex(of: 13) {
-            let digits = String(decoding: rest[..<lineEnd].prefix { $0 != 59 }, as: UTF8.self)
-            guard let length = Int(digits, radix: 16), length > 0,
-                rest.endIndex - lineEnd >= length + 4
-            else { break }
-            body += rest[(lineEnd + 2)..<(lineEnd + 2 + length)]
-            rest = rest[(lineEnd + 4 + length)...]
-        }
-        return body
     }
 
     private func encoded(_ text: String) -> String {

@@ -1,5 +1,3 @@
-internal import Foundation
-
 /// The state of a running node in its cluster, as the node reports it.
 enum Standing {
     /// A member that serves, with the current state of its cluster.

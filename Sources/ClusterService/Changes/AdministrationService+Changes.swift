@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 internal import Wire
 

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Seams
-internal import Wire
 
 /// A connection of an HTTP feed to the copies of its own node, without a socket.
 ///

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 
 /// The outcome of a command, and of carrying it out on this node.

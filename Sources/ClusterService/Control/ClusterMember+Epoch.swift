@@ -2,8 +2,6 @@ internal import Bytes
 internal import Consensus
 internal import Orchestration
 internal import Persistence
-internal import Seams
-internal import Vocabulary
 
 /// New epochs: what this node contributes to one, and how it changes to one.
 extension ClusterMember {

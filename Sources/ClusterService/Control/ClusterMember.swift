@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Consensus
-internal import Credentials
 internal import Orchestration
 internal import Persistence
 internal import Seams

@@ -1,7 +1,5 @@
 internal import Bytes
 internal import Credentials
-internal import Orchestration
-internal import Persistence
 internal import Seams
 internal import Vocabulary
 internal import Wire

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Orchestration
-internal import Seams
 package import Vocabulary
 
 /// Documents of all nodes, in the order of their keys.

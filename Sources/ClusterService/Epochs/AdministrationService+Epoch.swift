@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Consensus
 internal import Orchestration
 internal import Seams
 internal import Vocabulary

@@ -1,7 +1,4 @@
-internal import Bytes
-internal import Consensus
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 
 /// Failover by hand: hard, or graceful after a move of all active vBuckets.

@@ -1,7 +1,5 @@
-internal import Bytes
 package import Orchestration
 internal import Seams
-internal import Vocabulary
 
 /// Server groups, and this node's own name.
 extension AdministrationService {

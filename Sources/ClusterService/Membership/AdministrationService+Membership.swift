@@ -1,8 +1,6 @@
 internal import Bytes
 internal import Consensus
 package import Orchestration
-internal import Seams
-internal import Vocabulary
 
 /// The result of a request about nodes.
 package enum MembershipOutcome: Hashable, Sendable {

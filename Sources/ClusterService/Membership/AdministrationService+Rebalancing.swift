@@ -1,8 +1,6 @@
 internal import Bytes
-internal import Consensus
 package import Orchestration
 internal import Seams
-internal import Vocabulary
 
 /// The result of a request for a rebalance.
 package enum RebalanceRequestOutcome: Hashable, Sendable {

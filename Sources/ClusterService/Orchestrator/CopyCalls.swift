@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Orchestration
 internal import Vocabulary
 
 /// The leader's calls to nodes about the copies of one bucket, many vBuckets per call.

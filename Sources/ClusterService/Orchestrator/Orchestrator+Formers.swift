@@ -1,5 +1,4 @@
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 
 /// Former owners of vBuckets after a move or a promotion: they keep their copies until the new

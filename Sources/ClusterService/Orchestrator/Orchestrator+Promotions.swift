@@ -1,6 +1,4 @@
-internal import Bytes
 internal import Orchestration
-internal import Seams
 internal import Vocabulary
 
 /// Seal, promote, confirm: how a vBucket gets another active copy without a hand-over.

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Consensus
 internal import Orchestration
 internal import Seams

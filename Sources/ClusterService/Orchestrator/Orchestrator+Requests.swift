@@ -1,7 +1,4 @@
-internal import Bytes
 internal import Orchestration
-internal import Seams
-internal import Vocabulary
 
 /// Users' requests that other nodes pass on to the leader.
 extension Orchestrator {

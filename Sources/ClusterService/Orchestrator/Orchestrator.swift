@@ -1,5 +1,3 @@
-internal import Bytes
-internal import Consensus
 internal import Orchestration
 internal import Seams
 internal import Vocabulary

@@ -1,4 +1,3 @@
-internal import Bytes
 package import Consensus
 package import Vocabulary
 

@@ -1,7 +1,6 @@
 internal import Consensus
 package import Orchestration
 internal import Seams
-internal import Vocabulary
 
 /// Promises to lease holders, as delays of acknowledgements (docs of `LeasePromises`).
 extension RaftDriver {

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Consensus
-internal import Vocabulary
 
 /// Frames between drivers: Raft's messages, snapshots in parts, proposals forwarded to the leader.
 ///

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Seams
 package import Vocabulary
 
 /// Past statistics of buckets on any node: each node keeps its own samples, and sends them on

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Orchestration
 internal import Seams
 package import Vocabulary
 

@@ -1,5 +1,3 @@
-internal import Vocabulary
-
 /// Combines a bucket's samples from several nodes: counts are added, percentages are of the sum,
 /// ages are the greatest.
 extension StatisticsSampler.Series {

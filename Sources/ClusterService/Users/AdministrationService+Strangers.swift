@@ -1,7 +1,6 @@
 internal import Credentials
 internal import Orchestration
 package import Seams
-internal import Vocabulary
 
 /// Logins over HTTP, in turn with those of the data port.
 extension AdministrationService {

@@ -1,5 +1,4 @@
 package import Orchestration
-internal import Seams
 package import Vocabulary
 
 /// Local users: create, change, delete, and their passwords.

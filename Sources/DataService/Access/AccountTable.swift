@@ -1,6 +1,5 @@
 internal import Bytes
 package import Credentials
-internal import Seams
 package import Vocabulary
 
 /// The users that may log in, and a revision that rises with each change of what a login permits.

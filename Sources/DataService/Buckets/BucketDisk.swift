@@ -1,6 +1,5 @@
 internal import Engine
 package import Persistence
-internal import Seams
 package import Vocabulary
 
 /// The connection between a bucket's memory and its files: a flusher per lane file, the fetcher,

@@ -2,7 +2,6 @@ internal import Bytes
 internal import Engine
 internal import Replication
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// Agreement with the active copy on the start of a stream.

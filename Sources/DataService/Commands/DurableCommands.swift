@@ -1,7 +1,5 @@
-internal import Bytes
 internal import Engine
 internal import Vocabulary
-internal import Wire
 
 /// Writes that are answered only after enough copies have acknowledged them.
 extension Connection {

@@ -1,7 +1,4 @@
-internal import Bytes
-internal import Engine
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// What a client has agreed on and selected, for all its later requests.

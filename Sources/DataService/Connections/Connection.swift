@@ -1,5 +1,4 @@
 package import Bytes
-internal import Credentials
 internal import Engine
 package import Seams
 internal import Vocabulary

@@ -1,6 +1,4 @@
 internal import Bytes
-internal import Engine
-internal import Vocabulary
 internal import Wire
 
 /// The bucket of the plain memcached listener, and whether it is served.

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Credentials
 internal import Seams
 internal import Wire

@@ -2,7 +2,6 @@ internal import Bytes
 internal import Engine
 internal import JSON
 internal import Vocabulary
-internal import Wire
 
 /// The operations on one bucket's documents for all callers: client commands, the document browser,
 /// and callers without a connection.

@@ -3,7 +3,6 @@ internal import Engine
 internal import Replication
 internal import Seams
 internal import Vocabulary
-internal import Wire
 
 /// The outcome of a durable write for the waiting client.
 enum SyncWriteOutcome: Sendable {

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Engine
-internal import Persistence
 internal import Replication
 package import Seams
 package import Vocabulary

@@ -1,5 +1,4 @@
 internal import Engine
-internal import Replication
 package import Seams
 internal import Vocabulary
 internal import Wire

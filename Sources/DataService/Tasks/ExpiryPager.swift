@@ -1,7 +1,5 @@
-internal import Bytes
 internal import Engine
 internal import Seams
-internal import Vocabulary
 
 /// Deletes expired documents that no client requests.
 ///

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Seams
 internal import Vocabulary
 internal import Wire

@@ -9,43 +9,47 @@ internal import Wire
 extension Client {
     // MARK: Reads
 
+    /// Reads a document; fails with `notFound` if there is none.
     package func get(
         _ key: [UInt8],
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Document>
+        done: @escaping Handler<Document>
     ) {
-        read(Request(.get, key: key, isWrite: false), timeout, handler)
+        read(Request(.get, key: key, isWrite: false), timeout, done)
     }
 
     /// Reads one replica, numbered from 1; it may be older than the active copy.
+    ///
+    /// Fails with `notFound` if that copy has no such document.
     package func getReplica(
         _ key: [UInt8],
         number: Int,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Document>
+        done: @escaping Handler<Document>
     ) {
         var request = Request(.getReplica, key: key, isWrite: false)
         request.copy = .replica(number)
-        read(request, timeout, handler)
+        read(request, timeout, done)
     }
 
     private func read(
         _ request: Request,
         _ timeout: OperationTimeout,
-        _ handler: @escaping Handler<Document>
+        _ done: @escaping Handler<Document>
     ) {
-        perform(request, timeout, handler) { $0.document }
+        perform(request, timeout, done) { $0.document }
     }
 
     // MARK: Writes
 
+    /// Stores a document; fails with `exists` if it has another CAS than `options` name.
     package func set(
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
-        store(.set, key, value, options, handler)
+        store(.set, key, value, options, done)
     }
 
     /// Stores a document; fails with `exists` if there is one.
@@ -53,56 +57,59 @@ extension Client {
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
-        store(.add, key, value, options, handler)
+        store(.add, key, value, options, done)
     }
 
-    /// Stores a document; fails with `notFound` if there is none.
+    /// Stores a document; fails with `notFound` if there is none, or with `exists` as `set` does.
     package func replace(
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
-        store(.replace, key, value, options, handler)
+        store(.replace, key, value, options, done)
     }
 
+    /// Appends to a value; fails as `replace` does.
     package func append(
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
         var request = write(.append, key, options)
         request.value = value
         request.preservesExpiry = false
-        mutate(request, options, handler)
+        mutate(request, options, done)
     }
 
+    /// Prepends to a value; fails as `replace` does.
     package func prepend(
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
         var request = write(.prepend, key, options)
         request.value = value
         request.preservesExpiry = false
-        mutate(request, options, handler)
+        mutate(request, options, done)
     }
 
+    /// Deletes a document; fails as `replace` does.
     package func delete(
         _ key: [UInt8],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
         var request = write(.delete, key, options)
         request.preservesExpiry = false
-        mutate(request, options, handler)
+        mutate(request, options, done)
     }
 
-    /// Adds to a number, which does not fall below 0.
+    /// Adds to a number, which does not fall below 0; fails with `notANumber` if it is none.
     ///
     /// If there is no document, stores `initial`, or fails with `notFound` if that is nil.
     package func increment(
@@ -110,7 +117,7 @@ extension Client {
         by delta: Int64 = 1,
         initial: UInt64? = nil,
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<CounterResult>
+        done: @escaping Handler<CounterResult>
     ) {
         var request = write(delta < 0 ? .decrement : .increment, key, options)
         let expiry = initial == nil ? UInt32.max : wire(options.expiry)
@@ -119,7 +126,7 @@ extension Client {
             extras.append(bigEndian: initial ?? 0)
             extras.append(bigEndian: expiry)
         }
-        perform(request, options.timeout, handler) { (reply) throws(ClientError) in
+        perform(request, options.timeout, done) { (reply) throws(ClientError) in
             try reply.counter()
         }
     }
@@ -129,7 +136,7 @@ extension Client {
         _ key: [UInt8],
         _ value: [UInt8],
         _ options: WriteOptions,
-        _ handler: @escaping Handler<MutationResult>
+        _ done: @escaping Handler<MutationResult>
     ) {
         var request = write(opcode, key, options)
         request.value = value
@@ -138,15 +145,15 @@ extension Client {
             extras.append(bigEndian: options.flags)
             extras.append(bigEndian: expiry)
         }
-        mutate(request, options, handler)
+        mutate(request, options, done)
     }
 
     private func mutate(
         _ request: Request,
         _ options: WriteOptions,
-        _ handler: @escaping Handler<MutationResult>
+        _ done: @escaping Handler<MutationResult>
     ) {
-        perform(request, options.timeout, handler) { $0.mutation }
+        perform(request, options.timeout, done) { $0.mutation }
     }
 
     func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
@@ -166,67 +173,77 @@ extension Client {
 
     // MARK: Expiry and locks
 
+    /// Sets the expiry of a document; fails with `notFound` if there is none.
     package func touch(
         _ key: [UInt8],
         _ expiry: Expiry,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<CAS>
+        done: @escaping Handler<CAS>
     ) {
         var request = Request(.touch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        perform(request, timeout, handler) { $0.answer.cas }
+        perform(request, timeout, done) { $0.answer.cas }
     }
 
+    /// Reads a document and sets its expiry; fails with `notFound` if there is none.
     package func getAndTouch(
         _ key: [UInt8],
         _ expiry: Expiry,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Document>
+        done: @escaping Handler<Document>
     ) {
         var request = Request(.getAndTouch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, timeout, handler)
+        read(request, timeout, done)
     }
 
     /// Reads and locks: for `seconds`, only writes with the returned CAS are accepted.
+    ///
+    /// Fails with `notFound`, or with `locked` if it is locked already.
     package func getAndLock(
         _ key: [UInt8],
         seconds: UInt32,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Document>
+        done: @escaping Handler<Document>
     ) {
         var request = Request(.getLocked, key: key, isWrite: true)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, timeout, handler)
+        read(request, timeout, done)
     }
 
+    /// Unlocks a document by the CAS that `getAndLock` returned.
+    ///
+    /// Fails with `notLocked`, or with `locked` if the CAS is another.
     package func unlock(
         _ key: [UInt8],
         cas: CAS,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Void>
+        done: @escaping Handler<Void>
     ) {
         var request = Request(.unlock, key: key, isWrite: true)
         request.cas = cas
         // "Locked" means that this is not the lock's CAS: a retry would not help.
         request.waitsForLock = false
-        perform(request, timeout, handler) { _ in () }
+        perform(request, timeout, done) { _ in () }
     }
 
     // MARK: Persistence
 
     /// Reads the seqnos of the vBucket of `token` from its active node.
+    ///
+    /// Fails with `notFound` if the vBucket has no history of the token's UUID, or with `refused` if
+    /// the answer is malformed.
     package func observeSeqno(
         _ token: MutationToken,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<ObservedSeqno>
+        done: @escaping Handler<ObservedSeqno>
     ) {
         var request = Request(.observeSeqno, isWrite: false)
         request.vBucket = token.vBucket
         request.value = Client.extras { $0.append(bigEndian: token.uuid.value) }
-        perform(request, timeout, handler) { (reply) throws(ClientError) in
+        perform(request, timeout, done) { (reply) throws(ClientError) in
             try reply.observedSeqno()
         }
     }

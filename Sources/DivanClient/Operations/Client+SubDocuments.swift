@@ -49,12 +49,12 @@ extension Client {
         _ parts: [DocumentPart],
         _ flags: DocumentFlags = [],
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<PartsOfDocument>
+        done: @escaping Handler<PartsOfDocument>
     ) {
         var request = Request(.subdocMultiLookup, key: key, isWrite: false)
         request.fill(parts, flags, expiry: 0)
         let count = parts.count
-        perform(request, timeout, handler) { (reply) throws(ClientError) in
+        perform(request, timeout, done) { (reply) throws(ClientError) in
             try reply.parts(count)
         }
     }
@@ -67,11 +67,11 @@ extension Client {
         _ parts: [DocumentPart],
         _ flags: DocumentFlags = [],
         _ options: WriteOptions = .plain,
-        _ handler: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
         var request = write(.subdocMultiMutation, key, options)
         request.fill(parts, flags, expiry: wire(options.expiry))
-        perform(request, options.timeout, handler) { (reply) throws(ClientError) in
+        perform(request, options.timeout, done) { (reply) throws(ClientError) in
             try reply.changedParts()
         }
     }

@@ -1,7 +1,6 @@
 internal import Bytes
 internal import Seams
 internal import Vocabulary
-internal import Wire
 
 /// Operations that consist of several requests: reads of all copies, and waiting for persistence.
 extension Client {
@@ -12,9 +11,9 @@ extension Client {
     package func getAnyCopy(
         _ key: [UInt8],
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<CopyOfDocument>
+        done: @escaping Handler<CopyOfDocument>
     ) {
-        gather(key, timeout, handler) { found in
+        gather(key, timeout, done) { found in
             let first = found.first { if case .success = $0.result { true } else { false } }
             return first.flatMap { try? $0.result.get() }
         } atEnd: { found in
@@ -28,9 +27,9 @@ extension Client {
     package func getAllCopies(
         _ key: [UInt8],
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<[CopyOfDocument]>
+        done: @escaping Handler<[CopyOfDocument]>
     ) {
-        gather(key, timeout, handler) { _ in
+        gather(key, timeout, done) { _ in
             nil
         } atEnd: { found in
             let sorted = found.sorted { $0.copy.column < $1.copy.column }
@@ -50,7 +49,7 @@ extension Client {
     private func gather<Value: Sendable>(
         _ key: [UInt8],
         _ timeout: OperationTimeout,
-        _ handler: @escaping Handler<Value>,
+        _ done: @escaping Handler<Value>,
         early: @escaping @Sendable ([Found]) -> Value?,
         atEnd: @escaping @Sendable ([Found]) -> Result<Value, ClientError>
     ) {
@@ -70,12 +69,12 @@ extension Client {
                         if end != nil { found = nil }
                         return end
                     }
-                    if let end { handler(end) }
+                    if let end { done(end) }
                 }
                 if case .replica(let number) = copy {
-                    getReplica(key, number: number, timeout, note)
+                    getReplica(key, number: number, timeout, done: note)
                 } else {
-                    get(key, timeout, note)
+                    get(key, timeout, done: note)
                 }
             }
         }
@@ -95,41 +94,41 @@ extension Client {
     package func waitPersisted(
         _ token: MutationToken,
         _ timeout: OperationTimeout = .usual,
-        _ handler: @escaping Handler<Void>
+        done: @escaping Handler<Void>
     ) {
         let milliseconds = timeout.milliseconds ?? core.settings.durableTimeoutMilliseconds
         let deadline = core.environment.time.monotonicNanoseconds() + milliseconds * 1_000_000
-        pollPersistence(token, deadline: deadline, attempt: 1, handler)
+        pollPersistence(token, deadline: deadline, attempt: 1, done)
     }
 
     private func pollPersistence(
         _ token: MutationToken,
         deadline: UInt64,
         attempt: Int,
-        _ handler: @escaping Handler<Void>
+        _ done: @escaping Handler<Void>
     ) {
         let now = core.environment.time.monotonicNanoseconds()
         guard now < deadline else {
             let text = "seqno \(token.seqno.value) of \(token.vBucket) was not persisted in time"
             let error = ClientError(.deadline, text, vBucket: token.vBucket, attempts: attempt - 1)
-            return handler(.failure(error))
+            return done(.failure(error))
         }
         observeSeqno(token, .milliseconds(max(1, (deadline - now) / 1_000_000))) { [self] result in
             switch result {
             // The vBucket has no history of this UUID any more.
             case .failure(let error) where error.code == .notFound:
-                handler(.failure(lost(token)))
-            case .failure(let error): handler(.failure(error))
+                done(.failure(lost(token)))
+            case .failure(let error): done(.failure(error))
             case .success(let seen):
                 // If the vBucket has another history now, the change is lost if it came after the
                 // point where the two histories part.
                 let isLost =
                     seen.uuid != token.uuid && (seen.forkedAt ?? .zero) < token.seqno
-                if isLost { return handler(.failure(lost(token))) }
-                if seen.persisted >= token.seqno { return handler(.success(())) }
+                if isLost { return done(.failure(lost(token))) }
+                if seen.persisted >= token.seqno { return done(.success(())) }
                 let wait = RetryPolicy.wait(beforeAttempt: attempt + 1)
                 core.pause(wait) { [self] in
-                    pollPersistence(token, deadline: deadline, attempt: attempt + 1, handler)
+                    pollPersistence(token, deadline: deadline, attempt: attempt + 1, done)
                 }
             }
         }

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Seams
 internal import Vocabulary
 internal import Wire
 

@@ -1,6 +1,5 @@
 internal import Bytes
 package import Vocabulary
-internal import Wire
 
 /// A document as returned by a read.
 package struct Document: Hashable, Sendable {

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Vocabulary
 
 /// Readers besides the flusher. The checkpoint keeps what each has to read until the reader is

@@ -1,4 +1,3 @@
-internal import Bytes
 package import Vocabulary
 
 /// The number of a cursor; never reused in a vBucket.

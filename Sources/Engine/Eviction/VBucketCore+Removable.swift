@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// The memory of a vBucket that could be freed if every change were persisted and read by all
 /// cursors.

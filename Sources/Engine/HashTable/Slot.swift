@@ -1,5 +1,3 @@
-internal import Bytes
-
 /// Eight bytes with the address of one document.
 ///
 /// A document in memory: `0 | tag 15 | pointer 45 | size 3`. The tag is 15 bits of the key's hash,

@@ -1,4 +1,3 @@
-internal import ClusterService
 internal import Orchestration
 
 /// Routes of features that this server does not have, for tools that query them.

@@ -1,4 +1,3 @@
-internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 

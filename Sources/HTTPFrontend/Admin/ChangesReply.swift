@@ -1,5 +1,4 @@
 internal import ClusterService
-internal import Orchestration
 
 /// The body of one client's HTTP feed.
 ///

@@ -1,4 +1,3 @@
-internal import ClusterService
 internal import Orchestration
 
 /// Every document is in the default collection, which the manifest of a bucket lists alone, here as on the

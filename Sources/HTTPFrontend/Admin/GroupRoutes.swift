@@ -2,7 +2,6 @@ internal import Bytes
 internal import ClusterService
 internal import JSON
 internal import Orchestration
-internal import Vocabulary
 
 /// Server groups: nodes that may fail together, such as those of a rack.
 extension Routes {

@@ -1,5 +1,3 @@
-internal import Orchestration
-
 /// The web console's files, which are embedded in the program.
 extension Routes {
     private static let script = "text/javascript; charset=utf-8"

@@ -1,6 +1,5 @@
 internal import ClusterService
 internal import Orchestration
-internal import Vocabulary
 
 /// Finds the route of a request, authorizes the request, and calls the route's handler.
 ///

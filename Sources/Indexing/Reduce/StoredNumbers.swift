@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// What a numeric slot has of a node: one entry of a table, or the sum of a whole table.
 enum StoredNumbers {

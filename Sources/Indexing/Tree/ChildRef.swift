@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Vocabulary
 
 /// A child of an inner node, as edits and walks have it in lists.

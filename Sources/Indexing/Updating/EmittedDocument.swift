@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// The rows that one document emits, in the making.
 ///

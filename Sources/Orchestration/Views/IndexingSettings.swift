@@ -1,5 +1,4 @@
 package import Bytes
-internal import Vocabulary
 
 /// How all nodes update, build and compact the indexes of views; an administrator may change it.
 package struct IndexingSettings: Hashable, Sendable, CodedFields {

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// The tables of `control.sqlite`, and its identification as a file of Divan.
 ///

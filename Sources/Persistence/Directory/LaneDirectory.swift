@@ -1,5 +1,3 @@
-internal import Bytes
-
 /// The lane's in-memory map: which block holds which seqnos of which vBucket.
 ///
 /// The seqno is the address (storage.md). Items store no disk location; this table does, with 24

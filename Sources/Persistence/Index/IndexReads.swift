@@ -1,5 +1,4 @@
 package import Bytes
-internal import CSQLite
 package import Vocabulary
 
 /// The reads of one connection to an index file.

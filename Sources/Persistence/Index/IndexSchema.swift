@@ -1,5 +1,3 @@
-internal import Bytes
-
 /// The tables of an index file, and its identification as a file of Divan.
 ///
 /// - Every row has a checksum except the rows of `node`: its bodies have their own.

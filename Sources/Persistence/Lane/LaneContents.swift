@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Vocabulary
 
 /// The contents of a lane file that are read when it is opened.

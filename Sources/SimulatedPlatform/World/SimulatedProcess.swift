@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Seams
 
 /// One process on a host: its lanes, connections, ports and open files, which end together.
 ///

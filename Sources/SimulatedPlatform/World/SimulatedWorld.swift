@@ -1,5 +1,4 @@
 package import Bytes
-internal import CSQLite
 
 /// A simulated world: hosts, the network between them, and time, all on the caller's thread.
 ///

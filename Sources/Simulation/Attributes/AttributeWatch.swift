@@ -1,8 +1,6 @@
 internal import Bytes
 internal import DataService
 internal import Engine
-internal import Orchestration
-internal import Persistence
 internal import Seams
 internal import Server
 internal import SimulatedPlatform

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import DivanClient
 internal import Vocabulary
 internal import Wire

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import DivanClient
-internal import Orchestration
 internal import Seams
 internal import SimulatedPlatform
 internal import Vocabulary

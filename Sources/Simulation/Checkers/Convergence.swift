@@ -1,10 +1,8 @@
-internal import Bytes
 internal import ClusterService
 internal import DataService
 internal import Engine
 internal import Orchestration
 internal import Server
-internal import SimulatedPlatform
 internal import Vocabulary
 
 /// Checks that all copies of the map exist, are confirmed, and have the same content.

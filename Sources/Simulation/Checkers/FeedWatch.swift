@@ -2,7 +2,6 @@ internal import Bytes
 internal import DataService
 internal import Engine
 internal import Orchestration
-internal import Seams
 internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary

@@ -1,7 +1,6 @@
 internal import DataService
 internal import Engine
 internal import Orchestration
-internal import Server
 internal import Vocabulary
 internal import Wire
 

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import ClusterService
 internal import DataService
 internal import Orchestration

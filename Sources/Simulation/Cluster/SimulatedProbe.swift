@@ -1,6 +1,5 @@
 internal import ClusterService
 internal import Orchestration
-internal import Seams
 internal import SimulatedPlatform
 internal import Vocabulary
 

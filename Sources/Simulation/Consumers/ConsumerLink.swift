@@ -1,7 +1,6 @@
 internal import Bytes
 internal import DivanClient
 internal import Seams
-internal import SimulatedPlatform
 internal import Vocabulary
 internal import Wire
 

@@ -1,10 +1,7 @@
-internal import Bytes
 internal import DataService
 internal import Engine
-internal import Orchestration
 internal import Seams
 internal import Server
-internal import SimulatedPlatform
 internal import Vocabulary
 
 /// The checks after the last write.

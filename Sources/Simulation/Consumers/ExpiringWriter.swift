@@ -1,7 +1,5 @@
-internal import Bytes
 internal import DivanClient
 internal import Seams
-internal import SimulatedPlatform
 internal import Vocabulary
 
 /// Writes documents that expire after a second, and reads them later, so that they do.

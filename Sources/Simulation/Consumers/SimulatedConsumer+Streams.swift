@@ -1,4 +1,3 @@
-internal import Bytes
 internal import DataService
 internal import Engine
 internal import Seams

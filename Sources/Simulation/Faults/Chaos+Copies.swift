@@ -1,9 +1,6 @@
-internal import Bytes
-internal import ClusterService
 internal import DataService
 internal import Engine
 internal import Orchestration
-internal import Replication
 internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary

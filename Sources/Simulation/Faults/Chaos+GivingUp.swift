@@ -1,5 +1,3 @@
-internal import Bytes
-internal import Engine
 internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary

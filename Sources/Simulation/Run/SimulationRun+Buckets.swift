@@ -1,4 +1,3 @@
-internal import Orchestration
 internal import Vocabulary
 
 /// The buckets of a run.

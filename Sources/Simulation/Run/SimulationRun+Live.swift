@@ -1,13 +1,9 @@
 internal import Bytes
 internal import ClusterService
-internal import DataService
 internal import DivanClient
 internal import Orchestration
-internal import Seams
-internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
-internal import Wire
 
 /// What must hold after the faults: every vBucket is served, the nodes are recovered, and writes succeed.
 extension SimulationRun {

@@ -1,13 +1,10 @@
 internal import Bytes
-internal import ClusterService
 internal import DataService
-internal import DivanClient
 internal import Orchestration
 internal import Seams
 internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
-internal import Wire
 
 /// One simulation: builds a cluster, uses it, injects faults, ends them, and checks the result.
 ///

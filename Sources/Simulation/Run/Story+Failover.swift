@@ -1,4 +1,3 @@
-internal import ClusterService
 internal import DataService
 internal import Orchestration
 internal import Server

@@ -1,8 +1,6 @@
 internal import ClusterService
 internal import Orchestration
-internal import Server
 internal import SimulatedPlatform
-internal import Vocabulary
 
 /// A rebalance removes the leader, which must transfer leadership first.
 extension Story {

@@ -1,7 +1,5 @@
 internal import ClusterService
-internal import DataService
 internal import Orchestration
-internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 

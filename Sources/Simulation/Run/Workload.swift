@@ -1,5 +1,3 @@
-internal import Vocabulary
-
 /// The parameters of a named workload: the cluster, its clients and its administration.
 struct Workload {
     /// An administrator's actions and their frequency.

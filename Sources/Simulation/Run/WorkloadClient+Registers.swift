@@ -2,7 +2,6 @@ internal import Bytes
 internal import DivanClient
 internal import SimulatedPlatform
 internal import Vocabulary
-internal import Wire
 
 /// Registers: documents that many clients write concurrently, checked for linearizability.
 ///

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Orchestration
 internal import Seams
 internal import Server
 internal import SimulatedPlatform

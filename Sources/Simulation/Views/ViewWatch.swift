@@ -1,10 +1,7 @@
 internal import Bytes
 internal import ClusterService
-internal import DataService
-internal import Engine
 internal import Orchestration
 internal import Seams
-internal import Server
 internal import SimulatedPlatform
 internal import ViewService
 internal import Vocabulary

@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Vocabulary
 
 /// A text that a write replaces by a property of the version that it makes, or of the one before.
 enum Macro: Equatable {

@@ -1,6 +1,5 @@
 package import Indexing
 package import Persistence
-internal import Vocabulary
 
 /// A reduction whose partial results an index stores.
 package struct SlotDefinition: Hashable, Sendable {

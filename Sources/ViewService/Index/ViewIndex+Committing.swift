@@ -1,10 +1,8 @@
 internal import Bytes
 internal import Indexing
-internal import JSON
 internal import Persistence
 internal import Seams
 internal import Vocabulary
-internal import Wire
 
 /// Storing mapped changes, and removing rows.
 extension ViewIndex {

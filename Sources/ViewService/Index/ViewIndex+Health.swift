@@ -2,7 +2,6 @@ internal import Bytes
 package import Indexing
 internal import Persistence
 internal import Seams
-internal import Vocabulary
 
 /// What went wrong, what is reported of it, and the timer that looks for what stands still.
 extension ViewIndex {

@@ -1,6 +1,5 @@
 internal import Bytes
 internal import Indexing
-internal import JSON
 internal import Persistence
 internal import Seams
 internal import Vocabulary

@@ -1,7 +1,6 @@
 internal import Bytes
 internal import Indexing
 internal import Persistence
-internal import Seams
 
 /// Whether an index has nothing to do, so that its file can be closed; on the index's lane.
 extension ViewIndex {

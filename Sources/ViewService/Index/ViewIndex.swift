@@ -3,7 +3,6 @@ internal import Indexing
 package import Persistence
 internal import Seams
 package import Vocabulary
-internal import Wire
 
 /// One index of this node: follows the changes of the served vBuckets, maps them, and stores the rows.
 ///

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Indexing
 
 /// Reads the rows of a query's ranges, one range after the other.

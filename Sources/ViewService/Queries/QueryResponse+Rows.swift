@@ -1,8 +1,6 @@
-internal import Bytes
 internal import Indexing
 internal import Persistence
 internal import Seams
-internal import Vocabulary
 
 /// The rows of the answer: one batch or one exchange with script processes in a turn.
 extension QueryResponse {

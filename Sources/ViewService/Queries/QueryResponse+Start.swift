@@ -1,4 +1,3 @@
-internal import Bytes
 internal import Indexing
 internal import JSON
 internal import Persistence

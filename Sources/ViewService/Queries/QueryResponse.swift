@@ -2,7 +2,6 @@ internal import Bytes
 internal import Indexing
 internal import Persistence
 internal import Seams
-internal import Vocabulary
 
 /// The answer of this node to one query.
 ///

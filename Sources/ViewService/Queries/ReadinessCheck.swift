@@ -2,7 +2,6 @@ internal import Bytes
 internal import Indexing
 internal import JSON
 internal import Seams
-internal import Vocabulary
 
 /// Finds out when indexes that were new are complete on all nodes, and settles their definitions.
 ///

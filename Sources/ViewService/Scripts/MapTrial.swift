@@ -1,5 +1,4 @@
 internal import Bytes
-internal import Indexing
 package import Vocabulary
 internal import Wire
 

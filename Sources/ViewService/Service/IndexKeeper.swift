@@ -1,8 +1,6 @@
 internal import Bytes
-internal import Indexing
 internal import Persistence
 internal import Seams
-internal import Vocabulary
 internal import Wire
 
 /// Runs the indexes that the followed buckets need, and removes the files of the others.

@@ -1,6 +1,5 @@
 internal import Bytes
 package import Indexing
-internal import Vocabulary
 
 /// Answers to queries, from the indexes of the followed buckets.
 extension IndexService {

@@ -1,8 +1,6 @@
 internal import Bytes
 internal import Indexing
-internal import Persistence
 internal import Seams
-internal import Vocabulary
 
 /// An index without work rests: its file and its feeds are closed, as `RestRule` decides. A change of its
 /// bucket, a query or a changed plan opens it again.

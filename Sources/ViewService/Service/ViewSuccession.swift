@@ -1,5 +1,3 @@
-internal import Vocabulary
-
 /// Which definitions of a bucket's views answer until their changed ones are complete on all nodes.
 ///
 /// For each view it has the definition that was complete everywhere last. If the view is changed, that

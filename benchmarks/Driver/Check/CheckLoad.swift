@@ -1,6 +1,4 @@
-internal import Bytes
 internal import DivanClient
-internal import Foundation
 internal import Seams
 internal import Vocabulary
 

@@ -1,6 +1,3 @@
-internal import Bytes
-internal import Foundation
-
 /// The known state of one key that a single writer writes and reads alternately.
 ///
 /// Each write has a higher version. A read must return the newest acknowledged version, or a later

@@ -1,4 +1,3 @@
-internal import Bytes
 internal import DivanClient
 internal import Histogram
 internal import Seams

@@ -1,9 +1,7 @@
 internal import Bytes
 internal import DivanClient
-internal import Foundation
 internal import Seams
 internal import Vocabulary
-internal import Wire
 
 /// A load that continues through failures of the cluster: operations through the client library, at
 /// a rate that does not wait for answers (open loop), or a fixed number at a time (closed loop).
