@@ -98,11 +98,11 @@ final class FuzzedService {
             "\(bucket.name): \(engine.account.bytes) in the account, \(counted) counted"
         )
         require(
-            bucket.totals.unpersisted == 0,
-            "\(bucket.name): \(bucket.totals.unpersisted) changes are not persisted, the "
-                + "oldest for \(bucket.oldestUnpersistedAge) ns"
+            bucket.totals[.diskQueue] == 0,
+            "\(bucket.name): \(bucket.totals[.diskQueue]) changes are not persisted, the "
+                + "oldest for \(bucket.statistics(readsDisk: true)[.oldestUnpersisted]) ms"
         )
-        if bucket.totals.items + bucket.totals.tombstones > 0 {
+        if bucket.totals[.items] + bucket.totals[.tombstones] > 0 {
             attempt { try world.service.flush(bucket.name) }
             world.settle()
             require(

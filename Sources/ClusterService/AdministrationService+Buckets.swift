@@ -395,10 +395,10 @@ extension AdministrationService {
         for bucket in state.buckets.map(\.settings.name) {
             guard let statistics = dataPlane.statistics(ofBucket: bucket) else { continue }
             if bucket == name {
-                usage.thisMemory = statistics.memoryUsed
-                usage.thisDisk = statistics.diskUsed
+                usage.thisMemory = statistics[.memoryUsed]
+                usage.thisDisk = statistics[.diskUsed]
             } else {
-                usage.otherDisk += statistics.diskUsed
+                usage.otherDisk += statistics[.diskUsed]
             }
         }
         if let space = diskSpace {

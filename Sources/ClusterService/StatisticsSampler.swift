@@ -1,5 +1,6 @@
 package import Bytes
 internal import Seams
+package import Vocabulary
 
 /// Samples every bucket's statistics once a second; keeps them for a minute, an hour, a day, a
 /// week, a month and a year, at increasing intervals.
@@ -29,12 +30,12 @@ package final class StatisticsSampler: Sendable {
     package struct Series: Sendable {
         package private(set) var intervalMilliseconds: UInt64
         package private(set) var newestMilliseconds: UInt64
-        private(set) var samples: [SIMD32<Float>]
+        private(set) var samples: [[Float]]
 
         package var count: Int { samples.count }
 
-        package func values(of statistic: SampledStatistic) -> [Float] {
-            samples.map { $0[statistic.rawValue] }
+        package func values(of statistic: Statistic) -> [Float] {
+            samples.map { $0[statistic] }
         }
 
         /// When each sample was taken, in milliseconds since 1970.
@@ -55,10 +56,10 @@ package final class StatisticsSampler: Sendable {
     }
 
     private struct Samples {
-        var last: SampledStatistic.Reading
+        var last: BucketStatistics
         var rings = Zoom.allCases.map(\.ring)
 
-        mutating func add(_ sample: SIMD32<Float>, atMilliseconds milliseconds: UInt64) {
+        mutating func add(_ sample: [Float], atMilliseconds milliseconds: UInt64) {
             for place in rings.indices {
                 rings[place].add(sample, atMilliseconds: milliseconds)
             }
@@ -73,7 +74,7 @@ package final class StatisticsSampler: Sendable {
 
         mutating func begin(
             _ name: String,
-            _ reading: SampledStatistic.Reading,
+            _ reading: BucketStatistics,
             atMilliseconds milliseconds: UInt64
         ) {
             var samples = Samples(last: reading)
@@ -107,8 +108,7 @@ package final class StatisticsSampler: Sendable {
     func begin(bucket name: String, _ statistics: BucketStatistics?) {
         guard let statistics else { return }
         let milliseconds = time.wallNanoseconds() / 1_000_000
-        let reading = SampledStatistic.Reading(bucket: statistics)
-        core.withLock { $0.begin(name, reading, atMilliseconds: milliseconds) }
+        core.withLock { $0.begin(name, statistics, atMilliseconds: milliseconds) }
     }
 
     func forget(bucket name: String) {
@@ -131,11 +131,11 @@ package final class StatisticsSampler: Sendable {
     }
 
     /// The value in the newest second; 0 if there is none yet.
-    package func newest(_ statistic: SampledStatistic, ofBucket name: String) -> Double {
+    package func newest(_ statistic: Statistic, ofBucket name: String) -> Double {
         core.withLock { core in
             // The rings are in the order of their intervals, seconds first.
             let sample = core.buckets[name]?.rings.first?.newest
-            return sample.map { Double($0[statistic.rawValue]) } ?? 0
+            return sample.map { Double($0[statistic]) } ?? 0
         }
     }
 
@@ -144,9 +144,11 @@ package final class StatisticsSampler: Sendable {
         let milliseconds = time.wallNanoseconds() / 1_000_000
         let views = source.views()
         let readings = source.names().map { name in
-            let bucket = source.plane.statistics(ofBucket: name)
-            let views = views?.bucket(named: name)
-            return (name, bucket.map { SampledStatistic.Reading(bucket: $0, views: views) })
+            var reading = source.plane.statistics(ofBucket: name)
+            for (statistic, number) in views?.bucket(named: name)?.numbers ?? [] {
+                reading?[statistic] = number
+            }
+            return (name, reading)
         }
         core.withLock { core in
             guard !core.isStopped else { return }
@@ -178,7 +180,7 @@ package final class StatisticsSampler: Sendable {
 extension StatisticsSampler.Series: ExtensibleFields {
     private struct Run {
         var count = 0
-        var sample = SIMD32<Float>.zero
+        var sample: [Float] = SampledStatistic.allCases.map { _ in 0 }
     }
 
     /// More samples than any ring keeps: a longer series is malformed.
@@ -211,10 +213,10 @@ extension StatisticsSampler.Series: ExtensibleFields {
             total += run.count
             for place in 0..<statistics {
                 // A newer node may send more statistics, which come last.
-                let index = SampledStatistic(rawValue: place)?.rawValue
-                var bits = index.map { run.sample[$0].bitPattern } ?? 0
+                let isKnown = run.sample.indices.contains(place)
+                var bits = isKnown ? run.sample[place].bitPattern : 0
                 try coder.fixed(&bits, "sample")
-                if let index { run.sample[index] = Float(bitPattern: bits) }
+                if isKnown { run.sample[place] = Float(bitPattern: bits) }
             }
         }
         samples = runs.flatMap { repeatElement($0.sample, count: $0.count) }

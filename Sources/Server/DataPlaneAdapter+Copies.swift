@@ -16,7 +16,7 @@ final class Readiness: Sendable {
         isReady.withLock { isReady in
             if !isReady {
                 isReady = data.buckets.map(\.totals).allSatisfy {
-                    $0.pendingVBuckets == 0 && $0.sealedVBuckets == 0
+                    $0[.pendingVBuckets] == 0 && $0[.sealedVBuckets] == 0
                 }
             }
             return isReady

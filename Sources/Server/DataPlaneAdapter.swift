@@ -72,43 +72,7 @@ struct DataPlaneAdapter: DataPlane {
     }
 
     func statistics(ofBucket name: String) -> BucketStatistics? {
-        guard let bucket = data.bucket(named: name) else { return nil }
-        let counters = bucket.counters
-        let totals = bucket.totals
-        let account = bucket.engine.account
-        var statistics = BucketStatistics()
-        for copy in totals.copies {
-            statistics.copies.add(Int(copy.id.number), items: copy.items, copy.state)
-        }
-        statistics.tombstones = totals.tombstones
-        statistics.residentItems = totals.items - min(totals.ejected, totals.items)
-        statistics.memoryUsed = account.bytes
-        statistics.quota = account.quota
-        statistics.lowWatermark = account.lowWatermark
-        statistics.highWatermark = account.highWatermark
-        (statistics.diskUsed, statistics.diskDataUsed) = bucket.diskBytes
-        statistics.diskQueue = totals.unpersisted
-        statistics.oldestUnpersistedMilliseconds = bucket.oldestUnpersistedAge / 1_000_000
-        statistics.connections = bucket.connections
-        statistics.cmdGet = counters.total(.gets)
-        statistics.cmdSet = counters.total(.sets)
-        statistics.cmdDelete = counters.total(.deletes)
-        statistics.getHits = counters.total(.getHits)
-        statistics.getMisses = counters.total(.getMisses)
-        statistics.opsTotal =
-            statistics.cmdGet + statistics.cmdSet + statistics.cmdDelete
-            + counters.total(.otherCommands)
-        statistics.backgroundFetches = counters.total(.backgroundFetches)
-        statistics.ejections = counters.total(.ejections)
-        statistics.expired = counters.total(.expirations)
-        statistics.temporaryFailures = counters.total(.temporaryFailures)
-        statistics.casMismatches = counters.total(.casMismatches)
-        statistics.commitFailures = counters.total(.commitFailures)
-        statistics.bytesRead = counters.total(.bytesRead)
-        statistics.bytesWritten = counters.total(.bytesWritten)
-        statistics.commits = counters.total(.commits)
-        statistics.persistedChanges = counters.total(.persistedChanges)
-        return statistics
+        data.bucket(named: name)?.statistics(readsDisk: true)
     }
 
     // MARK: Configurations and credentials

@@ -25,7 +25,7 @@ import Vocabulary
         let service = try await service()
         for second in 1...5 {
             plane.record.withLock {
-                $0.statistics["b"]?.opsTotal += UInt64(second) * 100
+                $0.statistics["b"]?[.ops] += UInt64(second) * 100
                 $0.statistics["b"]?.copies.add(0, items: UInt64(second), .active)
             }
             world.passSecond()
@@ -103,19 +103,19 @@ import Vocabulary
             return try #require(service.sampler.series(ofBucket: "b", .minute))
         }
         let long = try await series(seconds: 3) { statistics in
-            statistics.opsTotal += 10
-            statistics.getHits += 1
-            statistics.getMisses += 3
+            statistics[.ops] += 10
+            statistics[.getHits] += 1
+            statistics[.getMisses] += 3
             statistics.copies.add(0, items: 30, .active)
-            statistics.residentItems = 30
-            statistics.oldestUnpersistedMilliseconds = 7
+            statistics[.residentItems] = 30
+            statistics[.oldestUnpersisted] = 7
         }
         let short = try await series(seconds: 1) { statistics in
-            statistics.opsTotal += 5
-            statistics.getHits += 4
+            statistics[.ops] += 5
+            statistics[.getHits] += 4
             statistics.copies.add(0, items: 10, .active)
-            statistics.residentItems = 0
-            statistics.oldestUnpersistedMilliseconds = 4
+            statistics[.residentItems] = 0
+            statistics[.oldestUnpersisted] = 4
         }
         let sum = try #require(Series.sum([short, long]))
         #expect(sum.values(of: .ops) == [0, 10, 10, 15])
@@ -128,9 +128,9 @@ import Vocabulary
 
     @Test func ratesOfReopenedBucketAreNotNegative() async throws {
         let service = try await service()
-        plane.record.withLock { $0.statistics["b"]?.opsTotal = 1_000 }
+        plane.record.withLock { $0.statistics["b"]?[.ops] = 1_000 }
         world.passSecond()
-        plane.record.withLock { $0.statistics["b"]?.opsTotal = 10 }
+        plane.record.withLock { $0.statistics["b"]?[.ops] = 10 }
         world.passSecond()
         let series = try #require(service.sampler.series(ofBucket: "b", .minute))
         #expect(series.values(of: .ops) == [0, 1_000, 10])

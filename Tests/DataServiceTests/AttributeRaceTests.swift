@@ -55,7 +55,7 @@ import Vocabulary
         }
         for client in clients { #expect(finish(client) == [0]) }
         #expect(try world.find("key") == document(Self.pairs, "newer"))
-        #expect(bucket.totals.items == 1 && bucket.totals.ejected == 0)
+        #expect(bucket.totals[.items] == 1 && bucket.totals[.nonResidentItems] == 0)
         expectExactAccount(bucket)
     }
 

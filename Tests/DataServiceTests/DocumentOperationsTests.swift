@@ -68,7 +68,7 @@ import Vocabulary
         #expect(copy.value == Array("value".utf8))
         _ = perform(.delete(), "key")
         let totals = [
-            BucketCounter.gets, .getHits, .getMisses, .sets, .deletes, .temporaryFailures,
+            Statistic.gets, .getHits, .getMisses, .sets, .deletes, .temporaryFailures,
         ].map { counters.total($0) }
         #expect(totals == [2, 1, 1, 1, 1, 0])
     }

@@ -9,7 +9,7 @@ import Vocabulary
 @Suite struct RequestedPurgeTests {
     private static let hour: UInt64 = 3_600_000
 
-    private func totals(_ world: TestWorld) throws -> BucketTotals {
+    private func totals(_ world: TestWorld) throws -> BucketStatistics {
         try #require(world.service.bucket(named: "guests")).totals
     }
 
@@ -29,11 +29,11 @@ import Vocabulary
         let client = world.client(of: "guests")
         fill(client)
         world.pass(milliseconds: 1_000)
-        #expect(try totals(world).tombstones == 50)
+        #expect(try totals(world)[.tombstones] == 50)
         #expect(world.service.purgeTombstones(of: "guests"))
         world.settle()
-        #expect(try totals(world).tombstones == 0)
-        #expect(try totals(world).items == 50)
+        #expect(try totals(world)[.tombstones] == 0)
+        #expect(try totals(world)[.items] == 50)
         let statuses = client.ask((0..<100).flatMap { Ask.get("key\($0)") }).map(\.status)
         #expect(statuses == (0..<100).map { $0 < 50 ? 1 : 0 })
         #expect(world.trace.lines(atLeast: .error) == [])
@@ -43,8 +43,8 @@ import Vocabulary
         try next.service.open(TestWorld.settings("guests", .persistent))
         #expect(!next.service.purgeTombstones(of: "guests"), "warmup has not ended")
         next.settle()
-        #expect(try totals(next).tombstones == 0)
-        #expect(try totals(next).items == 50)
+        #expect(try totals(next)[.tombstones] == 0)
+        #expect(try totals(next)[.items] == 50)
         #expect(next.service.purgeTombstones(of: "guests"))
     }
 
@@ -58,13 +58,13 @@ import Vocabulary
         _ = client.ask(Ask.on(0x04, "key50"))
         #expect(world.service.purgeTombstones(of: "guests"))
         world.settle()
-        #expect(try totals(world).tombstones == 1)
+        #expect(try totals(world)[.tombstones] == 1)
         world.pass(milliseconds: 1_000)
-        #expect(try totals(world).tombstones == 1)
-        #expect(try totals(world).items == 49)
+        #expect(try totals(world)[.tombstones] == 1)
+        #expect(try totals(world)[.items] == 49)
         #expect(world.service.purgeTombstones(of: "guests"))
         world.settle()
-        #expect(try totals(world).tombstones == 0)
+        #expect(try totals(world)[.tombstones] == 0)
         #expect(world.trace.lines(atLeast: .error) == [])
     }
 
@@ -79,10 +79,10 @@ import Vocabulary
         world.pass(milliseconds: Self.hour + 10_000)
         try #require(world.lanes.pending("writer") > 0)
         #expect(world.service.purgeTombstones(of: "guests"))
-        #expect(try totals(world).tombstones == 50)
+        #expect(try totals(world)[.tombstones] == 50)
         world.lanes.release("writer")
         world.settle()
-        #expect(try totals(world).tombstones == 0)
-        #expect(try totals(world).items == 50)
+        #expect(try totals(world)[.tombstones] == 0)
+        #expect(try totals(world)[.items] == 50)
     }
 }

@@ -171,7 +171,7 @@ import Vocabulary
     @Test func copySealedUnderConfirmedFenceIsCounted() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2] })
-        let sealed = { world[2].service.bucket(named: "a")?.totals.sealedVBuckets }
+        let sealed = { world[2].service.bucket(named: "a")?.totals[.sealedVBuckets] }
         #expect(sealed() == 0)
         _ = world[2].service.seal("a", all.prefix(3).map { ($0, 1) })
         #expect(sealed() == 3)

@@ -133,7 +133,7 @@ import Vocabulary
         world.service.stopLanes()
         let engine = try #require(world.service.bucket(named: "guests")).engine
         #expect(engine.account.bytes == TestWorld.recount(engine))
-        #expect(world.service.bucket(named: "guests")?.totals.unpersisted == 0)
+        #expect(world.service.bucket(named: "guests")?.totals[.diskQueue] == 0)
         #expect(world.trace.lines(atLeast: .error) == [])
     }
 }

@@ -68,7 +68,7 @@ import Vocabulary
             #expect(reading.values == [Self.value] && reading.outcome == .unchanged)
         }
         #expect(bucket.counters.total(.backgroundFetches) == 1)
-        #expect(bucket.totals.tombstones == 1 && bucket.totals.items == 0)
+        #expect(bucket.totals[.tombstones] == 1 && bucket.totals[.items] == 0)
         #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
     }
 

@@ -92,8 +92,8 @@ import Vocabulary
         #expect(statuses(client) == [0, 0, 0, 0])
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
         try expectAllIsWell(world)
-        #expect(bucket.totals.items == 40)
-        #expect(bucket.totals.ejected == 0, "the values are loaded too")
+        #expect(bucket.totals[.items] == 40)
+        #expect(bucket.totals[.nonResidentItems] == 0, "the values are loaded too")
         #expect(bucket.engine.account.bytes == TestWorld.recount(bucket.engine))
         world.pass(milliseconds: 1_000)
         #expect(world.stop())
@@ -186,7 +186,7 @@ import Vocabulary
         )
         world.pass(milliseconds: 61_000)
         #expect(keys.suffix(3).flatMap { client.ask(Ask.get($0)).map(\.status) } == [0, 0, 0])
-        #expect(bucket.totals.items >= 6_000)
+        #expect(bucket.totals[.items] >= 6_000)
         #expect(world.stop())
     }
 
@@ -207,7 +207,7 @@ import Vocabulary
         // No commit failed: the lane file is open.
         #expect(client.ask(Ask.set(keys(in: 5)[0], "newer")).map(\.status) == [0])
         world.pass(milliseconds: 1_000)
-        #expect(bucket.totals.unpersisted == 0)
+        #expect(bucket.totals[.diskQueue] == 0)
     }
 
     @Test func flushedBucketStopsRetryingWarmup() throws {

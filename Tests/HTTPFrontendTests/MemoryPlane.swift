@@ -81,11 +81,11 @@ final class MemoryPlane: DataPlane {
             guard let bucket = buckets[name] else { return nil }
             var statistics = bucket.statistics
             statistics.copies.add(0, items: UInt64(bucket.documents.count), .active)
-            statistics.residentItems = statistics.items
-            statistics.memoryUsed = UInt64(
+            statistics[.residentItems] = statistics[.items]
+            statistics[.memoryUsed] = UInt64(
                 bucket.documents.values.reduce(0) { $0 + $1.value.count }
             )
-            statistics.quota = bucket.settings.quota
+            statistics[.quota] = bucket.settings.quota
             return statistics
         }
     }
@@ -133,8 +133,8 @@ final class MemoryPlane: DataPlane {
                     expiry: preservesExpiry ? old?.meta.expiry ?? expiry : expiry
                 )
                 bucket.documents[key] = Document(meta: meta, value: value)
-                bucket.statistics.cmdSet += 1
-                bucket.statistics.opsTotal += 1
+                bucket.statistics[.sets] += 1
+                bucket.statistics[.ops] += 1
                 return .written(version(meta.cas))
             }
         }

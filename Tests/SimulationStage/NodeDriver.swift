@@ -124,7 +124,7 @@ final class NodeDriver {
 
     private func finish(_ running: Running) {
         guard self.running === running else { return }
-        let unpersisted = running.service.buckets.reduce(0) { $0 + $1.totals.unpersisted }
+        let unpersisted = running.service.buckets.reduce(0) { $0 + $1.totals[.diskQueue] }
         running.service.stopLanes()
         if unpersisted == 0 { judge.nodeStopped() }
         world.transcript.note("stopped, unpersisted: \(unpersisted)")

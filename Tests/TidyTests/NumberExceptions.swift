@@ -7,7 +7,6 @@ enum NumberExceptions {
         "ClusterService.AdministrationService": 17,
         "ClusterService.AdministrationService.Core": 25,
         "ClusterService.BeatService": 17,
-        "ClusterService.BucketStatistics": 28,
         "ClusterService.ClusterMember": 14,
         "ClusterService.Orchestrator": 19,
         "ClusterService.PeerCalls": 13,

@@ -26,27 +26,13 @@ package struct NodeStatistics: Hashable, Sendable {
         package var status: NodeStatus
         package var statistics: BucketStatistics
         /// Per second, in the newest second.
-        package var rates: [Rate: Double]
+        package var rates: [Statistic: Double]
         /// How far a requested compaction of the documents is; nil if none runs.
         package var compaction: CompactionWork?
     }
 
-    /// Statistics that are shown per second.
-    package enum Rate: UInt8, CaseIterable, Sendable {
-        case gets = 0
-        case hits = 1
-        case diskFetches = 2
-        case operations = 3
-
-        var sampled: SampledStatistic {
-            switch self {
-            case .gets: .cmdGet
-            case .hits: .getHits
-            case .diskFetches: .backgroundFetched
-            case .operations: .ops
-            }
-        }
-    }
+    /// The statistics whose rates are sent, in their order in a message.
+    static let rated: [Statistic] = [.gets, .getHits, .backgroundFetches, .ops]
 
     package var status = NodeStatus.healthy
     package var uptimeSeconds: UInt64 = 0
@@ -118,12 +104,11 @@ extension NodeStatistics.Bucket: ExtensibleFields {
         try coder.field(&status, "status")
         try coder.field(&statistics, "statistics")
         // Another release may send more rates, or fewer.
-        let kinds = NodeStatistics.Rate.allCases
-        var numbers = kinds.map { rates[$0] ?? 0 }
+        var numbers = NodeStatistics.rated.map { rates[$0] ?? 0 }
         try coder.list(&numbers, "rates", blank: 0) { coder, rate throws(CodingFailure) in
             try coder.parts(&rate, per: NodeStatistics.unit, "rate")
         }
-        rates = Dictionary(uniqueKeysWithValues: zip(kinds, numbers))
+        rates = Dictionary(uniqueKeysWithValues: zip(NodeStatistics.rated, numbers))
         var compaction = Compaction(compaction)
         try coder.field(&compaction, "compaction")
         self.compaction = compaction.work

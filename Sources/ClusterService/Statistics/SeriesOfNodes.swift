@@ -20,19 +20,3 @@ extension StatisticsSampler.Series {
         )
     }
 }
-
-extension SampledStatistic {
-    static func sum(_ samples: [SIMD32<Float>]) -> SIMD32<Float> {
-        var sum = samples.reduce(.zero, +)
-        let oldest = SampledStatistic.oldestUnpersisted.rawValue
-        sum[oldest] = samples.map { $0[oldest] }.max() ?? 0
-        let hits = sum[SampledStatistic.getHits.rawValue]
-        let gets = hits + sum[SampledStatistic.getMisses.rawValue]
-        sum[SampledStatistic.hitRatio.rawValue] = gets == 0 ? 0 : 100 * hits / gets
-        let items = sum[SampledStatistic.items.rawValue]
-        let ejected = sum[SampledStatistic.nonResidentItems.rawValue]
-        sum[SampledStatistic.residentPercent.rawValue] =
-            items == 0 ? 100 : 100 * (items - ejected) / items
-        return sum
-    }
-}

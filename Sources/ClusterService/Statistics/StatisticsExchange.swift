@@ -210,9 +210,9 @@ extension AdministrationService {
         own.buckets = state.buckets.compactMap { bucket in
             let name = bucket.settings.name
             guard let statistics = dataPlane.statistics(ofBucket: name) else { return nil }
-            var rates: [NodeStatistics.Rate: Double] = [:]
-            for rate in NodeStatistics.Rate.allCases {
-                rates[rate] = sampler.newest(rate.sampled, ofBucket: name)
+            var rates: [Statistic: Double] = [:]
+            for rated in NodeStatistics.rated {
+                rates[rated] = sampler.newest(rated, ofBucket: name)
             }
             return NodeStatistics.Bucket(
                 name: name,

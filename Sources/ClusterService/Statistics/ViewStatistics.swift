@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// The indexes of a node's views, sent to every other node with its statistics while there are any.
 ///
@@ -14,6 +15,11 @@ package struct ViewStatistics: Hashable, Sendable {
         package var designDocuments: [DesignDocument] = []
 
         package init(name: String) { self.name = name }
+
+        /// The numbers of the bucket's statistics.
+        package var numbers: [(Statistic, UInt64)] {
+            [(.viewsDiskUsed, diskUsed), (.viewsDataUsed, dataUsed), (.viewQueries, queries)]
+        }
     }
 
     /// How far the indexes of a design document are; one that several documents share counts in each.

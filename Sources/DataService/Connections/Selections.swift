@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Seams
+internal import Vocabulary
 
 /// The number of connections that have selected a bucket; updated on selection, not per request.
 final class Selections: Sendable {

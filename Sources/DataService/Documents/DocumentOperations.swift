@@ -220,7 +220,7 @@ extension DocumentOperations {
             return .refused(.tooLarge)
         }
         let outcome = document.vBucket.withCore { $0.storeWithMeta(request, turn) }
-        let counter: BucketCounter = request.meta.isDeleted ? .deletes : .sets
+        let counter: Statistic = request.meta.isDeleted ? .deletes : .sets
         return finish(outcome, document.id, counter, cas: request.cas)
     }
 
@@ -279,7 +279,7 @@ extension DocumentOperations {
     @inline(__always)
     func write(
         _ document: DocumentAddress,
-        _ counter: BucketCounter,
+        _ counter: Statistic,
         cas: CAS,
         _ body: (inout VBucketCore, borrowing ExecutionContext) -> MutationOutcome
     ) -> AttemptOutcome {
@@ -333,7 +333,7 @@ extension DocumentOperations {
     func finish(
         _ outcome: MutationOutcome,
         _ id: VBucketID,
-        _ counter: BucketCounter,
+        _ counter: Statistic,
         cas: CAS
     ) -> AttemptOutcome {
         switch outcome {
@@ -353,7 +353,7 @@ extension DocumentOperations {
     @inline(never)
     private func refused(
         _ outcome: MutationOutcome,
-        _ counter: BucketCounter,
+        _ counter: Statistic,
         cas: CAS
     ) -> AttemptOutcome {
         if case .noRoom(let bytes) = outcome { return counted(shortage(bytes), counter) }
@@ -383,14 +383,14 @@ extension DocumentOperations {
         return .refused(.temporaryFailure)
     }
 
-    private func counted(_ outcome: AttemptOutcome, _ counter: BucketCounter) -> AttemptOutcome {
+    private func counted(_ outcome: AttemptOutcome, _ counter: Statistic) -> AttemptOutcome {
         if case .waits = outcome { return outcome }
         count(counter)
         return outcome
     }
 
     @inline(__always)
-    func count(_ counter: BucketCounter) { bucket.counters.count(counter, on: context) }
+    func count(_ counter: Statistic) { bucket.counters.count(counter, on: context) }
 }
 
 /// An outcome that may contain a mutation's, for the registration of durable writes.

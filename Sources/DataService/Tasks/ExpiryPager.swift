@@ -1,5 +1,6 @@
 internal import Engine
 internal import Seams
+internal import Vocabulary
 
 /// Deletes expired documents that no client requests.
 ///

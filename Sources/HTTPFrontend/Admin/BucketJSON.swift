@@ -118,16 +118,16 @@ struct BucketJSON {
 
     private func basicStats(_ numbers: ClusterNumbers) -> JSONText {
         let totals = numbers.totals(ofBucket: settings.name)
-        let percent = 100 * Double(totals.memoryUsed) / Double(max(quotaOnAllNodes, 1))
+        let percent = 100 * Double(totals[.memoryUsed]) / Double(max(quotaOnAllNodes, 1))
         return [
             "quotaPercentUsed": .double(percent),
-            "opsPerSec": .double(totals.operations),
-            "diskFetches": .double(totals.diskFetches),
-            "itemCount": .number(totals.items),
-            "diskUsed": .number(totals.diskUsed),
-            "dataUsed": .number(totals.diskDataUsed),
-            "memUsed": .number(totals.memoryUsed),
-            "vbActiveNumNonResident": .number(min(totals.items, totals.nonResidentItems)),
+            "opsPerSec": totals.json(.ops),
+            "diskFetches": totals.json(.backgroundFetches),
+            "itemCount": totals.json(.items),
+            "diskUsed": totals.json(.diskUsed),
+            "dataUsed": totals.json(.diskDataUsed),
+            "memUsed": totals.json(.memoryUsed),
+            "vbActiveNumNonResident": totals.json(.nonResidentItems),
         ]
     }
 }

@@ -9,39 +9,38 @@ internal import Vocabulary
 /// - Sums contain only buckets that are visible to the request's identity.
 struct ClusterNumbers {
     struct Totals {
-        var items: UInt64 = 0
-        var replicaItems: UInt64 = 0
-        /// Documents whose value is not in memory.
-        var nonResidentItems: UInt64 = 0
-        var memoryUsed: UInt64 = 0
-        var diskUsed: UInt64 = 0
-        var diskDataUsed: UInt64 = 0
-        // Rates per second, from the newest sample.
-        var gets = 0.0
-        var hits = 0.0
-        var diskFetches = 0.0
-        var operations = 0.0
-        // Index files.
-        var viewsDiskUsed: UInt64 = 0
-        var viewsDataUsed: UInt64 = 0
+        private static let added: [Statistic] = [
+            .replicaItems, .nonResidentItems, .memoryUsed, .diskUsed, .diskDataUsed,
+        ]
+
+        private var numbers: [Statistic: UInt64] = [:]
+        /// The rates of counters in the newest sample, per second.
+        private var rates: [Statistic: Double] = [:]
 
         fileprivate mutating func add(_ bucket: NodeStatistics.Bucket) {
-            let statistics = bucket.statistics
-            replicaItems += statistics.replicaItems
-            nonResidentItems +=
-                statistics.items - min(statistics.residentItems, statistics.items)
-            memoryUsed += statistics.memoryUsed
-            diskUsed += statistics.diskUsed
-            diskDataUsed += statistics.diskDataUsed
-            gets += bucket.rates[.gets] ?? 0
-            hits += bucket.rates[.hits] ?? 0
-            diskFetches += bucket.rates[.diskFetches] ?? 0
-            operations += bucket.rates[.operations] ?? 0
+            for statistic in Self.added {
+                numbers[statistic, default: 0] += bucket.statistics[statistic]
+            }
+            rates.merge(bucket.rates, uniquingKeysWith: +)
         }
 
         fileprivate mutating func add(_ bucket: ViewStatistics.Bucket) {
-            viewsDiskUsed += bucket.diskUsed
-            viewsDataUsed += bucket.dataUsed
+            for (statistic, number) in bucket.numbers { numbers[statistic, default: 0] += number }
+        }
+
+        /// Sets the number of items, and the numbers that depend on it.
+        fileprivate mutating func set(items: UInt64) {
+            numbers[.items] = items
+            numbers[.allItems] = items &+ self[.replicaItems]
+            numbers[.nonResidentItems] = min(items, self[.nonResidentItems])
+        }
+
+        subscript(statistic: Statistic) -> UInt64 { numbers[statistic] ?? 0 }
+
+        /// A statistic as JSON; a counter per second.
+        func json(_ statistic: Statistic) -> JSONText {
+            statistic.kind == .counter
+                ? .double(rates[statistic] ?? 0) : .number(self[statistic])
         }
     }
 
@@ -89,7 +88,8 @@ struct ClusterNumbers {
             }
         }
         for node in found.keys {
-            sums[node, default: Totals()].items = counts.reduce(0) { $0 &+ ($1[node] ?? 0) }
+            let items = counts.reduce(0) { $0 &+ ($1[node] ?? 0) }
+            sums[node, default: Totals()].set(items: items)
         }
         items = Dictionary(
             zip(call.visibleBuckets.map(\.settings.name), counts.map { $0.values.reduce(0, &+) })
@@ -112,15 +112,15 @@ struct ClusterNumbers {
         for node in views.values {
             if let bucket = node.bucket(named: name) { totals.add(bucket) }
         }
-        totals.items = items[name] ?? 0
+        totals.set(items: items[name] ?? 0)
         return totals
     }
 
     /// Memory and disk of these nodes, as REST shows them.
     func storageTotals(of some: [NodeRecord], _ state: ClusterState) -> JSONText {
         let parts = some.map { totals(of: $0.number) }
-        let memoryUsed: UInt64 = parts.reduce(0) { $0 + $1.memoryUsed }
-        let diskUsed: UInt64 = parts.reduce(0) { $0 + $1.diskUsed }
+        let memoryUsed: UInt64 = parts.reduce(0) { $0 + $1[.memoryUsed] }
+        let diskUsed: UInt64 = parts.reduce(0) { $0 + $1[.diskUsed] }
         let statistics = some.compactMap { nodes[$0.number] }
         func sum(_ number: (NodeStatistics) -> UInt64) -> UInt64 {
             statistics.reduce(0) { $0 + number($1) }

@@ -9,7 +9,6 @@ internal import Vocabulary
 /// - No label has a value for each view, connection or user: the number of series is bounded by the
 ///   numbers of buckets and nodes.
 struct Metrics {
-    private typealias Number = KeyPath<BucketStatistics, UInt64>
     private typealias Named = (name: String, statistics: BucketStatistics)
 
     private let call: Call
@@ -22,8 +21,7 @@ struct Metrics {
             call.service.dataPlane.statistics(ofBucket: bucket.settings.name)
                 .map { (name: bucket.settings.name, statistics: $0) }
         }
-        addGauges(buckets)
-        addCounters(buckets)
+        addStatistics(buckets)
         addCopies(buckets)
         addReplication(buckets)
         addNode()
@@ -36,96 +34,32 @@ struct Metrics {
 
     // MARK: Buckets
 
-    private mutating func addGauges(_ buckets: [Named]) {
-        for (name, help, number) in Self.gauges { add(buckets, name, .gauge, help, number) }
-        page.add(
-            "kv_ep_oldest_unpersisted_seconds",
-            .gauge,
-            "Age of the oldest change that is not persisted; 0 if there is none.",
-            buckets.map { bucket in
-                let seconds = Double(bucket.statistics.oldestUnpersistedMilliseconds) / 1_000
-                return MetricsText.Sample([("bucket", bucket.name)], seconds)
-            }
-        )
-    }
-
-    private static var gauges: [(name: String, help: String, number: Number)] {
-        [
-            ("kv_curr_items", "Documents of active vBuckets.", \.items),
-            ("kv_vb_num_tombstones", "Tombstones of active vBuckets.", \.tombstones),
-            (
-                "kv_vb_resident_items", "Documents of active vBuckets whose value is in memory.",
-                \.residentItems
-            ),
-            ("kv_mem_used_bytes", "Memory of documents and metadata.", \.memoryUsed),
-            ("kv_ep_max_size_bytes", "Memory quota on this node.", \.quota),
-            ("kv_ep_mem_low_wat_bytes", "Memory down to which values are ejected.", \.lowWatermark),
-            ("kv_ep_mem_high_wat_bytes", "Memory from which values are ejected.", \.highWatermark),
-            ("kv_ep_db_file_size_bytes", "Size of the files.", \.diskUsed),
-            ("kv_ep_db_data_size_bytes", "Bytes of the files in use.", \.diskDataUsed),
-            ("kv_ep_queue_size", "Changes that are not persisted.", \.diskQueue),
-            ("kv_curr_connections", "Data connections that use the bucket.", \.connections),
-        ]
-    }
-
-    private mutating func addCounters(_ buckets: [Named]) {
-        for (name, kind, help, number) in Self.counters { add(buckets, name, kind, help, number) }
-        let ops: [(labels: [(name: String, value: String)], number: Number)] = [
-            ([("op", "get"), ("result", "hit")], \.getHits),
-            ([("op", "get"), ("result", "miss")], \.getMisses),
-            ([("op", "set")], \.cmdSet), ([("op", "delete")], \.cmdDelete),
-            ([("op", "cas"), ("result", "badval")], \.casMismatches),
-        ]
+    private mutating func addStatistics(_ buckets: [Named]) {
+        for (name, help, statistic) in Statistic.metrics {
+            let counterKind = name.hasSuffix("_total") ? MetricsText.Kind.counter : .untyped
+            page.add(
+                name,
+                statistic.kind == .gauge ? .gauge : counterKind,
+                help,
+                buckets.map { bucket in
+                    let labels = [(name: "bucket", value: bucket.name)]
+                    let number = bucket.statistics[statistic]
+                    guard statistic.unit == .milliseconds else { return .init(labels, number) }
+                    return .init(labels, Double(number) / 1_000)
+                }
+            )
+        }
         page.add(
             "kv_ops",
             .untyped,
             "Counter of operations by kind and result.",
             buckets.flatMap { bucket in
-                ops.map { labels, number in
-                    MetricsText.Sample(
-                        [("bucket", bucket.name)] + labels,
-                        bucket.statistics[keyPath: number]
-                    )
+                Statistic.operations.map { op, result, statistic in
+                    let labels = [(name: "bucket", value: bucket.name), ("op", op)]
+                    let ending = result.map { [(name: "result", value: $0)] } ?? []
+                    return MetricsText.Sample(labels + ending, bucket.statistics[statistic])
                 }
             }
-        )
-    }
-
-    private static var counters:
-        [(name: String, kind: MetricsText.Kind, help: String, number: Number)]
-    {
-        [
-            ("kv_cmd_total", .counter, "Commands of clients.", \.opsTotal),
-            ("kv_ep_bg_fetched", .untyped, "Counter of reads from disk.", \.backgroundFetches),
-            ("kv_ep_num_value_ejects", .untyped, "Counter of ejected values.", \.ejections),
-            ("kv_ep_expired", .untyped, "Counter of expired documents.", \.expired),
-            (
-                "kv_ep_tmp_oom_errors", .untyped, "Counter of commands refused for want of memory.",
-                \.temporaryFailures
-            ),
-            ("kv_ep_commit_num", .untyped, "Counter of commits to disk.", \.commits),
-            ("kv_ep_commit_failures", .untyped, "Counter of failed commits.", \.commitFailures),
-            (
-                "kv_ep_total_persisted", .untyped, "Counter of persisted changes.",
-                \.persistedChanges
-            ),
-            ("kv_read_bytes", .untyped, "Counter of bytes received from clients.", \.bytesRead),
-            ("kv_written_bytes", .untyped, "Counter of bytes sent to clients.", \.bytesWritten),
-        ]
-    }
-
-    private mutating func add(
-        _ buckets: [Named],
-        _ name: String,
-        _ kind: MetricsText.Kind,
-        _ help: String,
-        _ number: Number
-    ) {
-        page.add(
-            name,
-            kind,
-            help,
-            buckets.map { .init([("bucket", $0.name)], $0.statistics[keyPath: number]) }
         )
     }
 
@@ -173,50 +107,42 @@ struct Metrics {
 
     // MARK: The node
 
+    private typealias Number = (name: String, kind: MetricsText.Kind, help: String, value: UInt64)
+
+    private mutating func add(_ numbers: [Number]) {
+        for (name, kind, help, value) in numbers { page.add(name, kind, help, value) }
+    }
+
     private mutating func addNode() {
-        let memory = Machine.memory
-        page.add("sys_mem_total", .untyped, "Memory of the machine in bytes.", memory.total)
-        page.add(
-            "sys_mem_free",
-            .gauge,
-            "Memory in bytes that processes may still use.",
-            memory.free
-        )
-        page.add(
-            "sys_cpu_cores_available",
-            .gauge,
-            "Processors of the machine.",
-            UInt64(Machine.cpuCount)
-        )
-        page.add(
-            "cm_node_healthy",
-            .gauge,
-            "1 if the node serves all its buckets.",
-            call.service.nodeStatus == .healthy ? 1 : 0
-        )
-        page.add(
-            "cm_uptime_seconds",
-            .gauge,
-            "Time since the node began to serve.",
-            call.service.uptimeSeconds
-        )
-        page.add(
-            "cm_alerts",
-            .gauge,
-            "Conditions of this node that need an operator, as in /pools/default.",
-            UInt64(call.service.alerts.count)
-        )
+        let (service, memory) = (call.service, Machine.memory)
+        let cores = UInt64(Machine.cpuCount)
+        let isHealthy = service.nodeStatus == .healthy
+        add([
+            ("sys_mem_total", .untyped, "Memory of the machine in bytes.", memory.total),
+            ("sys_mem_free", .gauge, "Memory in bytes that processes may still use.", memory.free),
+            ("sys_cpu_cores_available", .gauge, "Processors of the machine.", cores),
+            ("cm_node_healthy", .gauge, "1 if the node serves all its buckets.", isHealthy ? 1 : 0),
+            (
+                "cm_uptime_seconds", .gauge, "Time since the node began to serve.",
+                service.uptimeSeconds
+            ),
+            (
+                "cm_alerts", .gauge,
+                "Conditions of this node that need an operator, as in /pools/default.",
+                UInt64(service.alerts.count)
+            ),
+        ])
     }
 
     private mutating func addCluster() {
         let state = call.state
-        page.add(
-            "cm_memory_quota_bytes",
-            .gauge,
-            "Memory quota of all buckets on each node.",
-            state.memoryQuota
-        )
-        page.add("cm_buckets", .gauge, "Buckets of the cluster.", UInt64(state.buckets.count))
+        add([
+            (
+                "cm_memory_quota_bytes", .gauge, "Memory quota of all buckets on each node.",
+                state.memoryQuota
+            ),
+            ("cm_buckets", .gauge, "Buckets of the cluster.", UInt64(state.buckets.count)),
+        ])
         let lost = Dictionary(
             state.lostRedundancy.map { ($0.bucket, UInt64($0.vBuckets)) },
             uniquingKeysWith: +
@@ -256,18 +182,18 @@ struct Metrics {
                 process.residentBytes
             )
         }
-        let descriptors = call.service.descriptors
-        page.add(
-            "process_open_fds",
-            .gauge,
-            "Open descriptors, as of at most ten seconds ago.",
-            UInt64(descriptors.usage.open)
+        let (open, limit) = (
+            call.service.descriptors.usage.open, call.service.descriptors.plan.limit
         )
-        page.add(
-            "process_max_fds",
-            .gauge,
-            "The most descriptors that this process may have open.",
-            UInt64(descriptors.plan.limit)
-        )
+        add([
+            (
+                "process_open_fds", .gauge, "Open descriptors, as of at most ten seconds ago.",
+                UInt64(open)
+            ),
+            (
+                "process_max_fds", .gauge,
+                "The most descriptors that this process may have open.", UInt64(limit)
+            ),
+        ])
     }
 }

@@ -139,20 +139,6 @@ struct NodeJSON {
     }
 
     private static func interestingStats(_ totals: ClusterNumbers.Totals) -> JSONText {
-        [
-            "cmd_get": .double(totals.gets),
-            "couch_docs_actual_disk_size": .number(totals.diskUsed),
-            "couch_docs_data_size": .number(totals.diskDataUsed),
-            "couch_views_actual_disk_size": .number(totals.viewsDiskUsed),
-            "couch_views_data_size": .number(totals.viewsDataUsed),
-            "curr_items": .number(totals.items),
-            "curr_items_tot": .number(totals.items + totals.replicaItems),
-            "ep_bg_fetched": .double(totals.diskFetches),
-            "get_hits": .double(totals.hits),
-            "mem_used": .number(totals.memoryUsed),
-            "ops": .double(totals.operations),
-            "vb_active_num_non_resident": .number(min(totals.items, totals.nonResidentItems)),
-            "vb_replica_curr_items": .number(totals.replicaItems),
-        ]
+        .object(Statistic.interesting.map { ($0.name, totals.json($0.statistic)) })
     }
 }

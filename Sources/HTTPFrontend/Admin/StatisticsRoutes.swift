@@ -60,9 +60,9 @@ extension Routes {
         var samples: [(String, JSONText)] = [
             ("timestamp", .array(stamps[first...].map { .number($0) }))
         ]
-        for statistic in SampledStatistic.allCases {
+        for (name, statistic) in Statistic.samples {
             let values = series?.values(of: statistic)[first...].map { JSONText.double(Double($0)) }
-            samples.append((statistic.name, .array(values ?? [])))
+            samples.append((name, .array(values ?? [])))
         }
         return .json([
             "op": [
@@ -78,7 +78,8 @@ extension Routes {
 
     @Sendable private static func oneStatistic(_ call: Call) async -> Reply {
         guard let bucket = call.bucket,
-            let statistic = SampledStatistic.allCases.first(where: { $0.name == call.capture(1) })
+            let statistic = Statistic.samples.first(where: { $0.name == call.capture(1) })?
+                .statistic
         else { return .notFound }
         guard let zoom = zoom(call) else { return unknownZoom }
         let series = call.service.sampler.series(ofBucket: bucket.settings.name, zoom)
