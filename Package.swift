@@ -244,34 +244,36 @@ let tests: [(name: String, uses: [String])] = [
     ("BytesTests", ["Bytes"]),
     ("WireTests", ["Wire", "Bytes", "Vocabulary"]),
     ("JSONTests", ["JSON", "Bytes", "CICU"]),
-    ("LinuxPlatformTests", ["Bytes", "Seams", "LinuxPlatform"]),
+    ("LinuxPlatformTests", ["TestSupport", "Bytes", "Seams", "LinuxPlatform"]),
     ("OpenSSLPlatformTests", ["Bytes", "Seams", "LinuxPlatform", "OpenSSLPlatform"]),
     // The program is a dependency, so that it is there to be started.
     ("ScriptEngineTests", ["ScriptEngine", "divan-script", "Wire", "Bytes"]),
-    ("PersistenceTests", ["Bytes", "Vocabulary", "Seams", "Persistence"]),
+    ("PersistenceTests", ["TestSupport", "Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
-    ("OrchestrationTests", ["Orchestration", "Bytes", "Vocabulary"]),
-    ("IndexingTests", ["Indexing", "JSON", "Bytes", "Vocabulary"]),
+    ("OrchestrationTests", ["TestSupport", "Orchestration", "Bytes", "Vocabulary"]),
+    ("IndexingTests", ["TestSupport", "Indexing", "JSON", "Bytes", "Vocabulary"]),
     ("SubDocumentTests", ["SubDocument", "JSON", "Wire", "Bytes", "Vocabulary"]),
     (
         "ViewServiceTests",
         [
-            "ViewService", "Indexing", "Persistence", "LinuxPlatform", "JSON", "Wire", "Seams",
-            "Vocabulary", "Bytes",
+            "TestSupport", "ViewService", "Indexing", "Persistence", "LinuxPlatform", "JSON",
+            "Wire", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (
         "ClusterServiceTests",
         [
-            "ClusterService", "Consensus", "Persistence", "Orchestration", "Credentials",
-            "LinuxPlatform", "OpenSSLPlatform", "Wire", "Vocabulary", "Seams", "Bytes",
+            "TestSupport", "ClusterService", "Consensus", "Persistence", "Orchestration",
+            "Credentials", "LinuxPlatform", "OpenSSLPlatform", "Wire", "Vocabulary", "Seams",
+            "Bytes",
         ]
     ),
     (
         "HTTPFrontendTests",
         [
-            "HTTPFrontend", "Server", "ViewService", "ClusterService", "Orchestration", "Indexing",
-            "Credentials", "LinuxPlatform", "OpenSSLPlatform", "Seams", "Vocabulary", "Bytes",
+            "TestSupport", "HTTPFrontend", "Server", "ViewService", "ClusterService",
+            "Orchestration", "Indexing", "Credentials", "LinuxPlatform", "OpenSSLPlatform", "Seams",
+            "Vocabulary", "Bytes",
         ]
     ),
     (
@@ -292,8 +294,8 @@ let tests: [(name: String, uses: [String])] = [
     (
         "DataServiceTests",
         [
-            "TestWorld", "DataService", "Engine", "Credentials", "Persistence", "Bytes",
-            "Vocabulary", "Seams", "LinuxPlatform", "Wire",
+            "TestSupport", "TestWorld", "DataService", "Engine", "Credentials", "Persistence",
+            "Bytes", "Vocabulary", "Seams", "LinuxPlatform", "Wire",
         ]
     ),
     (
@@ -306,13 +308,24 @@ let tests: [(name: String, uses: [String])] = [
     ),
 ]
 
+// One double for each seam, for all tests; in every lane.
+targets.append(
+    .target(
+        name: "TestSupport",
+        dependencies: ["Bytes", "Seams"],
+        path: "Tests/TestSupport",
+        swiftSettings: settings
+    )
+)
+
 // A data service without sockets, for tests and for the fuzzer.
 if lane != "core" {
     targets.append(
         .target(
             name: "TestWorld",
             dependencies: [
-                "Bytes", "Vocabulary", "Seams", "Engine", "DataService", "LinuxPlatform",
+                "TestSupport", "Bytes", "Vocabulary", "Seams", "Engine", "DataService",
+                "LinuxPlatform",
             ],
             path: "Tests/TestWorld",
             swiftSettings: settings

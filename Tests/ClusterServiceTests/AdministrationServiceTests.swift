@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Orchestration
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -97,7 +98,7 @@ import Vocabulary
         plane.record.withLock {
             $0.calls = []
             $0.witness = { call in
-                let store = try? ControlStore(disk: PlainDisk(), directory: root)
+                let store = try? ControlStore(disk: FileDisk(), directory: root)
                 let entries = (try? store?.load())?.entries ?? []
                 let creations = entries.count { entry in
                     let command = (try? ClusterEnvelope(decoding: entry.bytes))?.command

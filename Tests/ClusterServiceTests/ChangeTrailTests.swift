@@ -2,6 +2,7 @@ import ClusterService
 import Credentials
 import Orchestration
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 

@@ -6,6 +6,7 @@ import LinuxPlatform
 import OpenSSLPlatform
 import Orchestration
 import Seams
+import TestSupport
 import Vocabulary
 
 /// The administrator of the scenes' clusters, who orders every change.
@@ -109,7 +110,7 @@ final class SceneMember: Sendable {
         let world: LinuxEnvironment
         let service: AdministrationService
         let plane: RecordingPlane
-        let lanes: HeldLanes
+        let lanes: TappedLanes
     }
 
     let root: String
@@ -141,9 +142,9 @@ final class SceneMember: Sendable {
     var plane: RecordingPlane? { life.withLock { $0?.plane } }
 
     /// Holds its disk's lane until `releaseDisk`, so that it stores no decision.
-    func holdDisk() { life.withLock { $0?.lanes }?.hold() }
+    func holdDisk() { life.withLock { $0?.lanes }?.hold("control-disk") }
 
-    func releaseDisk() { life.withLock { $0?.lanes }?.release() }
+    func releaseDisk() { life.withLock { $0?.lanes }?.releaseAll() }
 
     /// Orders about views that it received, and whether it has the indexes.
     struct SceneViews: Sendable {
@@ -171,10 +172,10 @@ final class SceneMember: Sendable {
     ) async throws {
         let world = LinuxEnvironment.make(
             reactors: 1,
-            trace: SilentTrace(),
+            trace: RecordingTrace(threshold: .fault),
             security: OpenSSLSecurity()
         )
-        let lanes = HeldLanes(of: world.environment.lanes, named: "control-disk")
+        let lanes = TappedLanes(over: world.environment.lanes)
         let plane = RecordingPlane()
         var settings = AdministrationService.Settings(
             directory: root,
@@ -194,7 +195,7 @@ final class SceneMember: Sendable {
         }
         let service = try AdministrationService(
             settings: settings,
-            environment: lanes.environment(of: world.environment),
+            environment: world.environment.with(lanes: lanes),
             dataPlane: plane,
             passwords: PasswordVerifier(secret: [UInt8](repeating: 7, count: 32)),
             probe: probe
@@ -215,7 +216,7 @@ final class SceneMember: Sendable {
             return life
         }
         guard let ending else { return }
-        ending.lanes.release()
+        ending.lanes.releaseAll()
         ending.service.stop()
         ending.world.stop()
     }

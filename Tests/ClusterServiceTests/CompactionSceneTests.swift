@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Orchestration
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 

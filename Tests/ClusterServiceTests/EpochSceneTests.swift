@@ -3,6 +3,7 @@ import ClusterService
 import Consensus
 import Orchestration
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 

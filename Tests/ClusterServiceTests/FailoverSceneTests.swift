@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Foundation
 import Orchestration
+import TestSupport
 import Testing
 import Vocabulary
 

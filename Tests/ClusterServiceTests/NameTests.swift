@@ -3,6 +3,7 @@ import ClusterService
 import Credentials
 import Orchestration
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 

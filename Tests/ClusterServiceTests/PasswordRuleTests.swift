@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Credentials
 import Orchestration
+import TestSupport
 import Testing
 import Vocabulary
 

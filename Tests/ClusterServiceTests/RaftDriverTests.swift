@@ -3,6 +3,7 @@ import ClusterService
 import Consensus
 import Orchestration
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -66,7 +67,7 @@ import Vocabulary
         #expect(world.run { group.answer(to: "p49") != nil })
         #expect(group.lines(1) == (0..<50).map { "p\($0)" })
         // The first alone, the others after it in one write.
-        let store = try ControlStore(disk: PlainDisk(), directory: group.directory(NodeNumber(1)))
+        let store = try ControlStore(disk: FileDisk(), directory: group.directory(NodeNumber(1)))
         #expect(try store.load()?.entries.count == 51)
     }
 
@@ -266,7 +267,7 @@ import Vocabulary
         #expect(group.driver(3).state.lines.count > 70)
         #expect(group.converge())
         #expect(group.violations() == [])
-        let store = try ControlStore(disk: PlainDisk(), directory: group.directory(NodeNumber(1)))
+        let store = try ControlStore(disk: FileDisk(), directory: group.directory(NodeNumber(1)))
         #expect(try #require(try store.load()).entries.count < 40)
     }
 

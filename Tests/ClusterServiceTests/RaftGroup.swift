@@ -5,6 +5,7 @@ import Foundation
 import Orchestration
 import Persistence
 import Seams
+import TestSupport
 import Vocabulary
 
 /// Drivers of several nodes, with real files and a simulated network.
@@ -57,7 +58,7 @@ final class RaftGroup: Sendable {
         self.ballast = ballast
         for number in 1...nodes {
             let node = NodeNumber(number)
-            let store = try ControlStore(disk: PlainDisk(), directory: directory(node))
+            let store = try ControlStore(disk: FileDisk(), directory: directory(node))
             if number == 1 {
                 try RaftBeginning.found(store, node: node, state: [10, 10], index: 0)
             } else {
@@ -88,19 +89,16 @@ final class RaftGroup: Sendable {
         }
         var settings = RaftDriverSettings(node: node, boot: boot)
         change(&settings)
-        let environment = Environment(
+        let environment = Environment.doubles(
             time: world,
             entropy: world,
-            network: NoNetwork(),
-            disk: PlainDisk(),
             lanes: world,
-            trace: SilentTrace(),
-            children: NoChildren()
+            trace: RecordingTrace(threshold: .fault)
         )
         let name = "\(node).\(boot)"
         let driver = try Driver(
             settings,
-            store: try ControlStore(disk: PlainDisk(), directory: directory(node)),
+            store: try ControlStore(disk: FileDisk(), directory: directory(node)),
             state: ListState(history, ballast: ballast),
             transport: Wire(node, self),
             environment: environment,

@@ -158,33 +158,6 @@ final class WorldLane: Lane {
     func stop() { world.drop(lanes: name) }
 }
 
-/// A disk with only what the control store needs.
-struct PlainDisk: Disk {
-    var vfsName: String? { nil }
-
-    func createDirectory(_ path: String) throws(DiskError) {
-        do {
-            try FileManager.default.createDirectory(
-                atPath: path,
-                withIntermediateDirectories: true
-            )
-        } catch {
-            throw DiskError(code: .failed, path: path, description: "\(error)")
-        }
-    }
-
-    func list(_ path: String) throws(DiskError) -> [String] { [] }
-    func read(_ path: String) throws(DiskError) -> [UInt8]? { nil }
-    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {}
-    func rename(_ path: String, to newPath: String) throws(DiskError) {}
-    func remove(_ path: String) throws(DiskError) {}
-    /// Writes never fail here.
-    func rewriteDurably(_ path: String) throws(DiskError) {}
-    func lockDirectory(_ path: String) throws(DiskError) -> Bool { true }
-    func size(_ path: String) throws(DiskError) -> UInt64 { 0 }
-    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) { (600, 1_000) }
-}
-
 /// A register of all applied commands; each proposal is applied once.
 final class ListState: ReplicatedState {
     struct Command: Hashable {

@@ -3,6 +3,7 @@ import ClusterService
 import Foundation
 import Orchestration
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -10,7 +11,7 @@ import Vocabulary
 @Suite(.serialized) struct RestartSceneTests {
     /// Stores `seal` in a node's control file, in a row with a damaged value.
     private func spoil(_ seal: ControlSeal, in root: String) throws {
-        let store = try ControlStore(disk: PlainDisk(), directory: root)
+        let store = try ControlStore(disk: FileDisk(), directory: root)
         try store.commit([.seals(bucketUUID: "b-uuid", [seal])])
         try store.close()
         let file = URL(fileURLWithPath: store.path)

@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Orchestration
+import TestSupport
 import Testing
 import Vocabulary
 

@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Orchestration
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -54,7 +55,7 @@ import Vocabulary
         #expect(service.login("ann", "secret-1") == .user("ann"))
         #expect(service.login("ann", "secret-2") == nil)
 
-        world.time.advance(5_000_000_000)
+        world.time.advance(by: 5_000_000_000)
         #expect(isDone(await service.putUser("ann", form(("roles", "ro_admin")), by: "A")))
         let changed = try #require(service.state.user("ann"))
         #expect(changed.name.isEmpty && changed.grants.map(\.text) == ["ro_admin"])

@@ -1,6 +1,7 @@
 import ClusterService
 import Consensus
 import Orchestration
+import TestSupport
 import Testing
 import Vocabulary
 

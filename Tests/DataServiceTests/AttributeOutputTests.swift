@@ -3,6 +3,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// What leaves a node of documents with extended attributes: the body alone, unless the client agreed
 /// to attributes.
@@ -18,7 +19,7 @@ import Vocabulary
     init() throws {
         try world.service.open(TestWorld.settings("guests"))
         let extras = [UInt8](repeating: 0, count: 8) + big(UInt64(1)) + big(UInt64(100))
-        let version = Ask.on(0xa2, "doc", Self.whole, extras: extras, datatype: 5)
+        let version = Ask.on(.setWithMeta, "doc", Self.whole, extras: extras, datatype: 5)
         let writer = world.client(of: "guests", features: Features.usual + [Self.xattr])
         try #require(writer.ask(version).map(\.status) == [0])
         try world.put("gone", Self.whole)
@@ -31,8 +32,8 @@ import Vocabulary
     // MARK: Reads
 
     @Test(arguments: [
-        Ask.on(0x00, "doc"), Ask.on(0x0c, "doc"), Ask.on(0x1d, "doc", extras: big(UInt32(0))),
-        Ask.on(0x94, "doc"),
+        Ask.on(.get, "doc"), Ask.on(.getKey, "doc"), Ask.on(.getLocked, "doc"),
+        Ask.on(.getAndTouch, "doc", extras: big(UInt32(0))),
     ])
     func readHasBodyAlone(_ request: [UInt8]) throws {
         for features in [Features.usual, Features.usual + [Self.xattr]] {
@@ -49,12 +50,12 @@ import Vocabulary
     }
 
     @Test func metadataHasStoredDatatype() throws {
-        let reply = try #require(client().ask(Ask.on(0xa0, "doc", extras: [2])).first)
+        let reply = try #require(client().ask(Ask.on(.getMeta, "doc", extras: [2])).first)
         #expect(reply.extras.count == 21 && reply.extras.last == 5)
     }
 
     @Test func randomKeyIsDocumentWithItsBody() throws {
-        let reply = try #require(client().ask(frame(0xb6)).first)
+        let reply = try #require(client().ask(frame(.getRandomKey)).first)
         #expect(reply.status == 0 && reply.key == Array("doc".utf8))
         #expect(reply.text == Self.body && reply.datatype == 1 && reply.extras.count == 4)
     }
@@ -65,14 +66,14 @@ import Vocabulary
             (big(UInt32(8)) + [0], 0x88), (big(UInt32(0)) + [1], 0x83), ([0], 4),
         ]
         for request in requests {
-            let replies = client().ask(frame(0xb6, extras: request.extras))
+            let replies = client().ask(frame(.getRandomKey, extras: request.extras))
             #expect(replies.map(\.status) == [request.status], "\(request.extras)")
         }
     }
 
     @Test func randomKeyOfBucketWithoutDocumentsIsNotFound() throws {
         try world.put("doc", [])
-        #expect(client().ask(frame(0xb6)).map(\.status) == [1])
+        #expect(client().ask(frame(.getRandomKey)).map(\.status) == [1])
     }
 
     // MARK: DCP
@@ -84,12 +85,12 @@ import Vocabulary
         features: [UInt16] = Features.usual + [AttributeOutputTests.xattr]
     ) throws -> Reply {
         let client = client(features)
-        let opening = frame(0x50, key: Array("s".utf8), extras: big(UInt32(0)) + big(flags))
+        let opening = frame(.dcpOpen, key: Array("s".utf8), extras: big(UInt32(0)) + big(flags))
         try #require(client.ask(opening).map(\.status) == [0])
         let extras =
             [UInt8](repeating: 0, count: 16) + big(UInt64.max) + [UInt8](repeating: 0, count: 24)
         let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
-        client.send(frame(0x53, extras: extras, vBucket: number, opaque: 7))
+        client.send(frame(.dcpStreamRequest, extras: extras, vBucket: number, opaque: 7))
         client.settle()
         let changes = client.messages().filter { [0x57, 0x58, 0x59].contains($0.opcode) }
         return try #require(changes.first { $0.key == Array(key.utf8) })
@@ -136,7 +137,7 @@ import Vocabulary
     }
 
     @Test func streamWithAttributesNeedsTheirAgreement() {
-        let opening = frame(0x50, key: Array("s".utf8), extras: big(UInt32(0)) + big(UInt32(5)))
+        let opening = frame(.dcpOpen, key: Array("s".utf8), extras: big(UInt32(0)) + big(UInt32(5)))
         #expect(client().ask(opening).map(\.status) == [4])
     }
 
@@ -144,7 +145,7 @@ import Vocabulary
 
     @Test func tapHasBodyAlone() throws {
         let client = client()
-        client.send(frame(0x40, extras: big(UInt32(2))))
+        client.send(frame(.tapConnect, extras: big(UInt32(2))))
         client.settle()
         let messages = client.messages()
         let mutation = try #require(messages.first { $0.opcode == 0x41 })

@@ -151,7 +151,7 @@ import Wire
 /// A collector without a socket: hands frames to the handler as a reactor would.
 private final class CollectorStand {
     private let world: TestWorld
-    private let port = StandPort()
+    private let port = MemoryPort()
     private let handler: any ConnectionHandler
     private(set) var received: [String] = []
     private(set) var bytes = 0
@@ -228,25 +228,6 @@ private final class CollectorStand {
         case .advanced(let seqno): "advanced \(seqno.value)"
         case .ended: "ended"
         case .pong: "pong"
-        }
-    }
-}
-
-/// The port of a connection without a socket.
-private final class StandPort: ConnectionPort {
-    let peer = SocketAddress(host: "127.0.0.1", port: 40_000)
-    let local = SocketAddress(host: "127.0.0.1", port: 21_100)
-    let reactor = 0
-    private let woken = Guarded(false)
-
-    func wake() { woken.withLock { $0 = true } }
-
-    func close() {}
-
-    func removeWake() -> Bool {
-        woken.withLock { woken in
-            defer { woken = false }
-            return woken
         }
     }
 }

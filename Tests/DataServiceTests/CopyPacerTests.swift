@@ -90,19 +90,12 @@ private final class PacerWorld {
     private let asked = Guarded<(@Sendable () -> Void)?>(nil)
 
     init() {
-        let lanes = ManualLanes(reactorCount: 1, time: time)
+        let lanes = ManualLanes(time: time)
         self.lanes = lanes
-        let environment = Environment(
+        let environment = Environment.doubles(
             time: time,
-            entropy: LinuxEntropy(),
-            network: NoNetwork(
-                quiescence: Quiescence(reactorCount: 1),
-                lane: lanes.makeLane("reactor 0")
-            ),
-            disk: LinuxDisk(),
-            lanes: lanes,
-            trace: RecordingTrace(),
-            children: NoChildren()
+            network: NoNetwork(lane: lanes.makeLane("reactor 0")),
+            lanes: lanes
         )
         let (operations, asked) = (operations, asked)
         pacer = CopyPacer(environment, lane: lanes.makeLane("looks")) {

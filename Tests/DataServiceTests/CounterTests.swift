@@ -2,6 +2,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// A bucket's counters match its traffic to the byte.
 @Suite struct CounterTests {
@@ -12,7 +13,7 @@ import Vocabulary
         try world.service.open(TestWorld.settings("others"))
     }
 
-    private func total(_ counter: BucketCounter, of bucket: String = "guests") throws -> UInt64 {
+    private func total(_ counter: Statistic, of bucket: String = "guests") throws -> UInt64 {
         try #require(world.service.bucket(named: bucket)).counters.total(counter)
     }
 
@@ -22,7 +23,7 @@ import Vocabulary
         var (sent, received) = (UInt64(0), UInt64(0))
         let requests = [
             Ask.set("key", String(repeating: "v", count: 5_000)), Ask.get("key"), Ask.get("none"),
-            frame(0x0a), Ask.set("key", "again") + Ask.get("key"),
+            frame(.noop), Ask.set("key", "again") + Ask.get("key"),
         ]
         for request in requests {
             sent += UInt64(request.count)
@@ -36,6 +37,20 @@ import Vocabulary
         #expect(try total(.bytesWritten) == written + received)
         #expect(try total(.bytesRead, of: "others") == 0)
         #expect(try total(.bytesWritten, of: "others") == 0)
+    }
+
+    @Test func statsHaveEveryNumberUnderItsNames() throws {
+        let client = world.client(of: "guests")
+        _ = client.ask(Ask.set("key", "value") + Ask.get("key") + Ask.get("none"))
+        let general = Statistic.general.numbers + Statistic.general.memory
+        for (group, list) in [("", general), ("memory", Statistic.memory)] {
+            let replies = client.ask(frame(0x10, key: Array(group.utf8)))
+            let lines = replies.map { "\(String(decoding: $0.key, as: UTF8.self)) \($0.text)" }
+            let bucket = try #require(world.service.bucket(named: "guests"))
+            for (name, number) in bucket.statistics(readsDisk: true).lines(list) {
+                #expect(lines.contains("\(name) \(number)"))
+            }
+        }
     }
 
     @Test func answersAfterDiskReadAreCountedWhenSent() throws {
@@ -54,9 +69,9 @@ import Vocabulary
         let client = world.client(of: "guests")
         let cas = try #require(client.ask(Ask.set("key", "value")).first).cas
         #expect(client.ask(Ask.set("key", "other", cas: cas + 1)).map(\.status) == [2])
-        #expect(client.ask(Ask.on(0x04, "key", [], 0, cas + 1)).map(\.status) == [2])
+        #expect(client.ask(Ask.on(.delete, "key", [], 0, cas + 1)).map(\.status) == [2])
         // An ADD of an existing document is refused with the same status and is no mismatch.
-        let add = Ask.on(0x02, "key", Array("value".utf8), extras: big(UInt64(0)))
+        let add = Ask.on(.add, "key", Array("value".utf8), extras: big(UInt64(0)))
         #expect(client.ask(add).map(\.status) == [2])
         #expect(client.ask(Ask.set("key", "right", cas: cas)).map(\.status) == [0])
         #expect(try total(.casMismatches) == 2)
@@ -71,14 +86,14 @@ import Vocabulary
         let guests = [world.client(of: "guests"), world.client(of: "guests")]
         let user = Client(world)
         let credentials = Array("\0Administrator\0secret".utf8)
-        let login = frame(0x21, key: Array("PLAIN".utf8), value: credentials)
+        let login = frame(.saslAuth, key: Array("PLAIN".utf8), value: credentials)
         #expect(user.ask(login).map(\.status) == [0])
         #expect(connections() == [2, 0])
         for _ in 0..<2 {
-            #expect(user.ask(frame(0x89, key: Array("others".utf8))).map(\.status) == [0])
+            #expect(user.ask(frame(.selectBucket, key: Array("others".utf8))).map(\.status) == [0])
         }
         #expect(connections() == [2, 1])
-        #expect(user.ask(frame(0x89, key: Array("guests".utf8))).map(\.status) == [0])
+        #expect(user.ask(frame(.selectBucket, key: Array("guests".utf8))).map(\.status) == [0])
         #expect(connections() == [3, 0])
         // A bucket flush removes the documents and keeps the connections, with or without further
         // requests.

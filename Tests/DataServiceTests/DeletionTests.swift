@@ -7,7 +7,7 @@ import Vocabulary
 
 /// A deleted bucket's documents are gone, even if its files cannot be removed.
 @Suite struct DeletionTests {
-    let disk = FillingDisk()
+    let disk = FaultyDisk(over: LinuxDisk())
     let world: TestWorld
 
     init() throws {

@@ -8,60 +8,10 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// The real disk, but full on request: new small files are refused, and every lane file needs one
-/// before its first commit.
-final class FillingDisk: Disk {
-    private let disk = LinuxDisk()
-    private let full = Guarded(false)
-
-    var isFull: Bool {
-        get { full.withLock { $0 } }
-        set { full.withLock { $0 = newValue } }
-    }
-
-    private func check(_ path: String) throws(DiskError) {
-        guard isFull else { return }
-        throw DiskError(code: .full, path: path, description: "no room for \(path)")
-    }
-
-    var vfsName: String? { disk.vfsName }
-
-    func createDirectory(_ path: String) throws(DiskError) {
-        try check(path)
-        try disk.createDirectory(path)
-    }
-
-    func list(_ path: String) throws(DiskError) -> [String] { try disk.list(path) }
-
-    func read(_ path: String) throws(DiskError) -> [UInt8]? { try disk.read(path) }
-
-    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
-        try check(path)
-        try disk.replace(path, with: bytes)
-    }
-
-    func rename(_ path: String, to newPath: String) throws(DiskError) {
-        try check(path)
-        try disk.rename(path, to: newPath)
-    }
-
-    func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
-
-    func rewriteDurably(_ path: String) throws(DiskError) { try disk.rewriteDurably(path) }
-
-    func lockDirectory(_ path: String) throws(DiskError) -> Bool { try disk.lockDirectory(path) }
-
-    func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
-
-    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
-        try disk.space(path)
-    }
-}
-
 /// Flushing to real files and reading back, with and without failures.
 @Suite struct DiskTests {
     private func unpersisted(_ world: TestWorld) -> UInt64? {
-        world.service.bucket(named: "guests")?.totals.unpersisted
+        world.service.bucket(named: "guests")?.totals[.diskQueue]
     }
 
     private func observeSeqno(_ key: String, _ world: TestWorld) throws -> [UInt8] {
@@ -186,7 +136,7 @@ final class FillingDisk: Disk {
     }
 
     @Test func fullDiskRaisesAlertAndCommitIsRetriedUntilItSucceeds() throws {
-        let disk = FillingDisk()
+        let disk = FaultyDisk(over: LinuxDisk())
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")
@@ -196,12 +146,11 @@ final class FillingDisk: Disk {
         #expect(unpersisted(world) == 1)
         #expect(world.service.alerts.current.map(\.message).contains { $0.contains("no room") })
         #expect(client.ask(Ask.get("key")).map(\.text) == ["value"])
-        let age = world.service.bucket(named: "guests")?.oldestUnpersistedAge ?? 0
-        #expect(age >= 4_900_000_000)
+        let bucket = try #require(world.service.bucket(named: "guests"))
+        #expect(bucket.statistics(readsDisk: true)[.oldestUnpersisted] >= 4_900)
         // One commit at 250 ms, and one per second since.
-        let counters = try #require(world.service.bucket(named: "guests")).counters
-        #expect(counters.total(.commitFailures) == 5)
-        #expect(counters.total(.commits) == 0)
+        #expect(bucket.counters.total(.commitFailures) == 5)
+        #expect(bucket.counters.total(.commits) == 0)
         disk.isFull = false
         world.pass(milliseconds: 1_000)
         #expect(unpersisted(world) == 0)
@@ -209,7 +158,7 @@ final class FillingDisk: Disk {
     }
 
     @Test func nodeStopsOnFullDiskAndReportsUnpersistedChanges() throws {
-        let disk = FillingDisk()
+        let disk = FaultyDisk(over: LinuxDisk())
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
         _ = world.client(of: "guests").ask(Ask.set("key", "value"))
@@ -221,7 +170,7 @@ final class FillingDisk: Disk {
     /// An unwritten record would be trusted after a clean stop.
     @Test(arguments: [true, false])
     func aNodeThatCouldNotWriteWhatItsVBucketsAreSaysSo(isFull: Bool) throws {
-        let disk = FillingDisk()
+        let disk = FaultyDisk(over: LinuxDisk())
         let world = TestWorld(disk: disk)
         let settings = TestWorld.settings("guests", .persistent)
         let own = NodeNumber(1)
@@ -241,7 +190,7 @@ final class FillingDisk: Disk {
     }
 
     @Test func failedBucketFlushLeavesBucketUnchanged() throws {
-        let disk = FillingDisk()
+        let disk = FaultyDisk(over: LinuxDisk())
         let world = TestWorld(disk: disk)
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")

@@ -2,6 +2,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// The bytes that a client of many streams receives before it acknowledges any.
 @Suite struct FlowControlTests {
@@ -30,8 +31,8 @@ import Vocabulary
     }
 
     private static func control(_ client: Client, _ name: String, _ value: String) {
-        let replies = client.ask(frame(0x5e, key: Array(name.utf8), value: Array(value.utf8)))
-        #expect(replies.map(\.status) == [0])
+        let request = frame(.dcpControl, key: Array(name.utf8), value: Array(value.utf8))
+        #expect(client.ask(request).map(\.status) == [0])
     }
 
     /// Reads what the server sent.
@@ -49,14 +50,14 @@ import Vocabulary
     @Test func streamsThatReadDiskShareTheBuffer() throws {
         let world = try Self.ejectedWorld()
         let client = world.client(of: "guests")
-        let open = frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
+        let open = frame(.dcpOpen, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
         #expect(client.ask(open).map(\.status) == [0])
         Self.control(client, "connection_buffer_size", "\(Self.buffer)")
         let extras =
             [UInt8](repeating: 0, count: 16) + big(UInt64.max) + [UInt8](repeating: 0, count: 24)
         for vBucket in 0..<UInt16(Self.vBuckets) {
             client.send(
-                frame(0x53, extras: extras, vBucket: vBucket, opaque: UInt32(vBucket))
+                frame(.dcpStreamRequest, extras: extras, vBucket: vBucket, opaque: UInt32(vBucket))
             )
         }
         // One block of documents may exceed the buffer, as documents are not split.
@@ -68,7 +69,7 @@ import Vocabulary
             guard received.bytes > 0 else { break }
             #expect(received.bytes <= Self.buffer + block)
             documents += received.documents
-            client.send(frame(0x5d, extras: big(UInt32(received.bytes))))
+            client.send(frame(.dcpBufferAcknowledgement, extras: big(UInt32(received.bytes))))
             turns += 1
         }
         #expect(documents == 2 * Self.vBuckets)

@@ -3,6 +3,26 @@ import Credentials
 import DataService
 import TestWorld
 import Vocabulary
+import Wire
+
+/// A request by the name of its command; without a name, tests pass the byte.
+func frame(
+    _ opcode: Opcode,
+    key: [UInt8] = [],
+    value: [UInt8] = [],
+    extras: [UInt8] = [],
+    vBucket: UInt16 = 0,
+    opaque: UInt32 = 0
+) -> [UInt8] {
+    frame(
+        opcode.rawValue,
+        key: key,
+        value: value,
+        extras: extras,
+        vBucket: vBucket,
+        opaque: opaque
+    )
+}
 
 /// Requests by name; a test states only the numbers that matter to it.
 enum Ask {
@@ -52,18 +72,40 @@ enum Ask {
         )
     }
 
+    static func on(
+        _ opcode: Opcode,
+        _ key: String,
+        _ value: [UInt8] = [],
+        extras: [UInt8] = [],
+        _ opaque: UInt32 = 0,
+        _ cas: UInt64 = 0,
+        datatype: UInt8 = 0,
+        framing: [UInt8]? = nil
+    ) -> [UInt8] {
+        on(
+            opcode.rawValue,
+            key,
+            value,
+            extras: extras,
+            opaque,
+            cas,
+            datatype: datatype,
+            framing: framing
+        )
+    }
+
     static func on(_ opcode: UInt8, _ key: String, opaque: UInt32) -> [UInt8] {
         on(opcode, key, [], extras: [], opaque)
     }
 
     static func hello(_ features: [UInt16]) -> [UInt8] {
-        frame(0x1f, key: Array("{\"a\":\"tests\"}".utf8), value: features.flatMap { big($0) })
+        frame(.hello, key: Array("{\"a\":\"tests\"}".utf8), value: features.flatMap { big($0) })
     }
 
     /// PLAIN with the bucket's name and no password, as old clients send it.
     static func guest(of bucket: String) -> [UInt8] {
         let value: [UInt8] = [0] + Array(bucket.utf8) + [0]
-        return frame(0x21, key: Array("PLAIN".utf8), value: value)
+        return frame(.saslAuth, key: Array("PLAIN".utf8), value: value)
     }
 }
 

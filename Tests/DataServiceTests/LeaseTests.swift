@@ -6,33 +6,9 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// A clock that advances with every reading.
-private final class SteppingClock: TimeSource {
-    private let reads = Guarded<UInt64>(0)
-
-    func monotonicNanoseconds() -> UInt64 {
-        reads.withLock { reads in
-            reads += 1
-            return reads
-        }
-    }
-
-    func wallNanoseconds() -> UInt64 { 1_700_000_000_000_000_000 }
-}
-
-private final class DeadPort: ConnectionPort {
-    let peer = SocketAddress(host: "127.0.0.1", port: 1)
-    let local = SocketAddress(host: "127.0.0.1", port: 2)
-    let reactor = 0
-
-    func wake() {}
-
-    func close() {}
-}
-
 /// The second check of the lease: an answer is sent only while the lease holds.
 @Suite struct LeaseTests {
-    private let clock = SteppingClock()
+    private let clock = ManualTime(stepNanoseconds: 1)
 
     /// The result of a request for a document if the lease ends after the given number of clock
     /// readings: the bytes sent, and whether the connection stays open.
@@ -40,15 +16,7 @@ private final class DeadPort: ConnectionPort {
         let world = LinuxEnvironment.make(reactors: 1, trace: RecordingTrace())
         let directory = TestWorld.freshDirectory()
         let service = DocumentService(
-            environment: Environment(
-                time: clock,
-                entropy: world.environment.entropy,
-                network: world.environment.network,
-                disk: world.environment.disk,
-                lanes: world.environment.lanes,
-                trace: world.environment.trace,
-                children: world.environment.children
-            ),
+            environment: world.environment.with(time: clock),
             version: "7.6.2",
             dataDirectory: directory,
             plainBucketName: nil
@@ -59,7 +27,8 @@ private final class DeadPort: ConnectionPort {
             TestWorld.remove(directory)
         }
         try service.open(TestWorld.settings("guests"))
-        let connection = Connection(port: DeadPort(), service: service, isMemcachedListener: false)
+        let port = MemoryPort()
+        let connection = Connection(port: port, service: service, isMemcachedListener: false)
         let output = ByteWriter()
         func receive(_ bytes: [UInt8]) -> ReceiveProgress {
             output.removeAll()

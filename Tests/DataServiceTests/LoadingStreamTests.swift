@@ -2,6 +2,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// Streams that a client requests while their vBuckets are being loaded.
 @Suite final class LoadingStreamTests {
@@ -31,11 +32,11 @@ import Vocabulary
 
     private func producer(_ world: TestWorld, noopSeconds: Int? = nil) -> Client {
         let client = world.client(of: "guests")
-        let open = frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
+        let open = frame(.dcpOpen, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1)))
         #expect(client.ask(open).map(\.status) == [0])
         guard let noopSeconds else { return client }
         for (name, value) in [("enable_noop", "true"), ("set_noop_interval", "\(noopSeconds)")] {
-            let control = frame(0x5e, key: Array(name.utf8), value: Array(value.utf8))
+            let control = frame(.dcpControl, key: Array(name.utf8), value: Array(value.utf8))
             #expect(client.ask(control).map(\.status) == [0])
         }
         return client
@@ -48,7 +49,7 @@ import Vocabulary
     private func streamRequest(_ key: String, opaque: UInt32) -> [UInt8] {
         let zeros = [UInt8](repeating: 0, count: 16)
         let extras = zeros + big(UInt64.max) + zeros + [UInt8](repeating: 0, count: 8)
-        return frame(0x53, extras: extras, vBucket: vBucket(key), opaque: opaque)
+        return frame(.dcpStreamRequest, extras: extras, vBucket: vBucket(key), opaque: opaque)
     }
 
     /// Lets whole seconds pass, and the connection work in each.
@@ -125,7 +126,7 @@ import Vocabulary
         let noops = client.messages()
         #expect(noops.map(\.opcode) == [0x5c])
         #expect(client.isPaused && !client.isClosed)
-        var answer = frame(0x5c, opaque: noops.first?.opaque ?? 0)
+        var answer = frame(.dcpNoop, opaque: noops.first?.opaque ?? 0)
         answer[0] = 0x81
         client.send(answer)
         world.lanes.release("reader")

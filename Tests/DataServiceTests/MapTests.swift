@@ -3,6 +3,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// A node with only some of the vBuckets: requests for other nodes' vBuckets are refused with the
 /// map, replicas are read, changed maps are pushed, and nothing is served without a lease.
@@ -54,7 +55,7 @@ import Vocabulary
     private func observe(_ key: String) -> [UInt8] {
         let number = VBucketID(ofKey: Array(key.utf8), count: 64).number
         let value = big(number) + big(UInt16(key.utf8.count)) + Array(key.utf8)
-        return frame(0x92, value: value)
+        return frame(.observe, value: value)
     }
 
     @Test func commandsForOtherNodesVBucketsAreAnsweredWithMap() {
@@ -63,12 +64,13 @@ import Vocabulary
         let number = VBucketID(ofKey: Array(replica.utf8), count: 64).number
         for key in [replica, elsewhere] {
             let requests: [[UInt8]] = [
-                Ask.get(key), Ask.set(key, "x"), Ask.on(0x02, key, extras: big(UInt64(0))),
-                Ask.on(0x03, key, extras: big(UInt64(0))), Ask.on(0x04, key),
-                Ask.counter(0x05, key, delta: 1), Ask.on(0x0e, key, [1]), Ask.on(0x0f, key, [1]),
-                Ask.on(0x1c, key, extras: big(UInt32(9))),
-                Ask.on(0x1d, key, extras: big(UInt32(9))),
-                Ask.on(0x94, key), Ask.on(0x95, key, [], extras: [], 0, 7), Ask.on(0xa0, key),
+                Ask.get(key), Ask.set(key, "x"), Ask.on(.add, key, extras: big(UInt64(0))),
+                Ask.on(.replace, key, extras: big(UInt64(0))), Ask.on(.delete, key),
+                Ask.counter(0x05, key, delta: 1), Ask.on(.append, key, [1]),
+                Ask.on(.prepend, key, [1]), Ask.on(.getLocked, key),
+                Ask.on(.touch, key, extras: big(UInt32(9))),
+                Ask.on(.getAndTouch, key, extras: big(UInt32(9))),
+                Ask.on(.unlock, key, [], extras: [], 0, 7), Ask.on(.getMeta, key),
             ]
             for request in requests + (key == elsewhere ? [observe(key)] : []) {
                 let replies = client.ask(request)
@@ -77,21 +79,21 @@ import Vocabulary
             }
         }
         // A replica reports its progress: clients count the copies that have a write.
-        let observed = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: number))
+        let observed = client.ask(frame(.observeSeqno, value: big(UInt64(1)), vBucket: number))
         #expect(observed.map(\.status) == [0])
         #expect(observed.first?.value.count == 27)
         #expect(observed.first?.value.suffix(16).allSatisfy { $0 == 0 } == true)
         // An active copy does not answer for a history that it does not have.
         let here = VBucketID(ofKey: Array(active.utf8), count: 64).number
-        let unknown = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: here))
+        let unknown = client.ask(frame(.observeSeqno, value: big(UInt64(1)), vBucket: here))
         #expect(unknown.map(\.status) == [1])
         let gone = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
-        let refused = client.ask(frame(0x91, value: big(UInt64(1)), vBucket: gone))
+        let refused = client.ask(frame(.observeSeqno, value: big(UInt64(1)), vBucket: gone))
         #expect(refused.map(\.status) == [7])
-        #expect(client.ask(Ask.on(0x83, elsewhere)).map(\.status) == [7])
-        #expect(client.ask(Ask.on(0x83, active)).map(\.status) == [7])
+        #expect(client.ask(Ask.on(.getReplica, elsewhere)).map(\.status) == [7])
+        #expect(client.ask(Ask.on(.getReplica, active)).map(\.status) == [7])
         // It has received nothing yet, so it cannot know whether the document exists.
-        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [0x86])
+        #expect(client.ask(Ask.on(.getReplica, replica)).map(\.status) == [0x86])
         #expect(client.ask(observe(replica)).map(\.status) == [0x86])
     }
 
@@ -106,9 +108,10 @@ import Vocabulary
         // A client of streams requests all vBuckets at once, and reads no map here.
         let number = VBucketID(ofKey: Array(elsewhere.utf8), count: 64).number
         let name = Array("feed".utf8)
-        let opening = frame(0x50, key: name, extras: big(UInt32(0)) + big(UInt32(1)))
+        let opening = frame(.dcpOpen, key: name, extras: big(UInt32(0)) + big(UInt32(1)))
         #expect(client.ask(opening).map(\.status) == [0])
-        let stream = frame(0x53, extras: [UInt8](repeating: 0, count: 48), vBucket: number)
+        let extras = [UInt8](repeating: 0, count: 48)
+        let stream = frame(.dcpStreamRequest, extras: extras, vBucket: number)
         let refused = try #require(client.ask(stream).first)
         #expect(refused.status == 7 && refused.value.isEmpty)
     }
@@ -116,15 +119,18 @@ import Vocabulary
     @Test func vBucketSeqnosAreListedByState() {
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set(active, "x"))
-        let all = client.ask(frame(0x48)).first?.value ?? []
+        let all = client.ask(frame(.getAllVBucketSeqnos)).first?.value ?? []
         #expect(all.count == 48 * 10)
-        let some = client.ask(frame(0x48, extras: big(UInt32(1)))).first?.value ?? []
+        func seqnos(_ state: UInt32) -> [Reply] {
+            client.ask(frame(.getAllVBucketSeqnos, extras: big(state)))
+        }
+        let some = seqnos(1).first?.value ?? []
         #expect(some.count == 24 * 10)
         let number = VBucketID(ofKey: Array(active.utf8), count: 64).number
         let entry = stride(from: 0, to: some.count, by: 10).map { Array(some[$0..<$0 + 10]) }
             .first { Array($0.prefix(2)) == big(number) }
         #expect(entry == big(number) + big(UInt64(1)))
-        #expect(client.ask(frame(0x48, extras: big(UInt32(9)))).map(\.status) == [4])
+        #expect(seqnos(9).map(\.status) == [4])
     }
 
     // MARK: Pushes
@@ -195,7 +201,7 @@ import Vocabulary
         world.service.publish(global: MapTests.configuration(revision: 1))
         try world.service.delete("guests")
         client.settle()
-        #expect(client.ask(frame(0xb5)).map(\.status) == [8])
+        #expect(client.ask(frame(.getClusterConfig)).map(\.status) == [8])
         world.service.publish(global: MapTests.configuration(revision: 3))
         client.settle()
         #expect(client.received.isEmpty)
@@ -221,13 +227,13 @@ import Vocabulary
         world.service.publish(MapTests.configuration(revision: 5), ofBucket: "guests")
         guest.settle()
         #expect(guest.received.isEmpty)
-        #expect(guest.ask(frame(0xb5)).map(\.status) == [8])
+        #expect(guest.ask(frame(.getClusterConfig)).map(\.status) == [8])
         client.settle()
         #expect(client.received == pushed(5, "guests", "{\"rev\":5}"))
         _ = client.messages()
-        let reply = try #require(client.ask(frame(0xb5)).first)
+        let reply = try #require(client.ask(frame(.getClusterConfig)).first)
         #expect(reply.status == 0 && reply.text == "{\"rev\":5}")
-        let known = frame(0xb5, extras: big(Int64(1)) + big(Int64(5)))
+        let known = frame(.getClusterConfig, extras: big(Int64(1)) + big(Int64(5)))
         #expect(client.ask(known).map(\.value) == [[]])
     }
 
@@ -239,16 +245,18 @@ import Vocabulary
         let statuses = client.ask(login) + client.ask(Ask.select("guests"))
         #expect(statuses.map(\.status) == [0, 0, 0])
         let extras = big(UInt32(0)) + big(UInt32(0)) + [UInt8](repeating: 0, count: 40)
-        let named = frame(0x92, value: big(UInt16(0)) + big(UInt16(1)) + [0x6b])
+        let named = frame(.observe, value: big(UInt16(0)) + big(UInt16(1)) + [0x6b])
         let ofVBuckets = [
-            Ask.get("k"), Ask.set("k", "v"), Ask.on(0xa0, "k"),
-            Ask.on(0xc5, "k", Array("p".utf8), extras: [0, 1, 0]),
-            frame(0x91, value: big(UInt64(0))), named, frame(0x53, extras: extras), frame(0x54),
-            frame(0x96),
+            Ask.get("k"), Ask.set("k", "v"), Ask.on(.getMeta, "k"),
+            Ask.on(.subdocGet, "k", Array("p".utf8), extras: [0, 1, 0]),
+            frame(.observeSeqno, value: big(UInt64(0))), named,
+            frame(.dcpStreamRequest, extras: extras), frame(.dcpGetFailoverLog),
+            frame(.getFailoverLog),
         ]
         let others = [
-            frame(0x48), frame(0xb6), frame(0x10), frame(0xba),
-            frame(0x50, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1))),
+            frame(.getAllVBucketSeqnos), frame(.getRandomKey), frame(.stat),
+            frame(.collectionsGetManifest),
+            frame(.dcpOpen, key: Array("c".utf8), extras: big(UInt32(0)) + big(UInt32(1))),
         ]
         try world.service.delete("guests")
         for request in ofVBuckets + others {
@@ -268,7 +276,7 @@ import Vocabulary
         let settings = TestWorld.settings("guests")
         try world.service.open(settings, MapTests.map(index: 2), as: MapTests.own, isNew: true)
         world.settle()
-        #expect(client.ask(frame(0x48)).map(\.status) == [0])
+        #expect(client.ask(frame(.getAllVBucketSeqnos)).map(\.status) == [0])
     }
 
     // MARK: Hand over
@@ -322,9 +330,9 @@ import Vocabulary
         world.jump(milliseconds: 1_000)
         #expect(client.ask(Ask.get(active)).map(\.status) == [7])
         #expect(client.ask(Ask.set(active, "y")).map(\.status) == [7])
-        #expect(client.ask(Ask.on(0x83, replica)).map(\.status) == [0x86])
+        #expect(client.ask(Ask.on(.getReplica, replica)).map(\.status) == [0x86])
         #expect(client.ask(observe(replica)).map(\.status) == [0x86])
-        #expect(client.ask(frame(0xb5)).map(\.status) == [0])
+        #expect(client.ask(frame(.getClusterConfig)).map(\.status) == [0])
         #expect(!client.isClosed)
         world.service.setLease(endNanoseconds: .max)
         #expect(client.ask(Ask.get(active)).map(\.text) == ["x"])

@@ -2,6 +2,7 @@ import DataService
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// Streams of a client whose bucket is flushed or deleted while the client's buffer is full.
 @Suite struct RetiredStreamTests {
@@ -11,14 +12,14 @@ import Vocabulary
     /// A client with a stream of one document, whose buffer is full after the snapshot's marker.
     private static func crammed(_ world: TestWorld) -> Client {
         let client = Client(world)
-        _ = client.ask(frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("b".utf8) + [0]))
+        _ = client.ask(Ask.guest(of: "b"))
         _ = client.ask(Ask.set("k", "v"))
-        _ = client.ask(frame(0x50, key: Self.key, extras: big(UInt32(0)) + big(UInt32(1))))
+        _ = client.ask(frame(.dcpOpen, key: Self.key, extras: big(UInt32(0)) + big(UInt32(1))))
         let buffer = Array("connection_buffer_size".utf8)
-        _ = client.ask(frame(0x5e, key: buffer, value: Array("1".utf8)))
+        _ = client.ask(frame(.dcpControl, key: buffer, value: Array("1".utf8)))
         let extras =
             [UInt8](repeating: 0, count: 16) + big(UInt64.max) + [UInt8](repeating: 0, count: 24)
-        client.send(frame(0x53, extras: extras, vBucket: vBucket, opaque: 7))
+        client.send(frame(.dcpStreamRequest, extras: extras, vBucket: vBucket, opaque: 7))
         client.settle()
         return client
     }
@@ -56,7 +57,7 @@ import Vocabulary
         let client = Self.crammed(world)
         _ = client.messages()
         if isFlushed { try world.service.flush("b") } else { try world.service.delete("b") }
-        client.send(frame(0x5d, extras: big(UInt32(100))))
+        client.send(frame(.dcpBufferAcknowledgement, extras: big(UInt32(100))))
         client.pump()
         let responses = client.messages().filter { !$0.isRequest }
         #expect(responses == [])
@@ -71,7 +72,8 @@ import Vocabulary
         _ = client.messages()
         if isFlushed { try world.service.flush("b") } else { try world.service.delete("b") }
         let extras = [UInt8](repeating: 0, count: 48)
-        client.send(frame(0x53, extras: extras, vBucket: (Self.vBucket + 1) % 64, opaque: 8))
+        let other = (Self.vBucket + 1) % 64
+        client.send(frame(.dcpStreamRequest, extras: extras, vBucket: other, opaque: 8))
         client.pump()
         let responses = client.messages().filter { !$0.isRequest }
         #expect(responses.map(\.status) == [status])

@@ -1,6 +1,7 @@
 import Bytes
 import DataService
 import Engine
+import LinuxPlatform
 import Seams
 import TestWorld
 import Testing
@@ -8,7 +9,7 @@ import Vocabulary
 
 /// A data service that is asked to stop: which requests it refuses, and what it has persisted.
 @Suite struct StopTests {
-    let disk = FillingDisk()
+    let disk = FaultyDisk(over: LinuxDisk())
     let world: TestWorld
 
     init() throws {

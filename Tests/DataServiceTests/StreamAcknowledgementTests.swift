@@ -64,7 +64,7 @@ import Wire
 
     /// A connection on which node 2 follows this one.
     private func follower() -> ScriptedConnection {
-        let port = ScriptedPort()
+        let port = MemoryPort()
         let connection = ScriptedConnection(
             port,
             service.acceptChanges(from: NodeNumber(2), port: port)
@@ -162,11 +162,11 @@ private final class ScriptedConnection {
         let fence: UInt64
     }
 
-    let port: ScriptedPort
+    let port: MemoryPort
     let handler: any ConnectionHandler
     private let output = ByteWriter()
 
-    init(_ port: ScriptedPort, _ handler: any ConnectionHandler) {
+    init(_ port: MemoryPort, _ handler: any ConnectionHandler) {
         self.port = port
         self.handler = handler
     }
@@ -213,18 +213,9 @@ private final class ScriptedConnection {
     }
 }
 
-private final class ScriptedPort: ConnectionPort {
-    let peer = SocketAddress(host: "127.0.0.1", port: 1)
-    let local = SocketAddress(host: "127.0.0.1", port: 2)
-    let reactor = 0
-
-    func wake() {}
-    func close() {}
-}
-
 /// Connects at once, to no real node.
 private final class ScriptedLinks: ChangeLinks {
-    private let connections = Guarded<[@Sendable () -> (ScriptedPort, any ConnectionHandler)]>([])
+    private let connections = Guarded<[@Sendable () -> (MemoryPort, any ConnectionHandler)]>([])
 
     func connect(
         to node: NodeNumber,
@@ -233,7 +224,7 @@ private final class ScriptedLinks: ChangeLinks {
     ) {
         connections.withLock { connections in
             connections.append {
-                let port = ScriptedPort()
+                let port = MemoryPort()
                 return (port, connected(port))
             }
         }

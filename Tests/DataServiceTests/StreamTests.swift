@@ -4,6 +4,7 @@ import Seams
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// The byte stream of one connection: limits, order of answers, skipped frames and errors.
 @Suite struct StreamTests {
@@ -43,7 +44,7 @@ import Vocabulary
 
     @Test func keyLongerThanBodyIsRefusedAndCloses() {
         let client = world.client(of: "guests")
-        var bytes = frame(0x00, key: Array("abc".utf8), opaque: 9)
+        var bytes = frame(.get, key: Array("abc".utf8), opaque: 9)
         bytes[11] = 2
         client.send(bytes)
         #expect(client.isClosed)
@@ -53,10 +54,10 @@ import Vocabulary
     @Test func frameBeforeLoginIsLimitedTo4KiB() {
         let small = Client(world)
         let key = Array("{}".utf8)
-        small.send(frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 4_096 - 26)))
+        small.send(frame(.hello, key: key, value: [UInt8](repeating: 0, count: 4_096 - 26)))
         #expect(small.replies().map(\.status) == [0])
         let large = Client(world)
-        let whole = frame(0x1f, key: key, value: [UInt8](repeating: 0, count: 4_096 - 24))
+        let whole = frame(.hello, key: key, value: [UInt8](repeating: 0, count: 4_096 - 24))
         large.send(Array(whole.prefix(24)))
         #expect(large.isClosed)
         #expect(large.replies().map(\.status) == [4])
@@ -64,7 +65,7 @@ import Vocabulary
 
     @Test func frameAfterLoginIsLimitedByValueSize() {
         let client = world.client(of: "guests")
-        var header = frame(0x01, extras: big(UInt64(0)))
+        var header = frame(.set, extras: big(UInt64(0)))
         header.replaceSubrange(8..<12, with: big(UInt32(30 << 20)))
         client.send(Array(header.prefix(24)))
         #expect(client.isClosed)
@@ -126,11 +127,11 @@ import Vocabulary
 
     @Test func requestsAfterQuitAreIgnored() {
         let loud = world.client(of: "guests")
-        loud.send(Ask.get("a", opaque: 1) + frame(0x07, opaque: 2) + Ask.get("a", opaque: 3))
+        loud.send(Ask.get("a", opaque: 1) + frame(.quit, opaque: 2) + Ask.get("a", opaque: 3))
         #expect(loud.isClosed)
         #expect(loud.replies().map(\.opaque) == [1, 2])
         let quiet = world.client(of: "guests")
-        quiet.send(frame(0x17, opaque: 2) + Ask.get("a", opaque: 3))
+        quiet.send(frame(.quitQuiet, opaque: 2) + Ask.get("a", opaque: 3))
         #expect(quiet.isClosed)
         #expect(quiet.replies().isEmpty)
     }

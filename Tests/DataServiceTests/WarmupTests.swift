@@ -4,6 +4,7 @@ import Seams
 import TestWorld
 import Testing
 import Vocabulary
+import Wire
 
 /// A bucket serves requests during warmup, without losing anything.
 @Suite final class WarmupTests {
@@ -52,9 +53,9 @@ import Vocabulary
         let pair =
             big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(key.count)) + key
         client.send(
-            Ask.on(0x02, "key1", Array("added".utf8), extras: [0, 0, 0, 0, 0, 0, 0, 0], 1)
-                + Ask.on(0x0e, "key1", Array("!".utf8), extras: [], 2)
-                + frame(0x92, value: pair, opaque: 3)
+            Ask.on(.add, "key1", Array("added".utf8), extras: [0, 0, 0, 0, 0, 0, 0, 0], 1)
+                + Ask.on(.append, "key1", Array("!".utf8), extras: [], 2)
+                + frame(.observe, value: pair, opaque: 3)
                 + Ask.get("key1", opaque: 4)
         )
         #expect(client.replies().isEmpty)
@@ -75,7 +76,7 @@ import Vocabulary
         let key = Array("key7".utf8)
         let pair =
             big(VBucketID(ofKey: key, count: 64).number) + big(UInt16(key.count)) + key
-        client.send(frame(0x92, value: pair))
+        client.send(frame(.observe, value: pair))
         #expect(client.replies().isEmpty)
         world.lanes.release("reader")
         client.settle()
@@ -86,10 +87,10 @@ import Vocabulary
     @Test func seqnosListedDuringWarmupAreThoseAfterIt() throws {
         let world = try reopened()
         let client = world.client(of: "guests")
-        let during = client.ask(frame(0x48)).flatMap(\.value)
+        let during = client.ask(frame(.getAllVBucketSeqnos)).flatMap(\.value)
         world.lanes.release("reader")
         client.settle()
-        #expect(during == client.ask(frame(0x48)).flatMap(\.value))
+        #expect(during == client.ask(frame(.getAllVBucketSeqnos)).flatMap(\.value))
         // Entries of ten bytes; the last byte is enough for these seqnos.
         let seqnos = stride(from: 9, to: during.count, by: 10).map { Int(during[$0]) }
         #expect(seqnos.count == 64 && seqnos.reduce(0, +) == 300)
@@ -116,7 +117,7 @@ import Vocabulary
     @Test func onlyUncleanStopBeginsNewHistory() throws {
         func entries(_ world: TestWorld) throws -> Int {
             let client = world.client(of: "guests")
-            let lines = client.ask(frame(0x10, key: Array("vbucket-details".utf8)))
+            let lines = client.ask(frame(.stat, key: Array("vbucket-details".utf8)))
             let counts = lines.filter {
                 String(decoding: $0.key, as: UTF8.self).hasSuffix(":num_failover_entries")
             }

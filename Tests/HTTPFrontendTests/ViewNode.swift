@@ -7,6 +7,7 @@ import Logging
 import OpenSSLPlatform
 import Seams
 import Server
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -76,16 +77,7 @@ struct ViewNode: Sendable {
         settings.viewsPort = 0
         settings.memoryQuota = 512 << 20
         let own = world.environment
-        var environment = Environment(
-            time: own.time,
-            entropy: own.entropy,
-            network: own.network,
-            disk: own.disk,
-            lanes: own.lanes,
-            trace: own.trace,
-            children: hasProgram ? own.children : NoChildren()
-        )
-        environment.security = own.security
+        let environment = own.with(children: hasProgram ? own.children : NoChildren())
         let node = try Node(
             settings,
             environment: environment,

@@ -1,6 +1,7 @@
 import Bytes
 import Indexing
 import JSON
+import TestSupport
 import Vocabulary
 
 /// One change of a document, with the rows that it emits.

@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Vocabulary
 
 /// The nodes and big values of an index in memory, as the adapter of its file stores them.
@@ -155,8 +156,6 @@ extension Array where Element == UInt8 {
 }
 
 extension SeededRandom {
-    mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
-
     /// A key like those of views: few beginnings, so that much is shared.
     mutating func key(longest: Int) -> [UInt8] {
         var key: [UInt8] = []

@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Testing
 
 /// Random lives of workers: deaths at every point, late events of dead processes, deadly calls.
@@ -46,14 +47,13 @@ private struct ScriptWalk {
 
     private func bucket(of function: UInt32) -> String { "bucket \(function % 3)" }
 
-    private mutating func draw(_ count: Int) -> Int { Int(random.next() % UInt64(count)) }
-
     mutating func run() {
         for step in 0..<2_000 where problem == nil {
             now += random.next() % 20_000_000
-            if step < 600, draw(10) == 0, submitted.count < completed.count + 12 { submit() }
-            if step < 600, draw(100) == 0 { cancel() }
-            if draw(4) == 0 { lateEvent() }
+            let hasRoom = submitted.count < completed.count + 12
+            if step < 600, random.below(10) == 0, hasRoom { submit() }
+            if step < 600, random.below(100) == 0 { cancel() }
+            if random.below(4) == 0 { lateEvent() }
             move(isCalm: step > 1_200)
             if step % 50 == 0 { pass() }
         }
@@ -67,17 +67,17 @@ private struct ScriptWalk {
     private mutating func submit() {
         let number = UInt64(submitted.count + 1)
         submitted.insert(number)
-        let items = 1 + draw(20)
-        for item in 0..<items where draw(30) == 0 {
+        let items = 1 + random.below(20)
+        for item in 0..<items where random.below(30) == 0 {
             deadly.insert(Call(job: number, item: item))
         }
-        let function = UInt32(draw(7))
+        let function = UInt32(random.below(7))
         let job = ScriptJob(
             number: number,
             function: function,
             bucket: bucket(of: function),
             itemCount: items,
-            isInteractive: draw(3) == 0
+            isInteractive: random.below(3) == 0
         )
         open[number] = job.function
         handle(.submitted(job))
@@ -86,7 +86,7 @@ private struct ScriptWalk {
     private mutating func cancel() {
         let open = submitted.subtracting(completed).sorted()
         guard !open.isEmpty else { return }
-        let job = open[draw(open.count)]
+        let job = open[random.below(open.count)]
         completed.insert(job)
         handle(.cancelled(job: job))
     }
@@ -94,14 +94,14 @@ private struct ScriptWalk {
     /// An event of a process that has ended must change nothing.
     private mutating func lateEvent() {
         guard !dead.isEmpty else { return }
-        let (id, batch) = dead[draw(dead.count)]
+        let (id, batch) = dead[random.below(dead.count)]
         if schedule.accepts(id, batch: batch) { problem = "a dead process is accepted" }
         let events: [ScriptSchedule.Event] = [
             .ready(id), .executing(id, batch: batch), .ended(id),
             .finished(id, batch: batch, timeouts: 0),
             .measured(id, residentBytes: .max),
         ]
-        handle(events[draw(events.count)])
+        handle(events[random.below(events.count)])
     }
 
     /// Lets the next deadline pass.
@@ -114,19 +114,19 @@ private struct ScriptWalk {
     private mutating func move(isCalm: Bool) {
         let ids = processes.keys.sorted { ($0.slot, $0.generation) < ($1.slot, $1.generation) }
         guard !ids.isEmpty else { return }
-        let id = ids[draw(ids.count)]
+        let id = ids[random.below(ids.count)]
         guard let process = processes[id] else { return }
-        if process.isStopped || !isCalm && draw(25) == 0 { return die(id) }
+        if process.isStopped || !isCalm && random.below(25) == 0 { return die(id) }
         guard process.isReady else {
             processes[id]?.isReady = true
             return handle(.ready(id))
         }
-        if !isCalm, draw(20) == 0 {
-            return handle(.measured(id, residentBytes: UInt64(draw(300)) << 20))
+        if !isCalm, random.below(20) == 0 {
+            return handle(.measured(id, residentBytes: UInt64(random.below(300)) << 20))
         }
         guard let first = process.batches.first else { return }
         guard first.isExecuting else {
-            if !isCalm, draw(40) == 0 { return handle(.violated(id)) }
+            if !isCalm, random.below(40) == 0 { return handle(.violated(id)) }
             processes[id]?.batches[0].isExecuting = true
             return handle(.executing(id, batch: first.number))
         }
@@ -136,7 +136,7 @@ private struct ScriptWalk {
     private mutating func execute(_ piece: ScriptPiece, batch: UInt32, on id: ScriptWorkerID) {
         let calls = piece.items.map { Call(job: piece.job, item: $0) }
         if let fatal = calls.first(where: deadly.contains) {
-            if draw(5) == 0 { handle(.overran(id, batch: batch, item: fatal.item)) }
+            if random.below(5) == 0 { handle(.overran(id, batch: batch, item: fatal.item)) }
             return die(id)
         }
         guard schedule.accepts(id, batch: batch) else {
@@ -145,7 +145,7 @@ private struct ScriptWalk {
         }
         if !completed.contains(piece.job) { for call in calls { count(call) } }
         processes[id]?.batches.removeFirst()
-        let timeouts = draw(12) == 0 ? 1 + draw(piece.items.count) : 0
+        let timeouts = random.below(12) == 0 ? 1 + random.below(piece.items.count) : 0
         handle(.finished(id, batch: batch, timeouts: timeouts))
     }
 

@@ -2,11 +2,12 @@ import Bytes
 import Glibc
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Child processes, with the system's shell as the program.
 @Suite struct ChildTests {
-    let children = LinuxChildren(directory: "/bin", trace: TestTrace())
+    let children = LinuxChildren(directory: "/bin", trace: RecordingTrace())
     let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
 
     private func stop() {
@@ -185,7 +186,7 @@ import Testing
 
     @Test func fileThatIsNoProgramIsATypedError() async {
         let handler = TestChild()
-        let children = LinuxChildren(directory: "/etc", trace: TestTrace())
+        let children = LinuxChildren(directory: "/etc", trace: RecordingTrace())
         defer {
             children.stop()
             stop()
@@ -243,7 +244,7 @@ import Testing
     /// In a process of its own, where no other test opens descriptors.
     @Test func manyChildrenLeaveNoZombiesAndNoDescriptors() async {
         await #expect(processExitsWith: .success) {
-            let children = LinuxChildren(directory: "/bin", trace: TestTrace())
+            let children = LinuxChildren(directory: "/bin", trace: RecordingTrace())
             let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
             let first = TestChild()
             _ = children.shell("exit 0", on: lane, first)
@@ -291,7 +292,7 @@ import Testing
             processExitsWith: .failure,
             observing: [\.standardOutputContent]
         ) {
-            let children = LinuxChildren(directory: "/bin", trace: TestTrace())
+            let children = LinuxChildren(directory: "/bin", trace: RecordingTrace())
             let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
             let handler = TestChild()
             _ = children.shell("echo $$ >&2; exec sleep 1000", on: lane, handler)

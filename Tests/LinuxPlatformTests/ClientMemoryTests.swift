@@ -1,11 +1,12 @@
 import Bytes
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Bounded memory for the large frames of many clients, over real sockets.
 @Suite struct ClientMemoryTests {
-    let trace = TestTrace()
+    let trace = RecordingTrace(threshold: .debug)
 
     private static let frameBytes = 8 << 20
 
@@ -24,7 +25,7 @@ import Testing
 
     private func listen(_ network: ReactorNetwork) throws -> any Listener {
         try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, output in
+            ClosureHandler(receive: { input, output in
                 let progress = Frames.echo(input, output)
                 // Replies are short, so their memory does not matter.
                 let count = output.count
@@ -90,7 +91,7 @@ import Testing
         }
         for sender in senders { try sender.wait() }
         #expect(soon { network.memory.usage.receivedBytes == 0 })
-        #expect(!trace.lines.values.contains { $0.contains("closed") })
+        #expect(!trace.lines().contains { $0.contains("closed") })
     }
 
     @Test func stalledSenderIsClosedAndItsMemoryIsGrantedToTheNext() throws {
@@ -109,7 +110,7 @@ import Testing
         #expect(waiting.mismatch(Frames.short(frame.count)) == nil)
         try sender.wait()
         for socket in stalled { #expect(socket.isClosedByPeer()) }
-        #expect(trace.lines.values.contains { $0.contains("in the middle of a large frame") })
+        #expect(trace.lines().contains { $0.contains("in the middle of a large frame") })
         #expect(soon { network.loads.reduce(0, +) == 1 })
     }
 
@@ -150,7 +151,7 @@ import Testing
         let ports = Signal<any ConnectionPort>()
         let listener = try network.listen(on: anyPort) { port in
             ports.send(port)
-            return ScriptedHandler(
+            return ClosureHandler(
                 receive: { input, _ in
                     guard input.count >= 1 << 20 else {
                         return ReceiveProgress(consumed: 0, next: .receive, needed: 1 << 20)
@@ -178,7 +179,7 @@ import Testing
         let network = network(limits())
         defer { network.stop() }
         let listener = try network.listen(on: anyPort, for: .nodes) { _ in
-            ScriptedHandler(receive: Frames.echo)
+            ClosureHandler(receive: Frames.echo)
         }
         let frame = frame
         let stalled = try (0..<4).map { _ in try TestSocket(to: listener.address) }
@@ -195,7 +196,7 @@ import Testing
         defer { network.stop() }
         let reply = 20 << 20
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, output in
+            ClosureHandler(receive: { input, output in
                 output.claim(reply).initializeMemory(as: UInt8.self, repeating: 1, count: reply)
                 return ReceiveProgress(consumed: input.count, next: .receive)
             })

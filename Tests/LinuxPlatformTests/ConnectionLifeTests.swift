@@ -2,11 +2,12 @@ import Bytes
 import Glibc
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Opening, closing and resource bounds of connections.
 @Suite struct ConnectionLifeTests {
-    let trace = TestTrace()
+    let trace = RecordingTrace(threshold: .debug)
 
     func network(
         _ reactors: Int = 2,
@@ -24,7 +25,7 @@ import Testing
         let closed = Signal<Bool>()
         // An endless reply: each call appends another 256 KiB.
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(
+            ClosureHandler(
                 receive: { input, output in
                     output.claim(256 << 10)
                         .initializeMemory(as: UInt8.self, repeating: 1, count: 256 << 10)
@@ -39,7 +40,7 @@ import Testing
         #expect(await closed.wait() == [true])
         // The content of the two socket buffers, and one call's output.
         #expect(produced.withLock { $0 } < 16 << 20)
-        #expect(trace.lines.values.contains { $0.contains("does not read its replies") })
+        #expect(trace.lines().contains { $0.contains("does not read its replies") })
         #expect(await eventually { network.loads == [0, 0] })
     }
 
@@ -50,7 +51,7 @@ import Testing
         defer { network.stop() }
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+            ClosureHandler(receive: Frames.echo, closed: { closed.send(true) })
         }
         let client = try TestSocket(to: listener.address)
         let frame = Frames.frame([UInt8](repeating: 9, count: 20 << 20))
@@ -72,7 +73,7 @@ import Testing
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { port in
             ports.send(port)
-            return ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+            return ClosureHandler(receive: Frames.echo, closed: { closed.send(true) })
         }
         let client = try TestSocket(to: listener.address)
         let port = try #require(await ports.wait().first)
@@ -90,7 +91,7 @@ import Testing
         let network = network()
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { _, output in
+            ClosureHandler(receive: { _, output in
                 output.append("too large")
                 return ReceiveProgress(consumed: 0, next: .close)
             })
@@ -111,7 +112,7 @@ import Testing
         defer { network.stop() }
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+            ClosureHandler(receive: Frames.echo, closed: { closed.send(true) })
         }
         let client = try TestSocket(to: listener.address)
         let frame = Frames.frame([UInt8](repeating: 3, count: 8 << 20))
@@ -131,7 +132,7 @@ import Testing
         let paused = Signal<Bool>()
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(
+            ClosureHandler(
                 receive: { _, _ in
                     paused.send(true)
                     return ReceiveProgress(consumed: 0, next: .pause)
@@ -154,7 +155,7 @@ import Testing
         let network = network(1, limits)
         defer { network.stop() }
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, _ in
+            ClosureHandler(receive: { input, _ in
                 // Never consumes, and does not know the frame's length.
                 ReceiveProgress(consumed: 0, next: .receive)
             })
@@ -166,7 +167,7 @@ import Testing
         try sender.wait()
         #expect(
             await eventually {
-                trace.lines.values.contains { $0.contains("larger than the limit") }
+                trace.lines().contains { $0.contains("larger than the limit") }
             }
         )
     }
@@ -174,7 +175,7 @@ import Testing
     @Test func requestIsServedBesideThousandsOfIdleConnections() async throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         var idle: [TestSocket] = []
         // Both ends are in this process, whose open files may be limited to 1024 or 4096.
         var limit = rlimit()
@@ -199,13 +200,5 @@ import Testing
         #expect(abs(loads[0] - loads[1]) <= 1)
         idle.removeAll()
         #expect(await eventually { network.loads.reduce(0, +) == 1 })
-    }
-
-    private func eventually(_ condition: () -> Bool) async -> Bool {
-        for _ in 0..<3_000 {
-            if condition() { return true }
-            try? await Task.sleep(for: .milliseconds(10))
-        }
-        return condition()
     }
 }

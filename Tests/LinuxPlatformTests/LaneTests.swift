@@ -2,6 +2,7 @@ import Bytes
 import Glibc
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 @Suite struct LaneTests {

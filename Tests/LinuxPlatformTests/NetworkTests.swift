@@ -1,11 +1,12 @@
 import Bytes
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Claimed and closed ports, outgoing connections, and the reactors' lanes.
 @Suite struct NetworkTests {
-    let trace = TestTrace()
+    let trace = RecordingTrace(threshold: .debug)
 
     func network(_ reactors: Int = 2) -> ReactorNetwork {
         ReactorNetwork(reactors: reactors, limits: ReactorLimits(), trace: trace)
@@ -18,11 +19,11 @@ import Testing
             first.stop()
             second.stop()
         }
-        let listener = try first.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try first.listen(on: anyPort) { _ in ClosureHandler.echo() }
         #expect(listener.address.port != 0)
         for network in [first, second] {
             let error = #expect(throws: NetworkError.self) {
-                try network.listen(on: listener.address) { _ in EchoHandler() }
+                try network.listen(on: listener.address) { _ in ClosureHandler.echo() }
             }
             #expect(error?.code == .addressInUse)
             let text = error?.description ?? ""
@@ -34,11 +35,15 @@ import Testing
         let network = network(1)
         defer { network.stop() }
         let foreign = #expect(throws: NetworkError.self) {
-            try network.listen(on: SocketAddress(host: "192.0.2.1", port: 0)) { _ in EchoHandler() }
+            try network.listen(on: SocketAddress(host: "192.0.2.1", port: 0)) { _ in
+                ClosureHandler.echo()
+            }
         }
         #expect(foreign?.code == .addressNotAvailable)
         let name = #expect(throws: NetworkError.self) {
-            try network.listen(on: SocketAddress(host: "localhost", port: 0)) { _ in EchoHandler() }
+            try network.listen(on: SocketAddress(host: "localhost", port: 0)) { _ in
+                ClosureHandler.echo()
+            }
         }
         #expect(name?.description.contains("not an IP address in digits") == true)
     }
@@ -46,11 +51,11 @@ import Testing
     @Test func closedListenerFreesThePortAndEndsItsConnections() throws {
         let network = network()
         defer { network.stop() }
-        let other = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let other = try network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         let unaffected = try TestSocket(to: other.address)
         var address = anyPort
         for _ in 0..<5 {
-            let listener = try network.listen(on: address) { _ in EchoHandler() }
+            let listener = try network.listen(on: address) { _ in ClosureHandler.echo() }
             address = listener.address
             let clients = try (0..<10).map { _ in try TestSocket(to: address) }
             for client in clients {
@@ -67,14 +72,14 @@ import Testing
     @Test func outgoingConnectionsAreServedByTheReactors() async throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         let answers = Signal<String>()
         for client in 0..<20 {
             network.connect(
                 to: listener.address,
                 connected: { port in
                     port.wake()
-                    return ScriptedHandler(
+                    return ClosureHandler(
                         receive: { input, _ in
                             answers.send(input.text)
                             return ReceiveProgress(consumed: input.count, next: .close)
@@ -95,7 +100,7 @@ import Testing
     @Test func failedConnectionReportsItsCause() async throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         listener.close()
         let failures = Signal<NetworkError>()
         let unwanted = Signal<Bool>()
@@ -105,7 +110,7 @@ import Testing
                 to: target,
                 connected: { _ in
                     unwanted.send(true)
-                    return EchoHandler()
+                    return ClosureHandler.echo()
                 },
                 failed: { failures.send($0) }
             )
@@ -124,14 +129,14 @@ import Testing
         let peers = Signal<SocketAddress>()
         let listener = try network.listen(on: SocketAddress(host: "::1", port: 0)) { port in
             peers.send(port.peer)
-            return EchoHandler()
+            return ClosureHandler.echo()
         }
         let answers = Signal<String>()
         network.connect(
             to: listener.address,
             connected: { port in
                 answers.send(port.peer.description)
-                return EchoHandler()
+                return ClosureHandler.echo()
             },
             failed: { answers.send($0.description) }
         )
@@ -191,7 +196,7 @@ import Testing
             // for.
             let listener = try network.listen(on: anyPort) { port in
                 ports.send(port)
-                return ScriptedHandler(receive: { input, output in
+                return ClosureHandler(receive: { input, output in
                     _ = output.claim(16 << 20)
                     switch input[0] {
                     case 1: return ReceiveProgress(consumed: 1, next: .receive)
@@ -217,7 +222,7 @@ import Testing
         let network = network()
         let closed = Signal<Bool>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: Frames.echo, closed: { closed.send(true) })
+            ClosureHandler(receive: Frames.echo, closed: { closed.send(true) })
         }
         let client = try TestSocket(to: listener.address)
         try client.send(Frames.frame([1]))
@@ -230,7 +235,7 @@ import Testing
         let failures = Signal<NetworkError>()
         network.connect(
             to: listener.address,
-            connected: { _ in EchoHandler() },
+            connected: { _ in ClosureHandler.echo() },
             failed: { failures.send($0) }
         )
         #expect(await failures.wait().count == 1)

@@ -1,6 +1,7 @@
 import Bytes
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Loopback, any port.
@@ -8,7 +9,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
 
 /// Requests and replies over real sockets.
 @Suite struct ReactorTests {
-    let trace = TestTrace()
+    let trace = RecordingTrace(threshold: .debug)
 
     func network(
         _ reactors: Int = 2,
@@ -20,7 +21,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func echoedBytesEqualTheSentOnes() throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         let client = try TestSocket(to: listener.address)
         for text in ["divan", "a second message", String(repeating: "x", count: 100_000)] {
             try client.send(Array(text.utf8))
@@ -31,7 +32,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func frameIsHandledHoweverItIsSplit() throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler(receive: Frames.echo)
         }
         let client = try TestSocket(to: listener.address)
         let frame = Frames.frame(Array(0..<200))
@@ -50,7 +51,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         defer { network.stop() }
         let calls = Signal<Int>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, output in
+            ClosureHandler(receive: { input, output in
                 calls.send(input.count)
                 return Frames.echo(input, output)
             })
@@ -75,7 +76,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func pipelinedFramesOfAllSizesAreEchoedInOrder() throws {
         let network = network()
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler(receive: Frames.echo)
         }
         let client = try TestSocket(to: listener.address)
         var random = SeededRandom(seed: 11)
@@ -101,7 +102,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         defer { network.stop() }
         let calls = Signal<Int>()
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, output in
+            ClosureHandler(receive: { input, output in
                 calls.send(input.count)
                 return Frames.echo(input, output)
             })
@@ -118,7 +119,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         defer { network.stop() }
         // Every byte requests 100 000 bytes; one reply a call.
         let listener = try network.listen(on: anyPort) { _ in
-            ScriptedHandler(receive: { input, output in
+            ClosureHandler(receive: { input, output in
                 guard input.count > 0 else { return ReceiveProgress(consumed: 0, next: .receive) }
                 let reply = output.claim(100_000)
                 reply.initializeMemory(as: UInt8.self, repeating: input[0], count: 100_000)
@@ -136,7 +137,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
     @Test func floodOnOneConnectionDoesNotStarveAnotherOfItsReactor() throws {
         let network = network(1)
         defer { network.stop() }
-        let listener = try network.listen(on: anyPort) { _ in ScriptedHandler(receive: Frames.echo)
+        let listener = try network.listen(on: anyPort) { _ in ClosureHandler(receive: Frames.echo)
         }
         let isOver = Guarded(false)
         let frames = (0..<256).flatMap { _ in Frames.frame([UInt8](repeating: 1, count: 4_000)) }
@@ -170,7 +171,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         let paused = Signal<any ConnectionPort>()
         let received = Signal<[UInt8]>()
         let listener = try network.listen(on: anyPort) { port in
-            ScriptedHandler(
+            ClosureHandler(
                 receive: { input, _ in
                     received.send(input.bytes)
                     paused.send(port)
@@ -202,7 +203,7 @@ let anyPort = SocketAddress(host: "127.0.0.1", port: 0)
         defer { network.stop() }
         let total = Guarded(0)
         let listener = try network.listen(on: anyPort) { port in
-            ScriptedHandler(
+            ClosureHandler(
                 receive: { input, _ in
                     // As many lanes as bytes; each adds one and wakes.
                     for _ in 0..<input.count {

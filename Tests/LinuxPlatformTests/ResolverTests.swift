@@ -1,10 +1,11 @@
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 /// Host names, and listening on all addresses.
 @Suite struct ResolverTests {
-    let network = ReactorNetwork(reactors: 1, limits: ReactorLimits(), trace: TestTrace())
+    let network = ReactorNetwork(reactors: 1, limits: ReactorLimits(), trace: RecordingTrace())
 
     private func resolve(_ host: String) async -> Result<[String], NetworkError>? {
         let signal = Signal<Result<[String], NetworkError>>()
@@ -62,7 +63,7 @@ import Testing
     @Test func listenerOnAllAddressesIsReachedOverLoopback() throws {
         defer { network.stop() }
         let all = try network.listen(on: SocketAddress(host: "0.0.0.0", port: 0)) { _ in
-            EchoHandler()
+            ClosureHandler.echo()
         }
         let client = try TestSocket(
             to: SocketAddress(host: "127.0.0.1", port: all.address.port)
@@ -71,7 +72,7 @@ import Testing
         #expect(client.receive(2) == [1, 2])
         // If the machine has IPv6, the same port can be claimed for both versions.
         let six = try? network.listen(on: SocketAddress(host: "::", port: all.address.port)) { _ in
-            EchoHandler()
+            ClosureHandler.echo()
         }
         if let six { #expect(six.address == SocketAddress(host: "::", port: all.address.port)) }
     }

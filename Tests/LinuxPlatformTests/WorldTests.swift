@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 
 @Suite struct WorldTests {
@@ -10,14 +11,14 @@ import Testing
         let environment = world.environment
         #expect(environment.lanes.reactorCount == 3)
         #expect(environment.network.quiescence.reactorCount == 3)
-        let listener = try environment.network.listen(on: anyPort) { _ in EchoHandler() }
+        let listener = try environment.network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         let client = try TestSocket(to: listener.address)
         try client.send([1, 2, 3])
         #expect(client.receive(3) == [1, 2, 3])
         listener.close()
         world.stop()
         #expect(throws: NetworkError.self) {
-            try environment.network.listen(on: anyPort) { _ in EchoHandler() }
+            try environment.network.listen(on: anyPort) { _ in ClosureHandler.echo() }
         }
     }
 

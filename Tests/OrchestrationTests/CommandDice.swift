@@ -1,5 +1,6 @@
 import Bytes
 import Orchestration
+import TestSupport
 import Vocabulary
 
 /// Random commands: some fit the state, some are too late, some are never valid.
@@ -20,7 +21,7 @@ struct CommandDice {
         designs = hasDesigns ? SeededRandom(seed: seed ^ 0x6465_7369_676e) : nil
     }
 
-    mutating func below(_ bound: Int) -> Int { Int(random.next() % UInt64(bound)) }
+    mutating func below(_ bound: Int) -> Int { random.below(bound) }
 
     mutating func oneIn(_ bound: Int) -> Bool { below(bound) == 0 }
 
@@ -80,31 +81,30 @@ struct CommandDice {
     private mutating func designCommand(for state: ClusterState) -> ClusterCommand? {
         guard var dice = designs else { return nil }
         defer { designs = dice }
-        func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
-        guard below(6) == 0, !state.buckets.isEmpty else { return nil }
-        if below(6) == 0 {
-            let node = state.nodes[below(state.nodes.count)]
+        guard dice.below(6) == 0, !state.buckets.isEmpty else { return nil }
+        if dice.below(6) == 0 {
+            let node = state.nodes[dice.below(state.nodes.count)]
             var address = NodeAddress(number: node.number, host: node.host, ports: node.ports)
-            address.ports.views = [0, 8_092, UInt16(below(65_536))][below(3)]
+            address.ports.views = [0, 8_092, UInt16(dice.below(65_536))][dice.below(3)]
             return .setNode(address)
         }
-        if below(12) == 0 {
+        if dice.below(12) == 0 {
             var indexing = state.indexing
-            indexing.updateMinChanges = UInt64(below(10_000))
-            indexing.fragmentationPercent = [nil, 2, 30][below(3)]
+            indexing.updateMinChanges = UInt64(dice.below(10_000))
+            indexing.fragmentationPercent = [nil, 2, 30][dice.below(3)]
             return .setIndexing(IndexingChange(indexing, was: state.indexing))
         }
-        let bucket = state.buckets[below(state.buckets.count)]
-        let uuid = below(10) == 0 ? "gone" : bucket.settings.uuid
-        let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][below(5)]
-        if below(3) == 0 {
-            let was = below(3) == 0 ? bucket.designDocument(named: "x")?.revision : nil
+        let bucket = state.buckets[dice.below(state.buckets.count)]
+        let uuid = dice.below(10) == 0 ? "gone" : bucket.settings.uuid
+        let name = ["x", "dev_x", "caf\u{e9}", "cafe\u{301}", ""][dice.below(5)]
+        if dice.below(3) == 0 {
+            let was = dice.below(3) == 0 ? bucket.designDocument(named: "x")?.revision : nil
             return .deleteDesignDocument(.init(bucket: uuid, name: name, was: was))
         }
         let texts = ["{}", #"{"views":{"v":{"map":"m"}}}"#, "no JSON", ""]
-        let body = Array(texts[below(texts.count)].utf8)
+        let body = Array(texts[dice.below(texts.count)].utf8)
         var change = DesignDocumentChange(bucket: uuid, name: name, body: body)
-        if below(3) == 0 { change.was = bucket.designDocument(named: "x")?.revision }
+        if dice.below(3) == 0 { change.was = bucket.designDocument(named: "x")?.revision }
         return .putDesignDocument(change)
     }
 
@@ -112,32 +112,31 @@ struct CommandDice {
     private mutating func userCommand(for state: ClusterState) -> ClusterCommand? {
         guard var dice = users else { return nil }
         defer { users = dice }
-        func below(_ bound: Int) -> Int { Int(dice.next() % UInt64(bound)) }
-        guard below(8) == 0 else { return nil }
-        let id = ["ann", "bob", "caf\u{e9}", "cafe\u{301}", "b", "", "a:b"][below(7)]
+        guard dice.below(8) == 0 else { return nil }
+        let id = ["ann", "bob", "caf\u{e9}", "cafe\u{301}", "b", "", "a:b"][dice.below(7)]
         let password = UserChange.Password(
-            credentials: [UInt8(below(256)), 2],
-            changedSeconds: UInt64(below(9_000))
+            credentials: [UInt8(dice.below(256)), 2],
+            changedSeconds: UInt64(dice.below(9_000))
         )
-        if below(5) == 0 { return .deleteUser(id: id) }
-        if below(5) == 0 {
-            let was = below(3) == 0 ? [] : state.user(id)?.credentials ?? [1]
+        if dice.below(5) == 0 { return .deleteUser(id: id) }
+        if dice.below(5) == 0 {
+            let was = dice.below(3) == 0 ? [] : state.user(id)?.credentials ?? [1]
             return .changePassword(PasswordChange(id: id, password: password, was: was))
         }
-        let buckets = state.buckets.map(\.settings.name) + (below(10) == 0 ? ["gone"] : [])
-        let grants = (0..<below(4)).map { _ in
-            let role = Role.allCases[below(Role.allCases.count)]
-            let isForAll = !role.isScoped || buckets.isEmpty || below(4) == 0
-            return RoleGrant(role, bucket: isForAll ? nil : buckets[below(buckets.count)])
+        let buckets = state.buckets.map(\.settings.name) + (dice.below(10) == 0 ? ["gone"] : [])
+        let grants = (0..<dice.below(4)).map { _ in
+            let role = Role.allCases[dice.below(Role.allCases.count)]
+            let isForAll = !role.isScoped || buckets.isEmpty || dice.below(4) == 0
+            return RoleGrant(role, bucket: isForAll ? nil : buckets[dice.below(buckets.count)])
         }
         var change = UserChange(
             id: id,
-            name: ["", "Ann B"][below(2)],
+            name: ["", "Ann B"][dice.below(2)],
             roles: Grants(grants),
-            password: below(3) == 0 ? nil : password
+            password: dice.below(3) == 0 ? nil : password
         )
         let present = state.user(id)?.basis ?? UserChange.Basis(name: "", roles: Grants([]))
-        change.was = [.any, .any, .absent, .version(present)][below(4)]
+        change.was = [.any, .any, .absent, .version(present)][dice.below(4)]
         return .putUser(change)
     }
 

@@ -2,57 +2,14 @@ import Bytes
 import Foundation
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
-
-/// A disk on which replacing a small file can fail although the file was replaced, as when the sync
-/// of its directory fails.
-private final class FailingReplaceDisk: Disk {
-    private let disk = FileDisk()
-    private let left = Guarded(0)
-
-    /// Lets the next `count` replacements fail.
-    func failAfterReplacing(_ count: Int) { left.withLock { $0 = count } }
-
-    var vfsName: String? { disk.vfsName }
-
-    func createDirectory(_ path: String) throws(DiskError) { try disk.createDirectory(path) }
-
-    func list(_ path: String) throws(DiskError) -> [String] { try disk.list(path) }
-
-    func read(_ path: String) throws(DiskError) -> [UInt8]? { try disk.read(path) }
-
-    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
-        try disk.replace(path, with: bytes)
-        let fails = left.withLock { left in
-            defer { left = max(left - 1, 0) }
-            return left > 0
-        }
-        guard fails else { return }
-        throw DiskError(code: .failed, path: path, description: "cannot sync \(path)")
-    }
-
-    func rename(_ path: String, to newPath: String) throws(DiskError) {
-        try disk.rename(path, to: newPath)
-    }
-
-    func remove(_ path: String) throws(DiskError) { try disk.remove(path) }
-
-    func rewriteDurably(_ path: String) throws(DiskError) { try disk.rewriteDurably(path) }
-
-    func lockDirectory(_ path: String) throws(DiskError) -> Bool { try disk.lockDirectory(path) }
-
-    func size(_ path: String) throws(DiskError) -> UInt64 { try disk.size(path) }
-
-    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
-        try disk.space(path)
-    }
-}
 
 /// A flush that fails at its last step, when the new generation may be on disk.
 @Suite struct FlushTests {
     private let bucket = TemporaryBucket()
-    private let disk = FailingReplaceDisk()
+    private let disk = FaultyDisk()
 
     private func batch(_ seqno: UInt64) -> CommitBatch {
         let batch = CommitBatch()

@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 

@@ -1,5 +1,6 @@
 import Bytes
 import Persistence
+import TestSupport
 import Testing
 import Vocabulary
 

@@ -1,72 +1,8 @@
 import Bytes
 import Foundation
 import Persistence
-import Seams
+import TestSupport
 import Vocabulary
-
-/// The `Disk` seam over Foundation, with only what these tests need.
-struct FileDisk: Disk {
-    var vfsName: String? { nil }
-
-    private func attempt<Result>(_ path: String, _ body: () throws -> Result) throws(DiskError)
-        -> Result
-    {
-        do {
-            return try body()
-        } catch {
-            throw DiskError(code: .failed, path: path, description: "\(path): \(error)")
-        }
-    }
-
-    func createDirectory(_ path: String) throws(DiskError) {
-        try attempt(path) {
-            try FileManager.default.createDirectory(
-                atPath: path,
-                withIntermediateDirectories: true
-            )
-        }
-    }
-
-    func list(_ path: String) throws(DiskError) -> [String] {
-        guard FileManager.default.fileExists(atPath: path) else { return [] }
-        return try attempt(path) { try FileManager.default.contentsOfDirectory(atPath: path) }
-            .sorted()
-    }
-
-    func read(_ path: String) throws(DiskError) -> [UInt8]? {
-        guard FileManager.default.fileExists(atPath: path) else { return nil }
-        return try attempt(path) { [UInt8](try Data(contentsOf: URL(filePath: path))) }
-    }
-
-    func replace(_ path: String, with bytes: [UInt8]) throws(DiskError) {
-        try attempt(path) { try Data(bytes).write(to: URL(filePath: path), options: .atomic) }
-    }
-
-    func rename(_ path: String, to newPath: String) throws(DiskError) {
-        try attempt(path) { try FileManager.default.moveItem(atPath: path, toPath: newPath) }
-    }
-
-    func remove(_ path: String) throws(DiskError) {
-        guard FileManager.default.fileExists(atPath: path) else { return }
-        try attempt(path) { try FileManager.default.removeItem(atPath: path) }
-    }
-
-    /// Does nothing: no write fails here.
-    func rewriteDurably(_ path: String) throws(DiskError) {}
-    func lockDirectory(_ path: String) throws(DiskError) -> Bool { true }
-
-    func size(_ path: String) throws(DiskError) -> UInt64 {
-        guard FileManager.default.fileExists(atPath: path) else { return 0 }
-        return try attempt(path) {
-            let attributes = try FileManager.default.attributesOfItem(atPath: path)
-            return (attributes[.size] as? NSNumber)?.uint64Value ?? 0
-        }
-    }
-
-    func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
-        (1 << 40, 1 << 40)
-    }
-}
 
 /// A bucket's directory that is removed after the test.
 final class TemporaryBucket {
@@ -148,8 +84,6 @@ func record(_ vBucket: UInt16, high: UInt64, state: VBucketState = .active) -> V
 }
 
 extension SeededRandom {
-    mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
-
     mutating func bytes(_ count: Int) -> [UInt8] {
         (0..<count).map { _ in UInt8(truncatingIfNeeded: next() >> 20) }
     }

@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Persistence
 import Synchronization
+import TestSupport
 import Testing
 import Vocabulary
 

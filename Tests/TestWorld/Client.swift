@@ -59,7 +59,7 @@ package final class Client {
             if isDraining {
                 isDraining = false
                 call(isWake: false)
-            } else if port.takeWake() {
+            } else if port.removeWake() {
                 isPaused = false
                 call(isWake: true)
             } else if hasNews, !isPaused {
@@ -141,34 +141,5 @@ package final class Client {
         send(request)
         settle()
         return replies()
-    }
-}
-
-/// The port of a connection without a socket.
-private final class MemoryPort: ConnectionPort {
-    let peer: SocketAddress
-    let local = SocketAddress(host: "127.0.0.1", port: 11_210)
-    let reactor: Int
-    private let woken = Guarded(false)
-    private let ended = Guarded(false)
-
-    init(reactor: Int, host: String) {
-        self.reactor = reactor
-        peer = SocketAddress(host: host, port: 40_000)
-    }
-
-    func wake() { woken.withLock { $0 = true } }
-
-    func close() { ended.withLock { $0 = true } }
-
-    var isEnded: Bool { ended.withLock { $0 } }
-
-    var isWoken: Bool { woken.withLock { $0 } }
-
-    func takeWake() -> Bool {
-        woken.withLock { woken in
-            defer { woken = false }
-            return woken
-        }
     }
 }

@@ -4,6 +4,7 @@ package import Engine
 internal import Foundation
 internal import LinuxPlatform
 package import Seams
+@_exported public import TestSupport
 package import Vocabulary
 
 /// A data service in a world of its own: real files in a temporary directory, no sockets, and,
@@ -37,16 +38,14 @@ package final class TestWorld {
         isOwner = directory == nil
         self.directory = directory ?? TestWorld.freshDirectory()
         let reactors = max(1, threads)
-        lanes = ManualLanes(reactorCount: 1, time: time)
+        lanes = ManualLanes(time: time)
         quiescence = Quiescence(reactorCount: reactors)
-        let environment = Environment(
+        let environment = Environment.doubles(
             time: threads > 0 ? LinuxClock() : time,
-            entropy: CountedEntropy(),
             network: NoNetwork(quiescence: quiescence),
             disk: disk,
             lanes: threads > 0 ? LinuxLanes(reactorCount: threads) : lanes,
-            trace: trace,
-            children: NoChildren()
+            trace: trace
         )
         service = DocumentService(
             environment: environment,
@@ -140,75 +139,6 @@ package final class TestWorld {
         service.stop { isDone.withLock { $0 = true } }
         settle()
         return isDone.withLock { $0 }
-    }
-}
-
-/// Dice that fall the same way each time.
-private final class CountedEntropy: Entropy {
-    private let state = Guarded<UInt64>(0x9e37_79b9_7f4a_7c15)
-
-    func next() -> UInt64 {
-        state.withLock { state in
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return state ^ state >> 29
-        }
-    }
-}
-
-/// What was told, for tests to look at.
-package final class RecordingTrace: Trace {
-    package let threshold = Severity.info
-    private let lines = Guarded<[(Severity, String)]>([])
-
-    package init() {}
-
-    package func log(_ severity: Severity, _ module: String, _ message: String) {
-        lines.withLock { lines in
-            if lines.count < 10_000 { lines.append((severity, "\(module): \(message)")) }
-        }
-    }
-
-    /// Everything at least this grave.
-    package func lines(atLeast severity: Severity) -> [String] {
-        lines.withLock { $0.filter { $0.0 >= severity }.map(\.1) }
-    }
-}
-
-/// A network without listeners: tests make connections themselves.
-package struct NoNetwork: Network {
-    package let quiescence: Quiescence
-    package let memory = ConnectionMemory(
-        receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
-        keptBytesMax: 64 << 20
-    )
-    package let strangers = Strangers()
-    /// Of the one reactor, where one runs.
-    private let lane: (any Lane)?
-
-    package init(quiescence: Quiescence, lane: (any Lane)? = nil) {
-        self.quiescence = quiescence
-        self.lane = lane
-    }
-
-    package func lane(ofReactor index: Int) -> any Lane {
-        guard let lane else { preconditionFailure("no reactor runs") }
-        return lane
-    }
-
-    package func listen(
-        on address: SocketAddress,
-        for callers: Callers,
-        accept: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler
-    ) throws(NetworkError) -> any Listener {
-        throw NetworkError(code: .other, description: "no network here")
-    }
-
-    package func connect(
-        to address: SocketAddress,
-        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        failed: @escaping @Sendable (NetworkError) -> Void
-    ) {
-        failed(NetworkError(code: .other, description: "no network here"))
     }
 }
 

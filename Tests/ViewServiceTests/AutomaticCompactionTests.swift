@@ -1,4 +1,5 @@
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 
@@ -26,7 +27,7 @@ import ViewService
         #expect(sparse.fileBytes > 2 * sparse.usedBytes)
 
         service.set(IndexTerms())
-        try world.waitUntil("the index is compacted") {
+        try waitUntil("the index is compacted") {
             let report = try world.reports(service).first
             return report.map { !$0.status.isCompacting && $0.fileBytes < sparse.fileBytes / 2 }
                 ?? false

@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Indexing
 import Persistence
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -63,7 +64,7 @@ import Vocabulary
         service.settle(new, ofBucket: "b1")
         #expect(previous(service, new) == nil)
         #expect(service.standing(of: new, ofBucket: "b1").isSettled)
-        try world.waitUntil("the file is removed") { !hasFile(service, old) }
+        try waitUntil("the file is removed") { !hasFile(service, old) }
         #expect(!isOpen(service, old) && isOpen(service, new))
         #expect(throws: (any Error).self) { try index.file.head() }
         try world.stop(service)
@@ -76,7 +77,7 @@ import Vocabulary
         let kept = VBucketID(0)
         service.follow([world.bucket([new], served: [kept], revision: 2)])
         let expected = UInt64(world.changes.documents(of: kept))
-        try world.waitUntil("both indexes have only that vBucket") {
+        try waitUntil("both indexes have only that vBucket") {
             let rows = try world.reports(service).map(\.status.rows)
             return rows == [expected, expected]
         }
@@ -113,7 +114,7 @@ import Vocabulary
         let replies = Replies()
         let call = service.respond(to: world.request(choice)) { replies.add($0) }
         replies.begin(call, addsCredit: false)
-        try world.waitUntil("the credit is used up") {
+        try waitUntil("the credit is used up") {
             replies.batches.count == RowMerge.creditMax
         }
         return replies
@@ -136,7 +137,7 @@ import Vocabulary
         try world.awaitFresh(service, new)
         service.settle(new, ofBucket: "b1")
         for _ in 0..<400 { replies.addCredit() }
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         #expect(replies.last == .end && replies.batches.reduce(0) { $0 + $1.count } == 400)
         try world.stop(service)
     }
@@ -149,9 +150,9 @@ import Vocabulary
         try world.awaitFresh(service, large)
         let replies = try query(service, IndexChoice(current: service.signature(of: large)))
         service.follow([])
-        try world.waitUntil("the directory is removed") { world.files() == nil }
+        try waitUntil("the directory is removed") { world.files() == nil }
         replies.addCredit()
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         guard case .failed(let reason)? = replies.last else {
             Issue.record("the query did not fail")
             return
@@ -170,7 +171,7 @@ import Vocabulary
         try world.awaitFresh(service, middle)
         service.follow([world.bucket([new])])
         #expect(previous(service, new) == old)
-        try world.waitUntil("the file in the middle is removed") { !hasFile(service, middle) }
+        try waitUntil("the file in the middle is removed") { !hasFile(service, middle) }
         service.settle(middle, ofBucket: "b1")
         #expect(previous(service, new) == old)
         try world.awaitFresh(service, new)
@@ -184,7 +185,7 @@ import Vocabulary
         let first = try settledService()
         first.follow([world.bucket([middle])])
         try world.awaitFresh(first, middle)
-        try world.waitUntil("the definitions are stored") {
+        try waitUntil("the definitions are stored") {
             world.files()?.contains("definitions") ?? false
         }
         try world.stop(first)
@@ -212,7 +213,7 @@ import Vocabulary
         #expect(previous(service, middle) == old)
         if isRestarted {
             try world.awaitFresh(service, middle)
-            try world.waitUntil("the definitions are stored") {
+            try waitUntil("the definitions are stored") {
                 world.files()?.contains("definitions") ?? false
             }
             try world.stop(service)
@@ -222,7 +223,7 @@ import Vocabulary
         #expect(previous(service, new) == nil)
         #expect(!service.standing(of: new, ofBucket: "b1").isSettled)
         try world.awaitFresh(service, new)
-        try world.waitUntil("the old file is removed") { !hasFile(service, old) }
+        try waitUntil("the old file is removed") { !hasFile(service, old) }
         try world.stop(service)
     }
 
@@ -230,7 +231,7 @@ import Vocabulary
         defer { world.stop() }
         fill()
         let first = try settledService()
-        try world.waitUntil("the definitions are stored") {
+        try waitUntil("the definitions are stored") {
             world.files()?.contains("definitions") ?? false
         }
         try world.stop(first)
@@ -266,7 +267,7 @@ import Vocabulary
         service.follow([world.bucket([new, other])])
         try world.awaitFresh(service, new)
         service.follow([world.bucket([other])])
-        try world.waitUntil("both files are removed") {
+        try waitUntil("both files are removed") {
             !hasFile(service, old) && !hasFile(service, new)
         }
         service.follow([world.bucket([new, other])])

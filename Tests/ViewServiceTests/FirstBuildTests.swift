@@ -4,6 +4,7 @@ import Indexing
 import LinuxPlatform
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -53,7 +54,7 @@ import Vocabulary
     private func awaitStored(_ index: ViewIndex) throws {
         let others = MemoryChanges.vBuckets.filter { $0 != Self.late }
         let highs = world.changes.highVisible(of: others, ofBucket: "bucket")
-        try world.waitUntil("the changes are stored in runs") {
+        try waitUntil("the changes are stored in runs") {
             let positions = try world.read(index) { reads, _, _ throws(StorageError) in
                 let chunk = ByteWriter()
                 guard let run = try reads.runs().last(where: { $0.id.tree == .back }),
@@ -115,7 +116,7 @@ import Vocabulary
         for id in 0..<400 { put(id, &random) }
         world.changes.load(Self.late, false)
         let index = try world.index(Self.map, smallSteps)
-        try world.waitUntil("a run is stored") { try runs(index) > 0 }
+        try waitUntil("a run is stored") { try runs(index) > 0 }
         // A release without bulk loads finds an index without positions, and begins anew.
         #expect(try world.homes(index) == [:])
         #expect(try contents(index) == [])
@@ -124,7 +125,7 @@ import Vocabulary
         try world.awaitFresh(index)
         #expect(Set(try world.homes(index).values) == [.main])
         try expectAsBuiltAnew(index)
-        try world.waitUntil("the runs are removed") { try runs(index) == 0 }
+        try waitUntil("the runs are removed") { try runs(index) == 0 }
         #expect(try violations(index) == [])
     }
 
@@ -157,7 +158,7 @@ import Vocabulary
         while true {
             let index = try world.index(Self.map, limits)
             let before = try index.file.head().commit.value
-            try world.waitUntil("a commit is stored, or the build is over") {
+            try waitUntil("a commit is stored, or the build is over") {
                 let head = try index.file.head()
                 return head.commit.value > before || head.state == .ready
             }
@@ -183,7 +184,7 @@ import Vocabulary
         for _ in 0..<10 {
             let before = try runs(index)
             change(0..<330, &random, count: 30)
-            try world.waitUntil("a further run is stored") { try runs(index) > before }
+            try waitUntil("a further run is stored") { try runs(index) > before }
         }
         world.changes.load(Self.late, true)
         try world.awaitFresh(index)
@@ -199,7 +200,7 @@ import Vocabulary
         try awaitStored(index)
         let kept: Set<VBucketID> = [VBucketID(0), VBucketID(2)]
         world.serve(index, kept)
-        try world.waitUntil("only the kept vBuckets are left") {
+        try waitUntil("only the kept vBuckets are left") {
             try world.homes(index) == [VBucketID(0): .main, VBucketID(2): .main]
         }
         #expect(try violations(index) == [])
@@ -232,7 +233,7 @@ import Vocabulary
         world.changes.load(Self.late, false)
         let index = try world.index(Self.map)
         let others = MemoryChanges.vBuckets.filter { $0 != Self.late }
-        try world.waitUntil("the others are complete") {
+        try waitUntil("the others are complete") {
             let homes = try world.homes(index)
             return others.allSatisfy { homes[$0] == .main }
         }

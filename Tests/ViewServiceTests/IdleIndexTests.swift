@@ -2,27 +2,12 @@ import Bytes
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 
 /// The memory of indexes that no query uses.
 @Suite(.serialized) struct IdleIndexTests {
-    /// The clock of the machine, moved forward by a test.
-    private final class MovedClock: TimeSource {
-        private let clock: any TimeSource
-        private let moved = Guarded<UInt64>(0)
-
-        init(_ clock: any TimeSource) { self.clock = clock }
-
-        func move(_ nanoseconds: UInt64) { moved.withLock { $0 += nanoseconds } }
-
-        func monotonicNanoseconds() -> UInt64 {
-            clock.monotonicNanoseconds() + moved.withLock { $0 }
-        }
-
-        func wallNanoseconds() -> UInt64 { clock.wallNanoseconds() + moved.withLock { $0 } }
-    }
-
     private let world = ServiceWorld()
 
     private func begin(
@@ -42,20 +27,20 @@ import ViewService
         _ service: IndexService,
         _ view: ViewDefinition,
         _ index: ViewIndex,
-        _ clock: MovedClock
+        _ clock: ManualTime
     ) throws {
         let replies = begin(service, view, addsCredit: true)
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         #expect(replies.last == .end && replies.rows().count == 2_000)
         #expect(index.keptBytes > 0)
         try awaitFreed(index, clock)
     }
 
-    private func awaitFreed(_ index: ViewIndex, _ clock: MovedClock) throws {
+    private func awaitFreed(_ index: ViewIndex, _ clock: ManualTime) throws {
         let bytes = index.file.memoryBytes
-        try world.waitUntil("the index has freed its memory") {
+        try waitUntil("the index has freed its memory") {
             // A check that finds the mark of the query counts its own time.
-            clock.move(IdleRule.idleNanosecondsMin)
+            clock.advance(by: IdleRule.idleNanosecondsMin)
             return index.keptBytes == 0 && index.file.memoryBytes < bytes - (64 << 10)
         }
     }
@@ -66,7 +51,7 @@ import ViewService
         for number in 0..<2_000 {
             world.changes.put("k\(number)", "{\"n\":\(number),\"text\":\"\(text)\"}")
         }
-        let clock = MovedClock(world.environment.time)
+        let clock = ManualTime(over: world.environment.time)
         let service = try world.service(time: clock) { $0.checkNanoseconds = 5_000_000 }
         let views = ["n", "-n"].map {
             world.view("d/\($0)", "function (doc, meta) { var n = doc.n; emit(\($0), doc.text); }")
@@ -76,7 +61,7 @@ import ViewService
             try world.awaitFresh(service, views[0]), try world.awaitFresh(service, views[1])
         )
         let open = begin(service, views[1], addsCredit: false)
-        try world.waitUntil("the query waits for its client") {
+        try waitUntil("the query waits for its client") {
             open.batches.count == RowMerge.creditMax
         }
         // The second freeing is of a later check than the first, which has met both indexes.

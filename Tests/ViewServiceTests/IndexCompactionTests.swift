@@ -4,6 +4,7 @@ import Indexing
 import LinuxPlatform
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -47,7 +48,7 @@ import Vocabulary
     }
 
     private func awaitCompacted(_ service: IndexService) throws {
-        try world.waitUntil("no compaction runs") {
+        try waitUntil("no compaction runs") {
             try world.reports(service).allSatisfy { !$0.status.isCompacting }
         }
     }
@@ -104,7 +105,7 @@ import Vocabulary
         #expect(try lines(service) == rows && rows.count > 300)
         #expect(try violations(service) == [])
         #expect(try remains(service) == (0, nil))
-        try world.waitUntil("the file is shorter") { try bytes(service) < before * 2 / 3 }
+        try waitUntil("the file is shorter") { try bytes(service) < before * 2 / 3 }
         // What is committed afterwards belongs to the new trees.
         for number in 0..<200 { put(number, number + 1) }
         try awaitFresh(service)

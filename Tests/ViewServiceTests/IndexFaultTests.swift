@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -27,7 +28,7 @@ import Wire
         try world.awaitFresh(service, view)
         #expect(try world.reports(service).first?.status.rows == 40)
         #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
-        #expect(world.trace.count("Index beer/d/a cannot use its file") == 1)
+        #expect(world.logCount("Index beer/d/a cannot use its file") == 1)
         try world.stop(service)
     }
 
@@ -38,7 +39,7 @@ import Wire
         let service = try world.service()
         try world.write("no directory", to: "\(world.directory)/indexes/b1")
         service.follow([world.bucket([view])])
-        try world.waitUntil("the fault is reported") {
+        try waitUntil("the fault is reported") {
             try world.reports(service).first?.fault != nil
         }
         var request = QueryRequest(
@@ -55,7 +56,7 @@ import Wire
         request.startMillisecondsMax = 60_000
         let replies = Replies()
         replies.begin(service.respond(to: request) { replies.add($0) }, addsCredit: true)
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         guard case .failed(let reason)? = replies.last else {
             Issue.record("the query did not fail")
             return
@@ -99,12 +100,12 @@ import Wire
         let replies = Replies()
         let call = service.respond(to: request) { replies.add($0) }
         replies.begin(call, addsCredit: true)
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         guard case .failed? = replies.last else {
             Issue.record("the query has read what is damaged")
             return
         }
-        try world.waitUntil("the index is replaced") {
+        try waitUntil("the index is replaced") {
             service.index(service.signature(of: view), ofBucket: "b1").map { $0 !== index } ?? false
         }
         try world.awaitFresh(service, view)
@@ -146,7 +147,7 @@ import Wire
         // From now on each of its calls throws, as after an error of the disk.
         try index.file.close()
         world.changes.put("new", #"{"n":1}"#)
-        try world.waitUntil("the fault is stated") {
+        try waitUntil("the fault is stated") {
             try world.reports(service).first?.fault != nil
         }
         #expect(index.fault != nil)
@@ -163,7 +164,7 @@ import Wire
         let service = try world.service { $0.mapTimeoutMilliseconds = 10 }
         service.follow([world.bucket([view])])
         let signature = service.signature(of: view)
-        try world.waitUntil("the index is open") {
+        try waitUntil("the index is open") {
             service.index(signature, ofBucket: "b1") != nil
         }
         let index = try #require(service.index(signature, ofBucket: "b1"))
@@ -172,11 +173,11 @@ import Wire
         index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
-        try world.waitUntil("the wait ends") { !outcomes.withLock { $0.isEmpty } }
+        try waitUntil("the wait ends") { !outcomes.withLock { $0.isEmpty } }
         index.whenFresh([VBucketID(0): AwaitedChange(Seqno(1_000))]) { ended in
             outcomes.withLock { $0.append(ended) }
         }
-        try world.waitUntil("the later wait ends") { outcomes.withLock { $0.count } == 2 }
+        try waitUntil("the later wait ends") { outcomes.withLock { $0.count } == 2 }
         #expect(outcomes.withLock { $0 } == [.ended, .ended])
         #expect(index.fault?.contains("Indexing stopped") == true)
         #expect(try world.reports(service).first?.fault == index.fault)
@@ -221,7 +222,7 @@ import Wire
         let view = world.view("d/a", "function (doc) { emit(doc.n, 'x'.repeat(100000)); }")
         let limited = try world.service { $0.files.filePagesMax = 32 }
         limited.follow([world.bucket([view])])
-        try world.waitUntil("two commits fail") { world.trace.count("retries every second") > 1 }
+        try waitUntil("two commits fail") { world.logCount("retries every second") > 1 }
         #expect(try world.reports(limited).first?.status.errors.counts == [:])
         try world.stop(limited)
         let service = try world.service()
@@ -273,7 +274,7 @@ import Wire
         pool.submit(work, done: add)
         pool.stop { isStopped.withLock { $0 = true } }
         pool.submit(work, done: add)
-        try world.waitUntil("the pool has stopped") {
+        try waitUntil("the pool has stopped") {
             isStopped.withLock { $0 } && results.withLock { $0.count } == 2
         }
         for result in results.withLock({ $0 }) {

@@ -4,6 +4,7 @@ import Indexing
 import LinuxPlatform
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -31,7 +32,7 @@ import Vocabulary
         world.changes.delete("gone")
         world.changes.put("d3", #"{"n":1,"k":3000}"#)
         try world.awaitFresh(index)
-        try world.waitUntil("the slot is filled") {
+        try waitUntil("the slot is filled") {
             try world.read(index) { reads, _, _ throws(StorageError) in
                 try index.slot(SlotDefinition.numeric.signature, in: reads) != nil
             }

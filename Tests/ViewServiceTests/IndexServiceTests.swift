@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -138,7 +139,7 @@ import Wire
         try world.stop(first)
         let delivered = world.changes.delivered
         let lanes = world.environment.lanes
-        let second = try world.service(lanes: hasQuickLanes ? QuickIndexLanes(base: lanes) : lanes)
+        let second = try world.service(lanes: hasQuickLanes ? quickIndexLanes(over: lanes) : lanes)
         second.follow([world.bucket([view])])
         world.changes.put("k7", #"{"n":1000}"#)
         try world.awaitFresh(second, view)
@@ -158,7 +159,7 @@ import Wire
         try world.awaitFresh(service, kept)
         service.follow([world.bucket([kept])])
         #expect(service.definition("removed", in: "d", ofBucket: "b1") == nil)
-        try world.waitUntil("the file is removed") {
+        try waitUntil("the file is removed") {
             !FileManager.default.fileExists(atPath: world.path(service, removed))
         }
         #expect(service.index(service.signature(of: removed), ofBucket: "b1") == nil)
@@ -181,7 +182,7 @@ import Wire
         service.follow([world.bucket([view])])
         try world.awaitFresh(service, view)
         service.follow([world.bucket([])])
-        try world.waitUntil("the index is closed") { try world.reports(service).isEmpty }
+        try waitUntil("the index is closed") { try world.reports(service).isEmpty }
         service.follow([world.bucket([view])])
         try world.awaitFresh(service, view)
         #expect(world.changes.delivered == delivered)
@@ -198,7 +199,7 @@ import Wire
         try world.write("an index", to: "\(world.directory)/indexes/gone/x.sqlite")
         service.follow([world.bucket([view])])
         try world.awaitFresh(service, view)
-        try world.waitUntil("the files are removed") {
+        try waitUntil("the files are removed") {
             !FileManager.default.fileExists(atPath: unknown) && world.files("gone") == nil
         }
         try world.stop(service)
@@ -212,10 +213,10 @@ import Wire
         service.follow([world.bucket([view])])
         try world.awaitFresh(service, view)
         service.follow([world.bucket([view], uuid: "b2")])
-        try world.waitUntil("the directory is removed") { world.files() == nil }
+        try waitUntil("the directory is removed") { world.files() == nil }
         try world.awaitFresh(service, view, uuid: "b2")
         service.follow([])
-        try world.waitUntil("the directory is removed") { world.files("b2") == nil }
+        try waitUntil("the directory is removed") { world.files("b2") == nil }
         #expect(service.bucket("b2") == nil)
         try world.stop(service)
     }
@@ -230,7 +231,7 @@ import Wire
         let kept = VBucketID(0)
         service.follow([world.bucket([view], served: [kept], revision: 2)])
         let expected = UInt64(world.changes.documents(of: kept))
-        try world.waitUntil("the other vBuckets' rows are removed") {
+        try waitUntil("the other vBuckets' rows are removed") {
             try world.reports(service).first?.status.rows == expected
         }
         service.follow([world.bucket([view], revision: 3)])

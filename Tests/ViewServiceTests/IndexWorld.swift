@@ -5,6 +5,7 @@ import JSON
 import LinuxPlatform
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -18,9 +19,6 @@ final class IndexWorld: Sendable {
     private let lane: any Lane
     private let scriptLane: any Lane
     let scripts: ScriptPool
-
-    /// Only tells a hang from an answer.
-    private static let deadlineSeconds = 60.0
 
     init() {
         directory =
@@ -101,14 +99,6 @@ final class IndexWorld: Sendable {
             index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
             try waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
             return outcome.withLock { $0 } == .fresh
-        }
-    }
-
-    func waitUntil(_ what: String, _ isTrue: () throws -> Bool) throws {
-        let end = Date().addingTimeInterval(IndexWorld.deadlineSeconds)
-        while try !isTrue() {
-            try #require(Date() < end, "waited in vain until \(what)")
-            Thread.sleep(forTimeInterval: 0.005)
         }
     }
 

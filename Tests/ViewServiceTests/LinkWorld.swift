@@ -2,44 +2,10 @@ import Bytes
 import Indexing
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
-
-/// Values reported by other threads, in order.
-final class Reported<Value: Sendable>: Sendable {
-    private let state = Guarded<[Value]>([])
-
-    func add(_ value: Value) { state.withLock { $0.append(value) } }
-
-    var values: [Value] { state.withLock { $0.map { $0 } } }
-
-    /// The values once there are `count`; fewer after a minute.
-    func wait(_ count: Int = 1) async -> [Value] {
-        _ = await eventually { self.values.count >= count }
-        return values
-    }
-}
-
-/// Waits until a condition holds; false after a minute.
-func eventually(_ isTrue: () -> Bool) async -> Bool {
-    for _ in 0..<12_000 {
-        if isTrue() { return true }
-        try? await Task.sleep(for: .milliseconds(5))
-    }
-    return false
-}
-
-/// Keeps the warnings of the view service of one test.
-final class KeptTrace: Trace {
-    let warnings = Reported<String>()
-
-    var threshold: Severity { .info }
-
-    func log(_ severity: Severity, _ module: String, _ message: String) {
-        if severity >= .warning, module == "views" { warnings.add(message) }
-    }
-}
 
 /// A query as the responder of a test has it.
 final class AskedQuery: QueryCall {
@@ -66,7 +32,7 @@ final class AskedQuery: QueryCall {
 /// A query as its coordinator has it: its events as texts.
 struct SentQuery {
     let call: any QueryCall
-    let events: Reported<String>
+    let events: Signal<String>
 }
 
 /// Frames as a node of another release, or a broken one, could send them.
@@ -122,45 +88,21 @@ final class RawConnection: ConnectionHandler, Sendable {
     func closed() { state.withLock { $0.isClosed = true } }
 }
 
-/// Reports the end of another handler.
-final class WatchedHandler: ConnectionHandler {
-    private let handler: any ConnectionHandler
-    private let ended: Reported<Void>
-
-    init(_ handler: any ConnectionHandler, _ ended: Reported<Void>) {
-        self.handler = handler
-        self.ended = ended
-    }
-
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        handler.receive(input, output: output)
-    }
-
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        handler.wake(input, output: output)
-    }
-
-    func closed() {
-        handler.closed()
-        ended.add(())
-    }
-}
-
 /// A coordinator (node 1) and a responder (node 2) with sockets between them.
 final class LinkWorld: QueryConnections {
     static let own = NodeNumber(1)
     static let other = NodeNumber(2)
 
-    let trace = KeptTrace()
+    let trace = RecordingTrace()
     private let linux: LinuxEnvironment
     private let listener: any Listener
     private let cut: Guarded<[any ConnectionPort]>
     /// The queries that arrived, in order.
-    let asked: Reported<AskedQuery>
+    let asked: Signal<AskedQuery>
     /// How often the coordinator has opened a connection.
-    let dials = Reported<NodeNumber>()
+    let dials = Signal<NodeNumber>()
     /// The responder's connections that have ended.
-    let ended: Reported<Void>
+    let ended: Signal<Void>
     private let nodes: Guarded<QueryLinks?>
 
     /// - Parameters:
@@ -170,16 +112,16 @@ final class LinkWorld: QueryConnections {
     /// - Throws: The network's error.
     init(
         limits: QueryLimits = QueryLimits(),
-        raw: Reported<RawConnection>? = nil,
+        raw: Signal<RawConnection>? = nil,
         keys: KeyMemory = KeyMemory()
     ) throws {
         let linux = LinuxEnvironment.make(reactors: 2, trace: trace)
-        let asked = Reported<AskedQuery>()
-        let ended = Reported<Void>()
+        let asked = Signal<AskedQuery>()
+        let ended = Signal<Void>()
         let cut = Guarded<[any ConnectionPort]>([])
         let respond: QueryLinks.Respond = { request, reply in
             let query = AskedQuery(request, reply)
-            asked.add(query)
+            asked.send(query)
             return query
         }
         let acceptor = QueryAcceptor(
@@ -194,11 +136,12 @@ final class LinkWorld: QueryConnections {
         ) { port in
             if let raw {
                 let connection = RawConnection(port)
-                raw.add(connection)
+                raw.send(connection)
                 return connection
             }
             cut.withLock { $0.append(port) }
-            return WatchedHandler(acceptor.accept(from: LinkWorld.own, port: port), ended)
+            let handler = acceptor.accept(from: LinkWorld.own, port: port)
+            return ClosureHandler(over: handler) { ended.send(()) }
         }
         self.linux = linux
         self.asked = asked
@@ -222,6 +165,9 @@ final class LinkWorld: QueryConnections {
         linux.stop()
     }
 
+    /// The warnings of the view service.
+    var warnings: [String] { trace.lines(of: "views", atLeast: .warning) }
+
     var links: QueryLinks? { nodes.withLock { $0 } }
 
     func connect(
@@ -229,7 +175,7 @@ final class LinkWorld: QueryConnections {
         connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
         failed: @escaping @Sendable (String) -> Void
     ) {
-        dials.add(node)
+        dials.send(node)
         guard node == LinkWorld.other else { return failed("there is no node \(node)") }
         linux.environment.network.connect(
             to: listener.address,
@@ -245,12 +191,12 @@ final class LinkWorld: QueryConnections {
 
     /// Connects to the responder with frames of the test's own.
     func connectRaw() async throws -> RawConnection {
-        let made = Reported<RawConnection>()
+        let made = Signal<RawConnection>()
         linux.environment.network.connect(
             to: listener.address,
             connected: { port in
                 let connection = RawConnection(port)
-                made.add(connection)
+                made.send(connection)
                 return connection
             },
             failed: { Issue.record("\($0)") }
@@ -259,8 +205,8 @@ final class LinkWorld: QueryConnections {
     }
 
     func send(_ request: QueryRequest, to node: NodeNumber = LinkWorld.other) throws -> SentQuery {
-        let events = Reported<String>()
-        let call = try #require(links).send(request, to: node) { events.add(Self.text($0)) }
+        let events = Signal<String>()
+        let call = try #require(links).send(request, to: node) { events.send(Self.text($0)) }
         return SentQuery(call: call, events: events)
     }
 

@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -138,8 +139,9 @@ import Vocabulary
         let connection = try await world.connectRaw()
         connection.send(wrong.bytes)
         #expect(await eventually { connection.isClosed })
-        let warnings = await world.trace.warnings.wait()
-        let expected = "Closing the connection for queries of node n1: it sent \(wrong.flaw)"
+        #expect(await eventually { !world.warnings.isEmpty })
+        let warnings = world.warnings
+        let expected = "views: Closing the connection for queries of node n1: it sent \(wrong.flaw)"
         #expect(warnings.count == 1 && warnings[0].hasPrefix(expected), "\(warnings)")
         asked.reply(.end)
         #expect(await query.events.wait() == ["end"])
@@ -177,7 +179,7 @@ import Vocabulary
 
     @Test(arguments: wrongResponders)
     func wrongReplyLosesQueriesOfItsConnection(_ wrong: Wrong) async throws {
-        let raw = Reported<RawConnection>()
+        let raw = Signal<RawConnection>()
         let world = try LinkWorld(raw: raw)
         defer { world.end() }
         let query = try world.send(try LinkWorld.request())
@@ -195,11 +197,11 @@ import Vocabulary
         )
         #expect(query.events.values.last == events[0])
         #expect(await eventually { connection.isClosed })
-        #expect(world.trace.warnings.values.count == 1)
+        #expect(world.warnings.count == 1)
     }
 
     @Test func replyBeforeEndOfRequestIsRefused() async throws {
-        let raw = Reported<RawConnection>()
+        let raw = Signal<RawConnection>()
         let world = try LinkWorld(raw: raw)
         defer { world.end() }
         let query = try world.send(try LinkWorld.request(boundBytes: 100_000))
@@ -211,7 +213,7 @@ import Vocabulary
 
     /// A request that is not acknowledged is held back, and a cancellation overtakes the rest of it.
     @Test func requestsAreSentAsTheWindowAllows() async throws {
-        let raw = Reported<RawConnection>()
+        let raw = Signal<RawConnection>()
         let world = try LinkWorld(raw: raw)
         defer { world.end() }
         let large = try world.send(try LinkWorld.request(boundBytes: 100_000))
@@ -229,6 +231,6 @@ import Vocabulary
         // A query that is cancelled before it is sent leaves no trace.
         connection.send(LinkWorld.bytes(.reply, 1, [4]) + LinkWorld.bytes(.reply, 2, [4]))
         #expect(await small.events.wait() == ["end"])
-        #expect(large.events.values.isEmpty && world.trace.warnings.values.isEmpty)
+        #expect(large.events.values.isEmpty && world.warnings.isEmpty)
     }
 }

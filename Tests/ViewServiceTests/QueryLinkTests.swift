@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -174,7 +175,7 @@ import Vocabulary
             try await self.asked(world, queries.count + number).reply(.failed("no"))
             #expect(await next.events.wait() == ["failed: no"])
         }
-        #expect(world.trace.warnings.values.isEmpty)
+        #expect(world.warnings.isEmpty)
     }
 
     // MARK: Large messages
@@ -260,7 +261,7 @@ import Vocabulary
     @Test func silentNodeLosesItsQueries() async throws {
         var limits = QueryLimits()
         limits.tickNanoseconds = 10_000_000
-        let raw = Reported<RawConnection>()
+        let raw = Signal<RawConnection>()
         let world = try LinkWorld(limits: limits, raw: raw)
         defer { world.end() }
         let query = try world.send(try LinkWorld.request())

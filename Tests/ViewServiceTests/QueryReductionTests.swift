@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -231,9 +232,9 @@ import Vocabulary
         try makeIndex()
         world.reduce("function (keys, values) { for (;;) {} }")
         let replies = try world.begin("")
-        try world.world.waitUntil("the query has started") { replies.start != nil }
+        try waitUntil("the query has started") { replies.start != nil }
         replies.cancel()
-        try world.world.waitUntil("the query is over") { world.responder.queryCount == 0 }
+        try waitUntil("the query is over") { world.responder.queryCount == 0 }
         #expect(replies.all.count == 1)
     }
 }

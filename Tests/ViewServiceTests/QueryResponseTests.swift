@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -119,7 +120,7 @@ import Vocabulary
         #expect(replies.start == QueryStart(indexRows: 8) && replies.last == .end)
         #expect(replies.rows() == [4, 5].map(Self.row))
         #expect(world.responder.queryCount == 0)
-        #expect(world.lane.postCount == 0)
+        #expect(world.postCount == 0)
     }
 
     @Test func longAnswerContinuesOnTheLane() throws {
@@ -179,7 +180,7 @@ import Vocabulary
         _ = try putManyBatches()
         let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
         for count in RowMerge.creditMax..<RowMerge.creditMax + 3 {
-            try world.world.waitUntil("\(count) batches are sent") {
+            try waitUntil("\(count) batches are sent") {
                 replies.batches.count == count
             }
             // All turns without credit would be over after these.
@@ -199,7 +200,7 @@ import Vocabulary
         let holders = try (0..<IndexSettings().readersMax).map { _ in
             try world.begin("", ResponderWorld.Ask(addsCredit: false))
         }
-        try world.world.waitUntil("all readers are in use") {
+        try waitUntil("all readers are in use") {
             holders.allSatisfy { $0.batches.count == RowMerge.creditMax }
         }
         let next = try world.begin("limit=1")
@@ -232,7 +233,7 @@ import Vocabulary
         defer { world.stop() }
         _ = try putManyBatches()
         let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
-        try world.world.waitUntil("the query waits") {
+        try waitUntil("the query waits") {
             replies.batches.count == RowMerge.creditMax
         }
         world.responder.stop()
@@ -246,7 +247,7 @@ import Vocabulary
         defer { world.stop() }
         let index = try putManyBatches()
         let replies = try world.begin("", ResponderWorld.Ask(addsCredit: false))
-        try world.world.waitUntil("the query waits") {
+        try waitUntil("the query waits") {
             replies.batches.count == RowMerge.creditMax
         }
         world.world.close(index)

@@ -4,6 +4,7 @@ import Indexing
 import JSON
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -27,7 +28,7 @@ import Vocabulary
     private func makeIndex(of vBuckets: Set<VBucketID>) throws -> ViewIndex {
         let index = try world.index(source)
         world.world.serve(index, vBuckets)
-        try world.world.waitUntil("only these vBuckets are complete") {
+        try waitUntil("only these vBuckets are complete") {
             let homes = try world.world.homes(index)
             return Set(homes.filter { $0.value == .main }.keys) == vBuckets
                 && homes.count == vBuckets.count
@@ -222,7 +223,7 @@ import Vocabulary
         #expect(try world.ask("stale=ok").start == QueryStart(indexRows: 20))
         let kept = VBucketID(0)
         world.world.serve(index, [kept])
-        try world.world.waitUntil("the other vBuckets are removed") {
+        try waitUntil("the other vBuckets are removed") {
             try world.world.homes(index) == [kept: .main]
         }
         let rows = try world.world.rowCounts(index)

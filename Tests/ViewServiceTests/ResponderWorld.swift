@@ -5,6 +5,7 @@ import JSON
 import LinuxPlatform
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -29,13 +30,20 @@ final class ResponderWorld: Sendable {
     let world = IndexWorld()
     let buckets: KnownBuckets
     let responder: QueryResponder
-    let lane: CountedLane
+    let lane: any Lane
+    private let posted: Guarded<Int>
     private let collation = Guarded(try? Collation())
 
     init(_ limit: (inout StallRule.Limits) -> Void = { _ in }) {
         let buckets = KnownBuckets()
         self.buckets = buckets
-        lane = CountedLane(world.linux.environment.lanes.makeLane("queries"))
+        let posted = Guarded(0)
+        self.posted = posted
+        let lanes = TappedLanes(over: world.linux.environment.lanes) { _, work in
+            posted.withLock { $0 += 1 }
+            return work
+        }
+        lane = lanes.makeLane("queries")
         var surroundings = QueryResponder.Surroundings(
             environment: world.linux.environment,
             changes: world.changes,
@@ -45,6 +53,9 @@ final class ResponderWorld: Sendable {
         limit(&surroundings.stall)
         responder = QueryResponder(surroundings, lanes: [lane])
     }
+
+    /// How often work was posted on the responder's lane.
+    var postCount: Int { posted.withLock { $0 } }
 
     func stop() {
         responder.stop()
@@ -136,40 +147,15 @@ final class ResponderWorld: Sendable {
     }
 
     func awaitEnd(_ replies: Replies) throws {
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
     }
 
     /// Waits until the responder's lane has done what was posted before.
     func awaitLane() throws {
         let isDone = Guarded(false)
         lane.post { isDone.withLock { $0 = true } }
-        try world.waitUntil("the lane is idle") { isDone.withLock { $0 } }
+        try waitUntil("the lane is idle") { isDone.withLock { $0 } }
     }
-}
-
-/// A lane that counts what is posted to it.
-final class CountedLane: Lane {
-    private let lane: any Lane
-    private let count = Guarded(0)
-
-    init(_ lane: any Lane) { self.lane = lane }
-
-    var name: String { lane.name }
-
-    var postCount: Int { count.withLock { $0 } }
-
-    func post(_ work: @escaping @Sendable () -> Void) {
-        count.withLock { $0 += 1 }
-        lane.post(work)
-    }
-
-    @discardableResult
-    func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
-        count.withLock { $0 += 1 }
-        return lane.post(after: nanoseconds, work)
-    }
-
-    func stop() { lane.stop() }
 }
 
 /// What a service would have: one bucket with one index.

@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Indexing
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -36,14 +37,14 @@ import Vocabulary
     }
 
     private func awaitRest() throws {
-        try world.waitUntil("all indexes rest") { try openFiles().isEmpty }
+        try waitUntil("all indexes rest") { try openFiles().isEmpty }
     }
 
     private func rows(_ service: IndexService, _ view: ViewDefinition) throws -> Int {
         let request = world.request(IndexChoice(current: service.signature(of: view)))
         let replies = Replies()
         replies.begin(service.respond(to: request) { replies.add($0) }, addsCredit: true)
-        try world.waitUntil("the query ends") { replies.last != nil }
+        try waitUntil("the query ends") { replies.last != nil }
         #expect(replies.last == .end)
         return replies.rows().count
     }
@@ -79,7 +80,7 @@ import Vocabulary
         let index = try world.awaitFresh(service, view)
         let errors = Guarded<ScriptErrors?>(nil)
         index.report { found in errors.withLock { $0 = found } }
-        try world.waitUntil("the index reports") { errors.withLock { $0 } != nil }
+        try waitUntil("the index reports") { errors.withLock { $0 } != nil }
         #expect(errors.withLock { $0?.counts } == [.threw: 1])
         try world.stop(service)
     }
@@ -94,7 +95,7 @@ import Vocabulary
             try awaitRest()
             world.changes.put("k\(number)", "{\"n\":\(number)}")
             // Without a query that requires the change.
-            try world.waitUntil("all indexes have the change") {
+            try waitUntil("all indexes have the change") {
                 try world.reports(service).allSatisfy { $0.status.rows == UInt64(number + 1) }
             }
         }
@@ -112,7 +113,7 @@ import Vocabulary
             Thread.sleep(forTimeInterval: Double((number * 7) % 11) / 20)
             if number % 5 == 0 { try world.awaitFresh(service, views[number % 3]) }
         }
-        try world.waitUntil("all indexes have all changes") {
+        try waitUntil("all indexes have all changes") {
             try world.reports(service).allSatisfy { $0.status.rows == 30 }
         }
         try world.stop(service)
@@ -130,12 +131,12 @@ import Vocabulary
         try awaitRest()
         service.follow([world.bucket(views, served: served, revision: 2)])
         let kept = served.reduce(0) { $0 + world.changes.documents(of: $1) }
-        try world.waitUntil("the rows of other vBuckets are removed") {
+        try waitUntil("the rows of other vBuckets are removed") {
             try world.reports(service).allSatisfy { $0.status.rows == UInt64(kept) }
         }
         try awaitRest()
         service.follow([world.bucket([], revision: 3)])
-        try world.waitUntil("no index is reported") { try world.reports(service).isEmpty }
+        try waitUntil("no index is reported") { try world.reports(service).isEmpty }
         try world.stop(service)
     }
 }

@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -10,12 +11,9 @@ import Vocabulary
 /// Real threads, files and script processes for the index services of one test.
 final class ServiceWorld: Sendable {
     let changes = MemoryChanges()
-    let trace = MemoryTrace()
+    let trace = RecordingTrace()
     let directory: String
     private let linux: LinuxEnvironment
-
-    /// Only tells a hang from an answer.
-    private static let deadlineSeconds = 60.0
 
     init() {
         linux = LinuxEnvironment.make(reactors: 1, trace: trace)
@@ -41,16 +39,7 @@ final class ServiceWorld: Sendable {
     ) throws -> IndexService {
         var settings = IndexService.Settings(directory: directory, processors: 2)
         change(&settings)
-        let own = linux.environment
-        let environment = Environment(
-            time: time ?? own.time,
-            entropy: own.entropy,
-            network: own.network,
-            disk: own.disk,
-            lanes: lanes ?? own.lanes,
-            trace: own.trace,
-            children: own.children
-        )
+        let environment = linux.environment.with(time: time, lanes: lanes)
         return try IndexService(settings, environment: environment, changes: changes)
     }
 
@@ -152,13 +141,8 @@ final class ServiceWorld: Sendable {
         return found.withLock { $0 } ?? []
     }
 
-    func waitUntil(_ what: String, _ isTrue: () throws -> Bool) throws {
-        let end = Date().addingTimeInterval(ServiceWorld.deadlineSeconds)
-        while try !isTrue() {
-            try #require(Date() < end, "waited in vain until \(what)")
-            Thread.sleep(forTimeInterval: 0.005)
-        }
-    }
+    /// The number of log lines that contain `part`.
+    func logCount(_ part: String) -> Int { trace.lines().count { $0.contains(part) } }
 
     // MARK: Files
 
@@ -181,55 +165,18 @@ final class ServiceWorld: Sendable {
     }
 }
 
-/// Keeps what was logged.
-final class MemoryTrace: Trace {
-    let threshold = Severity.info
-    private let messages = Guarded<[String]>([])
-
-    func log(_ severity: Severity, _ module: String, _ message: String) {
-        messages.withLock { $0.append(message) }
-    }
-
-    func count(_ part: String) -> Int { messages.withLock { $0.count { $0.contains(part) } } }
-}
-
 /// Lanes of indexes that are quick: the first work of each is done before its post returns.
-struct QuickIndexLanes: LaneFactory {
-    let base: any LaneFactory
-
-    var reactorCount: Int { base.reactorCount }
-
-    func makeLane(_ name: String, isPatient: Bool) -> any Lane {
-        let lane = base.makeLane(name, isPatient: isPatient)
-        return name.contains(/^index-\d+$/) ? QuickLane(lane) : lane
-    }
-}
-
-private final class QuickLane: Lane {
-    private let base: any Lane
-    private let isUsed = Guarded(false)
-
-    init(_ base: any Lane) { self.base = base }
-
-    var name: String { base.name }
-
-    func post(_ work: @escaping @Sendable () -> Void) {
-        let isFirst = isUsed.withLock { isUsed in
-            defer { isUsed = true }
-            return !isUsed
-        }
-        guard isFirst else { return base.post(work) }
+func quickIndexLanes(over base: any LaneFactory) -> any LaneFactory {
+    let used = Guarded<Set<String>>([])
+    return TappedLanes(over: base) { lane, work in
+        let isFirst = used.withLock { $0.insert(lane.name).inserted }
+        guard isFirst, lane.name.contains(/^index-\d+$/) else { return work }
         let isDone = DispatchSemaphore(value: 0)
-        base.post {
+        lane.post {
             work()
             isDone.signal()
         }
         isDone.wait()
+        return nil
     }
-
-    func post(after nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) -> LaneTimer {
-        base.post(after: nanoseconds, work)
-    }
-
-    func stop() { base.stop() }
 }

@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import Persistence
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -78,7 +79,7 @@ import Vocabulary
     }
 
     private func awaitFilled(_ index: ViewIndex) throws {
-        try world.waitUntil("the numeric slot is filled") {
+        try waitUntil("the numeric slot is filled") {
             try check(index, .numeric)?.missing == 0
         }
     }
@@ -135,7 +136,7 @@ import Vocabulary
         }
         index.setSlots([.numeric])
         try world.awaitFresh(index)
-        try world.waitUntil("the other slots are removed") {
+        try waitUntil("the other slots are removed") {
             try slots(index) == [SlotDefinition.numeric.signature.description]
         }
         try awaitFilled(index)
@@ -179,7 +180,7 @@ import Vocabulary
         try world.awaitFresh(second)
         try expectFewReads(second)
         second.setSlots([])
-        try world.waitUntil("the slot is removed") { try slots(second).isEmpty }
+        try waitUntil("the slot is removed") { try slots(second).isEmpty }
     }
 
     private func expectFewReads(_ index: ViewIndex) throws {
@@ -213,11 +214,11 @@ import Vocabulary
         try world.awaitFresh(index)
         let slot = Self.custom[0]
         index.setSlots([slot])
-        try world.waitUntil("the slot is added") { try !slots(index).isEmpty }
+        try waitUntil("the slot is added") { try !slots(index).isEmpty }
         let computed = try query(index, slot)
         #expect(!computed.isEmpty)
         index.store(computed, slot: slot.signature)
-        try world.waitUntil("the results are stored") { try check(index, slot)?.missing == 0 }
+        try waitUntil("the results are stored") { try check(index, slot)?.missing == 0 }
         #expect(try query(index, slot).isEmpty)
         world.changes.put("d1001", #"{"n":1,"k":5,"v":1}"#)
         try world.awaitFresh(index)

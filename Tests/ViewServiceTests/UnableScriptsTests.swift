@@ -2,6 +2,7 @@ import Bytes
 import Indexing
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -19,7 +20,7 @@ import Wire
         // The second one comes when the pool has given up, and is tried as well.
         for count in 1...2 {
             pool.submit(work(pool)) { result in results.withLock { $0.append(result) } }
-            try world.waitUntil("the reduction ends") { results.withLock { $0.count } == count }
+            try waitUntil("the reduction ends") { results.withLock { $0.count } == count }
         }
         for result in results.withLock({ $0 }) {
             #expect(result.failures.map(\.item) == [0])
@@ -54,15 +55,7 @@ import Wire
     private func makePool() -> (ScriptPool, stop: () -> Void) {
         let real = world.linux.environment
         let children = LinuxChildren(directory: "/divan-has-no-programs-here", trace: real.trace)
-        let environment = Environment(
-            time: real.time,
-            entropy: real.entropy,
-            network: real.network,
-            disk: real.disk,
-            lanes: real.lanes,
-            trace: real.trace,
-            children: children
-        )
+        let environment = real.with(children: children)
         var limits = ScriptScheduleLimits(processors: 2)
         limits.pauseNanoseconds = 1_000_000
         let lane = environment.lanes.makeLane("unable-scripts")

@@ -5,6 +5,7 @@ import LinuxPlatform
 import Persistence
 import Seams
 import Synchronization
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -67,7 +68,7 @@ private typealias Version = MemoryChanges.Version
             world.changes.whenOpened { $0.put("early\(number)", "{\"n\":\(number)}") }
         }
         let index = try world.index("function (doc) { emit(doc.n, null); }")
-        try world.waitUntil("the vBuckets are opened") { world.changes.delivered > 0 }
+        try waitUntil("the vBuckets are opened") { world.changes.delivered > 0 }
         try world.awaitFresh(index)
         #expect(try world.rows(index).count == 20)
     }
@@ -80,7 +81,7 @@ private typealias Version = MemoryChanges.Version
         index.whenFresh([VBucketID(0): AwaitedChange(Seqno(9))]) { ended in
             outcome.withLock { $0 = ended }
         }
-        try world.waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
+        try waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
         #expect(outcome.withLock { $0 } == .ended)
     }
 
@@ -102,7 +103,7 @@ private typealias Version = MemoryChanges.Version
         _ = world.errors(second)
         #expect(outcome.withLock { $0 } == nil)
         world.changes.load(late, true)
-        try world.waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
+        try waitUntil("the wait ends") { outcome.withLock { $0 } != nil }
         #expect(outcome.withLock { $0 } == .fresh)
         #expect(try world.rows(second).count == 20)
     }
@@ -120,7 +121,7 @@ private typealias Version = MemoryChanges.Version
         let vector = world.changes.highVisible(of: others, ofBucket: "bucket")
         let outcome = Guarded<FreshnessWaiters.Outcome?>(nil)
         index.whenFresh(vector) { ended in outcome.withLock { $0 = ended } }
-        try world.waitUntil("the others are fresh") { outcome.withLock { $0 } != nil }
+        try waitUntil("the others are fresh") { outcome.withLock { $0 } != nil }
         #expect(outcome.withLock { $0 } == .fresh)
         world.changes.failFeeds(of: broken, false)
         try world.awaitFresh(index)
@@ -139,7 +140,7 @@ private typealias Version = MemoryChanges.Version
         #expect(!isReleased.withLock { $0 })
         isWanted.withLock { $0 = false }
         index.whenFresh(beyond) { _ in }
-        try world.waitUntil("the wait is forgotten") { isReleased.withLock { $0 } }
+        try waitUntil("the wait is forgotten") { isReleased.withLock { $0 } }
     }
 
     /// Begins a wait that sets `isReleased` when the index has forgotten it.
@@ -173,7 +174,7 @@ private typealias Version = MemoryChanges.Version
         let kept = VBucketID(0)
         let expected = world.changes.documents(of: kept)
         world.serve(index, [kept])
-        try world.waitUntil("the other vBuckets' rows are removed") {
+        try waitUntil("the other vBuckets' rows are removed") {
             try world.homes(index) == [kept: .main]
         }
         #expect(try world.rows(index).count == expected)

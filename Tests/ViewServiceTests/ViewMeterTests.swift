@@ -2,6 +2,7 @@ import Bytes
 import Indexing
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -21,7 +22,7 @@ import Vocabulary
         _ isMeant: (ViewReading) -> Bool
     ) throws -> ViewReading {
         var found = ViewReading()
-        try world.waitUntil(what) {
+        try waitUntil(what) {
             found = try #require(meter.read())
             return isMeant(found)
         }

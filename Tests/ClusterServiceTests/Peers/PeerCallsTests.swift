@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Credentials
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -218,21 +219,21 @@ import Wire
             // Strangers may not make members' calls.
             (4, .failure(.notHandled)),
         ] {
-            let heard = Heard<Result<[UInt8], PeerCallError>>()
+            let heard = Signal<Result<[UInt8], PeerCallError>>()
             nodes[0].lane.post {
                 nodes[0].calls.callStranger(
                     at: address,
                     kind,
                     { $0.identity.key == own ? [1, 2, 3] : nil },
                     timeoutNanoseconds: 5_000_000_000
-                ) { heard.say($0) }
+                ) { heard.send($0) }
             }
             #expect(await heard.wait().first == expected)
         }
         // Neither a key that the caller does not trust nor one that it does not expect gets a call.
         let other = PeerNode.keys(NodeNumber(3)).publicKey
         for (key, payload) in [(nil, nil), (other, [UInt8(1)])] {
-            let heard = Heard<Result<[UInt8], PeerCallError>>()
+            let heard = Signal<Result<[UInt8], PeerCallError>>()
             let address = PeerAddress(host: "localhost", port: nodes[1].address.port, key: key)
             nodes[0].lane.post {
                 nodes[0].calls.callStranger(
@@ -240,18 +241,18 @@ import Wire
                     3,
                     { _ in payload },
                     timeoutNanoseconds: 5_000_000_000
-                ) { heard.say($0) }
+                ) { heard.send($0) }
             }
             #expect(await heard.wait().first == .failure(.untrusted))
         }
-        let nowhere = Heard<Result<[UInt8], PeerCallError>>()
+        let nowhere = Signal<Result<[UInt8], PeerCallError>>()
         nodes[0].lane.post {
             nodes[0].calls.callStranger(
                 at: PeerAddress(host: "no-such-host.invalid", port: 1, key: nil),
                 3,
                 { _ in [] },
                 timeoutNanoseconds: 30_000_000_000
-            ) { nowhere.say($0) }
+            ) { nowhere.send($0) }
         }
         #expect(await nowhere.wait().first == .failure(.unreachable))
     }

@@ -1,6 +1,7 @@
 import ClusterService
 import Credentials
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 

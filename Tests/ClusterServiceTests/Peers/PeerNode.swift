@@ -5,41 +5,10 @@ import Glibc
 import LinuxPlatform
 import OpenSSLPlatform
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
-
-/// Values reported by other threads, to wait for.
-final class Heard<Value: Sendable>: Sendable {
-    private let state = Guarded<[Value]>([])
-
-    func say(_ value: Value) { state.withLock { $0.append(value) } }
-
-    var values: [Value] { state.withLock { $0.map { $0 } } }
-
-    /// The values once there are `count` that fit; fewer after 20 s.
-    @discardableResult
-    func wait(
-        _ count: Int = 1,
-        where isWanted: @Sendable (Value) -> Bool = { _ in true }
-    ) async -> [Value] {
-        for _ in 0..<4_000 {
-            let found = values.filter(isWanted)
-            if found.count >= count { return found }
-            try? await Task.sleep(for: .milliseconds(5))
-        }
-        return values.filter(isWanted)
-    }
-}
-
-/// Waits until a condition holds, at most 20 s; returns whether it does.
-func eventually(_ isSo: () async -> Bool) async -> Bool {
-    for _ in 0..<4_000 {
-        if await isSo() { return true }
-        try? await Task.sleep(for: .milliseconds(5))
-    }
-    return false
-}
 
 /// Sleeps for two milliseconds on the test's thread.
 func usleepShortly() { usleep(2_000) }
@@ -52,7 +21,7 @@ final class PeerNode: Sendable {
     let lane: any Lane
     let calls: PeerCalls
     let address: SocketAddress
-    let events = Heard<PeerEvent>()
+    let events = Signal<PeerEvent>()
 
     init(
         _ number: UInt16,
@@ -63,7 +32,7 @@ final class PeerNode: Sendable {
         self.number = NodeNumber(number)
         world = LinuxEnvironment.make(
             reactors: 2,
-            trace: SilentTrace(),
+            trace: RecordingTrace(threshold: .fault),
             limits: reactors,
             security: OpenSSLSecurity()
         )
@@ -72,7 +41,7 @@ final class PeerNode: Sendable {
         calls = PeerCalls(over: transport, lane: lane)
         address = try transport.listen(on: SocketAddress(host: "127.0.0.1", port: port))
         let events = events
-        calls.observe { events.say($0) }
+        calls.observe { events.send($0) }
     }
 
     func stop() {
@@ -160,14 +129,14 @@ final class PeerNode: Sendable {
     }
 
     /// Answers calls of kind 1 with its own number and the payload; records messages of kind 2.
-    func echo() -> Heard<(NodeNumber, [UInt8])> {
-        let heard = Heard<(NodeNumber, [UInt8])>()
+    func echo() -> Signal<(NodeNumber, [UInt8])> {
+        let heard = Signal<(NodeNumber, [UInt8])>()
         let own = UInt8(number.value)
         lane.post { [calls] in
             calls.handleCalls(1) { from, payload, answer in
                 answer([own, UInt8(from.value)] + payload)
             }
-            calls.handleMessages(2) { heard.say(($0, $1)) }
+            calls.handleMessages(2) { heard.send(($0, $1)) }
         }
         return heard
     }
@@ -222,24 +191,4 @@ struct SilentListener {
     }
 
     func close() { _ = Glibc.close(descriptor) }
-}
-
-/// A handler made of closures.
-final class ClosureHandler: ConnectionHandler {
-    typealias Step = (ByteView, ByteWriter) -> ReceiveProgress
-    let onReceive: Step
-    let onWake: Step
-    let onClosed: () -> Void
-
-    init(receive: @escaping Step, wake: Step? = nil, closed: @escaping () -> Void = {}) {
-        onReceive = receive
-        onWake = wake ?? receive
-        onClosed = closed
-    }
-
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        onReceive(input, output)
-    }
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress { onWake(input, output) }
-    func closed() { onClosed() }
 }

@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Credentials
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -25,9 +26,7 @@ import Wire
         let nodes = try (1...2).map { try PeerNode($0) }
         for (index, node) in nodes.enumerated() {
             node.transport.register(.feeds) { _ in
-                ClosureHandler { input, _ in
-                    ReceiveProgress(consumed: input.count, next: .receive)
-                }
+                ClosureHandler.sink()
             }
             node.identify(level: announced[index])
             node.know(nodes, level: levels[index])
@@ -38,17 +37,15 @@ import Wire
 
     /// The outcome of a connection for a feed from the first node to the second: nil if it is open.
     private func outcome(_ nodes: [PeerNode]) async -> PeerFailure? {
-        let outcomes = Heard<PeerFailure?>()
+        let outcomes = Signal<PeerFailure?>()
         nodes[0].transport.open(
             .feeds,
             to: nodes[1].number,
             connected: { _ in
-                outcomes.say(nil)
-                return ClosureHandler { input, _ in
-                    ReceiveProgress(consumed: input.count, next: .receive)
-                }
+                outcomes.send(nil)
+                return ClosureHandler.sink()
             },
-            failed: { outcomes.say($0) }
+            failed: { outcomes.send($0) }
         )
         return await outcomes.wait().first ?? .timedOut
     }

@@ -4,6 +4,7 @@ import Credentials
 import Glibc
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -11,8 +12,8 @@ import Wire
 /// Strangers that send garbage, nothing, or an incomplete greeting.
 @Suite struct PeerStrangerTests {
     private struct Guest: Sendable {
-        let heard = Heard<[UInt8]>()
-        let closed = Heard<Void>()
+        let heard = Signal<[UInt8]>()
+        let closed = Signal<Void>()
     }
 
     /// Connects without a handshake and sends `words`.
@@ -24,14 +25,14 @@ import Wire
                 port.wake()
                 return ClosureHandler(
                     receive: { input, _ in
-                        guest.heard.say(input.bytes)
+                        guest.heard.send(input.bytes)
                         return ReceiveProgress(consumed: input.count, next: .receive)
                     },
                     wake: { _, output in
                         output.append(words)
                         return ReceiveProgress(consumed: 0, next: .receive)
                     },
-                    closed: { guest.closed.say(()) }
+                    closed: { guest.closed.send(()) }
                 )
             },
             failed: { Issue.record("\($0)") }
@@ -117,7 +118,7 @@ import Wire
         for node in nodes {
             node.transport.setIdentity(PeerNode.identity(node.number))
         }
-        let (opened, closed) = (Heard<Void>(), Heard<Void>())
+        let (opened, closed) = (Signal<Void>(), Signal<Void>())
         let address = PeerAddress(
             host: "127.0.0.1",
             port: nodes[0].address.port,
@@ -128,13 +129,8 @@ import Wire
                 to: address,
                 connected: { port in
                     #expect(!port.identity.isProved)
-                    opened.say(())
-                    return ClosureHandler(
-                        receive: { input, _ in
-                            ReceiveProgress(consumed: input.count, next: .receive)
-                        },
-                        closed: { closed.say(()) }
-                    )
+                    opened.send(())
+                    return ClosureHandler.sink(closed: { closed.send(()) })
                 },
                 failed: { Issue.record("\($0)") }
             )
@@ -155,9 +151,7 @@ import Wire
         let mute = try nodes[1].world.environment.network.listen(
             on: SocketAddress(host: "127.0.0.1", port: 0)
         ) { _ in
-            ClosureHandler { input, _ in
-                ReceiveProgress(consumed: input.count, next: .receive)
-            }
+            ClosureHandler.sink()
         }
         let address = PeerAddress(
             host: "127.0.0.1",

@@ -2,6 +2,7 @@ import Bytes
 import ClusterService
 import Credentials
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -97,9 +98,9 @@ import Wire
     @Test func smallFramesOvertakeLargeFrames() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
-        let heard = Heard<Int>()
+        let heard = Signal<Int>()
         nodes[1].lane.post {
-            nodes[1].calls.handleMessages(2) { heard.say($1.count) }
+            nodes[1].calls.handleMessages(2) { heard.send($1.count) }
         }
         #expect(await nodes[0].connected(to: nodes[1]))
         let large = [UInt8](repeating: 1, count: 2 << 20)
@@ -128,7 +129,7 @@ import Wire
             node.know(nodes)
         }
         #expect(await nodes[0].connected(to: nodes[1]))
-        let gate = Heard<Void>()
+        let gate = Signal<Void>()
         nodes[1].lane.post {
             // The lane is busy with other work for a while.
             for _ in 0..<2_000 where gate.values.isEmpty { usleepShortly() }
@@ -136,7 +137,7 @@ import Wire
         let payload = [UInt8](repeating: 1, count: 200_000)
         for _ in 0..<60 { nodes[0].send(2, payload, to: nodes[1]) }
         try await Task.sleep(for: .milliseconds(200))
-        gate.say(())
+        gate.send(())
         #expect(await heard.wait(60).count == 60)
     }
 
@@ -146,17 +147,12 @@ import Wire
         let heard = nodes[1].echo()
         #expect(await nodes[0].connected(to: nodes[1]))
         // A second node 1, without the old connection.
-        let closed = Heard<Void>()
+        let closed = Signal<Void>()
         nodes[0].transport.open(
             .control,
             to: nodes[1].number,
             connected: { _ in
-                ClosureHandler(
-                    receive: { input, _ in
-                        ReceiveProgress(consumed: input.count, next: .receive)
-                    },
-                    closed: { closed.say(()) }
-                )
+                ClosureHandler.sink(closed: { closed.send(()) })
             },
             failed: { Issue.record("\($0)") }
         )

@@ -3,6 +3,7 @@ import ClusterService
 import Credentials
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -15,11 +16,11 @@ import Wire
         total: Int,
         isHeld: Bool = false
     ) async throws -> (caller: Pump, called: Pump) {
-        let heard = Heard<Pump>()
+        let heard = Signal<Pump>()
         nodes[1].transport.register(.changes) { port in
             #expect(port.identity.node == nodes[0].number && port.identity.isProved)
             let pump = Pump(port, sendsAfter: total, total: total, isHeld: isHeld)
-            heard.say(pump)
+            heard.send(pump)
             return pump
         }
         for node in nodes {
@@ -27,14 +28,14 @@ import Wire
             node.know(nodes)
         }
         #expect(await nodes[0].connected(to: nodes[1]))
-        let dialed = Heard<Pump>()
+        let dialed = Signal<Pump>()
         nodes[0].transport.open(
             .changes,
             to: nodes[1].number,
             connected: { port in
                 #expect(port.identity.nodeUUID == "uuid-of-n2")
                 let pump = Pump(port, sendsAfter: 0, total: total)
-                dialed.say(pump)
+                dialed.send(pump)
                 return pump
             },
             failed: { Issue.record("\($0)") }
@@ -171,7 +172,7 @@ import Wire
         }
         #expect(await nodes[0].connected(to: nodes[1]))
         let count = Guarded(0)
-        let closed = Heard<Void>()
+        let closed = Signal<Void>()
         nodes[0].transport.open(
             .changes,
             to: nodes[1].number,
@@ -186,7 +187,7 @@ import Wire
                         output.append([1])
                         return ReceiveProgress(consumed: 0, next: .receive)
                     },
-                    closed: { closed.say(()) }
+                    closed: { closed.send(()) }
                 )
             },
             failed: { Issue.record("\($0)") }
@@ -198,13 +199,13 @@ import Wire
     @Test func connectionThatCannotBeOpenedFailsWithReason() async throws {
         let node = try PeerNode(1)
         defer { node.stop() }
-        let heard = Heard<PeerFailure>()
+        let heard = Signal<PeerFailure>()
         func open(_ number: UInt16) {
             node.transport.open(
                 .changes,
                 to: NodeNumber(number),
                 connected: { _ in preconditionFailure("the address has no listener") },
-                failed: { heard.say($0) }
+                failed: { heard.send($0) }
             )
         }
         open(2)

@@ -3,6 +3,7 @@ import Credentials
 import DataService
 import TestWorld
 import Vocabulary
+import Wire
 
 extension TestWorld {
     /// A user with the password "secret".
@@ -51,15 +52,17 @@ extension TestWorld {
 
 extension Ask {
     static func plain(_ user: String, _ password: String) -> [UInt8] {
-        frame(0x21, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
+        frame(.saslAuth, key: Array("PLAIN".utf8), value: [0] + Array("\(user)\0\(password)".utf8))
     }
 
     /// The first half of a login by SCRAM.
     static func scram(_ user: String) -> [UInt8] {
-        frame(0x21, key: Array("SCRAM-SHA512".utf8), value: Array("n,,n=\(user),r=nonce".utf8))
+        frame(.saslAuth, key: Array("SCRAM-SHA512".utf8), value: Array("n,,n=\(user),r=nonce".utf8))
     }
 
-    static func select(_ bucket: String) -> [UInt8] { frame(0x89, key: Array(bucket.utf8)) }
+    static func select(_ bucket: String) -> [UInt8] {
+        frame(.selectBucket, key: Array(bucket.utf8))
+    }
 
     /// DCP_OPEN as a producer.
     static let openProducer = frame(
@@ -85,13 +88,13 @@ extension Client {
     func logIn(_ mechanism: SCRAMMechanism, _ user: String, _ password: String) -> UInt16? {
         let client = SCRAMClient(mechanism, user: user, nonce: Array("a nonce of the test".utf8))
         let name = Array(mechanism.rawValue.utf8)
-        let challenge = ask(frame(0x21, key: name, value: client.clientFirst)).first
+        let challenge = ask(frame(.saslAuth, key: name, value: client.clientFirst)).first
         guard let challenge, challenge.status == 0x21 else { return challenge?.status }
         let answer = challenge.value.withUnsafeBytes {
             client.answer(serverFirst: ByteView($0), password: SCRAMPassword(password))
         }
         guard case .send(let next, let proof) = answer else { return nil }
-        guard let reply = ask(frame(0x22, key: name, value: proof)).first else { return nil }
+        guard let reply = ask(frame(.saslStep, key: name, value: proof)).first else { return nil }
         guard reply.status == 0 else { return reply.status }
         let isGenuine = reply.value.withUnsafeBytes { next.isGenuine(serverFinal: ByteView($0)) }
         return isGenuine ? 0 : nil

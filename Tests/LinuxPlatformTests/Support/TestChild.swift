@@ -1,6 +1,7 @@
 import Bytes
 import LinuxPlatform
 import Seams
+import TestSupport
 
 /// A handler that records its calls, and how a shell is started with it.
 final class TestChild: ChildHandler {

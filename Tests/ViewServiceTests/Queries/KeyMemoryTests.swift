@@ -1,4 +1,5 @@
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 

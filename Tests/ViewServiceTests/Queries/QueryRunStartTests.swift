@@ -1,6 +1,7 @@
 import Bytes
 import Indexing
 import JSON
+import TestSupport
 import Testing
 import ViewService
 
@@ -55,7 +56,7 @@ import ViewService
             hasBegun.withLock { $0 = true }
             return run
         }()
-        try await world.waitUntil("the query is open") { world.readyCount.withLock { $0 } == 1 }
+        try await waitUntil("the query is open") { world.readyCount.withLock { $0 } == 1 }
         #expect(!hasBegun.withLock { $0 })
         world.nodes.calls[0].add([.reply(.end)])
         let run = try await begun
@@ -68,7 +69,7 @@ import ViewService
         defer { world.stop() }
         world.nodes.follow { _, _ in [ScriptedNodes.start] }
         let task = Task { try await world.run(awaitsPart: true) }
-        try await world.waitUntil("the node is asked") { world.nodes.calls.count == 1 }
+        try await waitUntil("the node is asked") { world.nodes.calls.count == 1 }
         task.cancel()
         let run = try await task.value
         #expect(run.whole == nil && world.slots.usedCount == 0)

@@ -1,6 +1,7 @@
 import Bytes
 import Indexing
 import JSON
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -49,7 +50,7 @@ import Vocabulary
             hasBegun.withLock { $0 = true }
             return run
         }()
-        try await world.waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
+        try await waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
         #expect(!hasBegun.withLock { $0 })
         world.nodes.calls[1].add(ScriptedNodes.rows([]))
         let run = try await begun
@@ -187,7 +188,7 @@ import Vocabulary
             return node == 1 ? [ScriptedNodes.start] : [.lost("refused")]
         }
         async let answer = world.answer()
-        try await world.waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
+        try await waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
         world.maps.change(to: [1, 1])
         let found = try await answer
         #expect(found.ids == ["a", "b"] && !found.isPartial)
@@ -247,7 +248,7 @@ import Vocabulary
         }
         let run = try await world.run()
         // No row is consumed before the first request for a part, so the third batch is too much.
-        try await world.waitUntil("the node is cancelled") { world.nodes.calls[1].isCancelled }
+        try await waitUntil("the node is cancelled") { world.nodes.calls[1].isCancelled }
         world.nodes.calls[0].add([.reply(.end)])
         let answer = try await RunWorld.read(run)
         run.cancel()
@@ -293,7 +294,7 @@ import Vocabulary
         defer { world.stop() }
         world.nodes.follow { _, node in node == 1 ? [ScriptedNodes.start] : [] }
         let beginning = Task { try await world.run() }
-        try await world.waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
+        try await waitUntil("both nodes are asked") { world.nodes.calls.count == 2 }
         beginning.cancel()
         let run = try await beginning.value
         await #expect(throws: CancellationError.self) { try await run.next() }
@@ -392,7 +393,7 @@ import Vocabulary
         query.includesDocuments = true
         let run = try await world.run(query)
         let part = Task { try await run.next() }
-        try await world.waitUntil("the document is read") {
+        try await waitUntil("the document is read") {
             world.documents.state.withLock { $0.reading } == 1
         }
         run.cancel()

@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 
@@ -23,7 +24,7 @@ import ViewService
         defer { world.stop() }
         let first = try await world.run()
         let second = Task { try await world.answer() }
-        try await world.waitUntil("the second query waits") { world.slots.waitingCount == 1 }
+        try await waitUntil("the second query waits") { world.slots.waitingCount == 1 }
         #expect(world.nodes.calls.count == 1)
         // The end of the answer frees the slot, before `cancel`.
         _ = try await RunWorld.read(first)
@@ -88,7 +89,7 @@ import ViewService
         var query = ViewQuery()
         query.timeoutMilliseconds = 60_000
         let second = Task { [query] in try await world.answer(query) }
-        try await world.waitUntil("the second query waits") { world.slots.waitingCount == 1 }
+        try await waitUntil("the second query waits") { world.slots.waitingCount == 1 }
         try await Task.sleep(for: .milliseconds(20))
         first.cancel()
         _ = try await second.value
@@ -100,7 +101,7 @@ import ViewService
         defer { world.stop() }
         let first = try await world.run()
         let second = Task { try await world.begin() }
-        try await world.waitUntil("the second query waits") { world.slots.waitingCount == 1 }
+        try await waitUntil("the second query waits") { world.slots.waitingCount == 1 }
         second.cancel()
         let cancelled = try await second.value
         #expect(Self.isBusy(cancelled))
@@ -116,7 +117,7 @@ import ViewService
         defer { world.stop() }
         let first = try await world.run()
         let second = Task { try await world.begin() }
-        try await world.waitUntil("the second query waits") { world.slots.waitingCount == 1 }
+        try await waitUntil("the second query waits") { world.slots.waitingCount == 1 }
         let third = try await world.begin()
         #expect(Self.isBusy(third) && world.slots.waitingCount == 1)
         second.cancel()
@@ -153,7 +154,7 @@ import ViewService
                     slot?.release()
                 }
             )
-            try await world.waitUntil("the query waits") {
+            try await waitUntil("the query waits") {
                 world.slots.waitingCount == number + 1
             }
         }
@@ -185,6 +186,6 @@ import ViewService
         }
         #expect(grants.withLock { $0 } > 0 && world.slots.waitingCount == 0)
         // A task releases its result some time after its value was read.
-        try await world.waitUntil("all slots are free") { world.slots.usedCount == 0 }
+        try await waitUntil("all slots are free") { world.slots.usedCount == 0 }
     }
 }

@@ -1,5 +1,6 @@
 import Bytes
 import Indexing
+import TestSupport
 import Testing
 import ViewService
 import Vocabulary
@@ -25,10 +26,10 @@ import Vocabulary
         let surroundings = queries.surroundings
         let check = ReadinessCheck { (service, surroundings) }
         check.viewsChanged()
-        try await queries.waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
+        try await waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
         #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
         isBuilt.withLock { $0 = true }
-        try await queries.waitUntil("the definition is settled") {
+        try await waitUntil("the definition is settled") {
             service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled
         }
         #expect(service.unsettled(ofBucket: RunWorld.bucket.uuid).isEmpty)
@@ -54,7 +55,7 @@ import Vocabulary
         let surroundings = queries.surroundings
         let check = ReadinessCheck { (service, surroundings) }
         check.viewsChanged()
-        try await queries.waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
+        try await waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
         #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
         check.stop()
         try own.stop(service)

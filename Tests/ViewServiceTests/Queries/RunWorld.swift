@@ -181,13 +181,6 @@ final class RunWorld: Sendable {
     }
 
     /// Waits for what another thread does.
-    func waitUntil(_ what: String, _ isTrue: () -> Bool) async throws {
-        let end = Date().addingTimeInterval(60)
-        while !isTrue() {
-            try #require(Date() < end, "waited in vain until \(what)")
-            try await Task.sleep(for: .milliseconds(2))
-        }
-    }
 }
 
 /// A row of a scripted node, or a group with a partial value.

@@ -1,45 +1,15 @@
 internal import Bytes
 package import Seams
 
-/// Time that stands still until a test moves it.
-package final class ManualTime: TimeSource {
-    private let passed = Guarded<UInt64>(1_000_000_000)
-    /// A Tuesday in November 2023.
-    private static let epoch: UInt64 = 1_700_000_000_000_000_000
-
-    private let interruption = Guarded<(@Sendable () -> Void)?>(nil)
-
-    package init() {}
-
-    /// Calls `body` once, within the next reading of the wall clock: in the middle of a work item.
-    package func interruptNextReading(_ body: @escaping @Sendable () -> Void) {
-        interruption.withLock { $0 = body }
-    }
-
-    package func monotonicNanoseconds() -> UInt64 { passed.withLock { $0 } }
-
-    package func wallNanoseconds() -> UInt64 {
-        let body: (@Sendable () -> Void)? = interruption.withLock { interruption in
-            defer { interruption = nil }
-            return interruption
-        }
-        body?()
-        return ManualTime.epoch + monotonicNanoseconds()
-    }
-
-    package var seconds: UInt32 { UInt32(wallNanoseconds() / 1_000_000_000) }
-
-    package func advance(to nanoseconds: UInt64) {
-        passed.withLock { $0 = max($0, nanoseconds) }
-    }
-}
-
-/// One run queue for all lanes: work runs when the test says so, in the order of its deadlines.
+/// One run queue for all lanes: work runs when the test calls `runOne`, in the order of its
+/// deadlines.
 ///
-/// A test can hold lanes back, to see what happens while their work is under way.
+/// A test can hold lanes, to observe what happens while their work is under way. If the lanes run
+/// posted work at once, only delayed work waits for the test.
 package final class ManualLanes: LaneFactory {
     fileprivate struct Entry {
         let deadline: UInt64
+        let delay: UInt64
         let number: UInt64
         let lane: String
         let work: @Sendable () -> Void
@@ -49,20 +19,31 @@ package final class ManualLanes: LaneFactory {
         var entries: [Entry] = []
         var lastNumber: UInt64 = 0
         var held: Set<String> = []
+        var posted: [@Sendable () -> Void] = []
+        var isRunningPosted = false
     }
 
     package let reactorCount: Int
+    fileprivate let runsPostedAtOnce: Bool
     private let time: ManualTime
     private let state = Guarded(State())
 
-    package init(reactorCount: Int, time: ManualTime) {
+    /// Lanes without work.
+    ///
+    /// - Parameters:
+    ///   - reactorCount: The number of reactors that the environment has.
+    ///   - time: The clock of the deadlines.
+    ///   - runsPostedAtOnce: Whether posted work runs before the post returns, after the work that
+    ///     runs already.
+    package init(reactorCount: Int = 1, time: ManualTime, runsPostedAtOnce: Bool = false) {
         self.reactorCount = reactorCount
         self.time = time
+        self.runsPostedAtOnce = runsPostedAtOnce
     }
 
     package func makeLane(_ name: String, isPatient: Bool) -> any Lane { ManualLane(name, self) }
 
-    /// Lanes whose names begin with `prefix` do nothing until they are released.
+    /// Lanes whose names begin with `prefix` run nothing until they are released.
     package func hold(_ prefix: String) { state.withLock { _ = $0.held.insert(prefix) } }
 
     package func release(_ prefix: String) { state.withLock { _ = $0.held.remove(prefix) } }
@@ -75,19 +56,58 @@ package final class ManualLanes: LaneFactory {
         }
     }
 
-    /// How many pieces of work lanes with such a name have, due or not.
+    /// The number of pieces of work that lanes with such a name have, due or not.
     package func pending(_ prefix: String) -> Int {
         state.withLock { $0.entries.count { $0.lane.hasPrefix(prefix) } }
     }
 
-    func post(after nanoseconds: UInt64, on lane: String, _ work: @escaping @Sendable () -> Void)
-        -> UInt64
-    {
+    // MARK: Work that runs at once
+
+    fileprivate func run(_ work: @escaping @Sendable () -> Void) {
+        let isFirst = state.withLock { state in
+            state.posted.append(work)
+            defer { state.isRunningPosted = true }
+            return !state.isRunningPosted
+        }
+        guard isFirst else { return }
+        while let next = removeFirstPosted() { next() }
+    }
+
+    private func removeFirstPosted() -> (@Sendable () -> Void)? {
+        state.withLock { state in
+            guard state.posted.isEmpty else { return state.posted.removeFirst() }
+            state.isRunningPosted = false
+            return nil
+        }
+    }
+
+    /// Runs all delayed work in the order of its posts, due or not, without work that it posts.
+    package func runTimers() {
+        let entries = state.withLock { state in
+            defer { state.entries = [] }
+            return state.entries
+        }
+        for entry in entries { run(entry.work) }
+    }
+
+    /// The number of pieces of work that were posted with this delay and have not run.
+    package func timerCount(nanoseconds: UInt64) -> Int {
+        state.withLock { $0.entries.count { $0.delay == nanoseconds } }
+    }
+
+    // MARK: Work that waits
+
+    fileprivate func post(
+        after nanoseconds: UInt64,
+        on lane: String,
+        _ work: @escaping @Sendable () -> Void
+    ) -> UInt64 {
         let deadline = time.monotonicNanoseconds() + nanoseconds
         return state.withLock { state in
             state.lastNumber += 1
             let entry = Entry(
                 deadline: deadline,
+                delay: nanoseconds,
                 number: state.lastNumber,
                 lane: lane,
                 work: work
@@ -97,15 +117,15 @@ package final class ManualLanes: LaneFactory {
         }
     }
 
-    func cancel(_ number: UInt64) {
+    fileprivate func cancel(_ number: UInt64) {
         state.withLock { state in state.entries.removeAll { $0.number == number } }
     }
 
-    func drop(lane: String) {
+    fileprivate func drop(lane: String) {
         state.withLock { state in state.entries.removeAll { $0.lane == lane } }
     }
 
-    /// Runs the first piece of work that is due; false where there is none.
+    /// Runs the first piece of work that is due; false if there is none.
     package func runOne() -> Bool {
         let now = time.monotonicNanoseconds()
         let work: (@Sendable () -> Void)? = state.withLock { state in
@@ -156,6 +176,7 @@ private final class ManualLane: Lane {
     }
 
     func post(_ work: @escaping @Sendable () -> Void) {
+        if lanes.runsPostedAtOnce { return lanes.run(work) }
         _ = lanes.post(after: 0, on: name, work)
     }
 
@@ -164,5 +185,7 @@ private final class ManualLane: Lane {
         return LaneTimer { [lanes] in lanes.cancel(number) }
     }
 
-    func stop() { lanes.drop(lane: name) }
+    /// Lanes that run posted work at once keep their timers: a restarted service has lanes of the
+    /// same names.
+    func stop() { if !lanes.runsPostedAtOnce { lanes.drop(lane: name) } }
 }
