@@ -58,7 +58,7 @@ package final class AdministrationService: Sendable {
         var isServing = false
         var isStopped = false
         var startedNanoseconds: UInt64 = 0
-        var watch = ChangeWatch()
+        var watch = StateWatch()
         /// Whether applied entries are carried out on the data plane.
         ///
         /// False until the buckets are open and, in a cluster, the current state is known.

@@ -84,7 +84,7 @@ extension DocumentService {
                     settings,
                     engine: makeEngine(settings, map),
                     disk: nil,
-                    counters: BucketCounters(rows: contexts.count + 1),
+                    counters: TrafficCounters(rows: contexts.count + 1),
                     service: self
                 ),
                 map
@@ -167,7 +167,7 @@ extension DocumentService {
             }
         }
         let traffic = ChangeTraffic()
-        let counters = BucketCounters(rows: contexts.count + 1)
+        let counters = TrafficCounters(rows: contexts.count + 1)
         let disk = BucketDisk(
             engine: engine,
             store: store,
@@ -249,7 +249,7 @@ extension DocumentService {
                     settings,
                     engine: makeEngine(settings, map),
                     disk: nil,
-                    counters: BucketCounters(rows: contexts.count + 1),
+                    counters: TrafficCounters(rows: contexts.count + 1),
                     selections: old.selections,
                     service: self
                 ),

@@ -40,14 +40,14 @@ extension Collation {
         while offset < content.count {
             let byte = content[offset]
             if byte == UInt8(ascii: "\\") {
-                let (unit, length) = JSONText.unescape(content.dropFirst(offset))
+                let (unit, length) = JSONEscapes.unescape(content.dropFirst(offset))
                 units[count] = unit
                 offset += length
             } else if byte < 0x80 {
                 units[count] = UInt16(byte)
                 offset += 1
             } else {
-                let (scalar, length) = JSONText.scalar(at: offset, in: content)
+                let (scalar, length) = JSONEscapes.scalar(at: offset, in: content)
                 if scalar >= 0x1_0000 {
                     units[count] = UInt16(0xd7c0 + scalar >> 10)
                     count += 1

@@ -58,7 +58,7 @@ struct JSONScanner {
         return offset - first
     }
 
-    /// Consumes a string with its quotes; afterwards `JSONText` can decode its content.
+    /// Consumes a string with its quotes; afterwards `JSONEscapes` can decode its content.
     mutating func consumeString() -> Bool {
         guard consume("\"") else { return false }
         while true {

@@ -79,7 +79,7 @@ extension JSONValue {
             let first = scanner.offset
             guard scanner.consumeString() else { return nil }
             let content = scanner.view.slice(first + 1, scanner.offset - first - 2)
-            return JSONText.decode(content)
+            return JSONEscapes.decode(content)
         }
     }
 }

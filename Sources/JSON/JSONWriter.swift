@@ -153,10 +153,10 @@ package struct JSONWriter {
         var plain = 0
         for offset in 0..<utf8.count {
             let byte = utf8[offset]
-            guard JSONText.needsEscape(byte) else { continue }
+            guard JSONEscapes.needsEscape(byte) else { continue }
             output.append(utf8.slice(plain, offset - plain))
             plain = offset + 1
-            JSONText.appendEscape(of: byte, to: output)
+            JSONEscapes.appendEscape(of: byte, to: output)
         }
         output.append(utf8.dropFirst(plain))
     }

@@ -124,7 +124,7 @@ struct SortKeyDecoder {
             let surrogate = byte == 0xed ? surrogate(at: place, in: bytes) : nil
             if let surrogate {
                 output.append(bytes.slice(plain, place - plain))
-                JSONText.appendEscape(ofUnit: surrogate, to: output)
+                JSONEscapes.appendEscape(ofUnit: surrogate, to: output)
                 place += 3
                 plain = place
                 // The encoder makes one character of a pair.
@@ -137,7 +137,7 @@ struct SortKeyDecoder {
                 let count = JSONScanner.multibyteCount(at: place, in: bytes)
                 guard count > 0 else { return false }
                 place += count
-            } else if JSONText.needsEscape(byte) {
+            } else if JSONEscapes.needsEscape(byte) {
                 output.append(bytes.slice(plain, place - plain))
                 guard let length = appendEscape(at: place, in: bytes, to: output) else {
                     return false
@@ -160,11 +160,11 @@ struct SortKeyDecoder {
         to output: ByteWriter
     ) -> Int? {
         guard bytes[place] == ZeroEscape.escape else {
-            JSONText.appendEscape(of: bytes[place], to: output)
+            JSONEscapes.appendEscape(of: bytes[place], to: output)
             return 1
         }
         guard let byte = ZeroEscape.unescaped(at: place, in: bytes) else { return nil }
-        JSONText.appendEscape(of: byte, to: output)
+        JSONEscapes.appendEscape(of: byte, to: output)
         return 2
     }
 

@@ -7,7 +7,7 @@ internal import Synchronization
 package final class ReactorNetwork: Network {
     package let quiescence: Quiescence
     package let memory: ConnectionMemory
-    package let strangers: Strangers
+    package let strangers: LoginWatch
     private let reactors: [Reactor]
     private let trace: any Trace
     private let resolver = Resolver()
@@ -18,7 +18,7 @@ package final class ReactorNetwork: Network {
         let quiescence = Quiescence(reactorCount: count)
         self.quiescence = quiescence
         self.trace = trace
-        strangers = Strangers(within: limits.descriptors.plan)
+        strangers = LoginWatch(within: limits.descriptors.plan)
         memory = ConnectionMemory(
             receive: limits.receiveSizes.memory(limits.clientInputBytesMax, reactors: count),
             keptBytesMax: limits.clientKeptBytesMax

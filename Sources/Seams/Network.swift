@@ -11,7 +11,7 @@ package protocol Network: Sendable {
     /// The memory that all connections of client listeners may hold together.
     var memory: ConnectionMemory { get }
     /// The clients that have not logged in, on all ports of this node.
-    var strangers: Strangers { get }
+    var strangers: LoginWatch { get }
     /// The lane of a reactor, which runs work between its connections: timers, and work on state
     /// that belongs to one reactor. Only the platform stops it.
     func lane(ofReactor index: Int) -> any Lane
@@ -135,7 +135,7 @@ package struct ReceiveProgress: Sendable {
     /// again.
     package var needed: Int
     /// Whether the client has not logged in: the reactor then holds at most
-    /// `Strangers.inputBytesMax` of its input.
+    /// `LoginWatch.inputBytesMax` of its input.
     package var isStranger = false
 
     package init(consumed: Int, next: Next, needed: Int = 0) {

@@ -99,7 +99,7 @@ package struct ReceiveAllowance {
         sizes = fullSizes
         guard isStranger else { return }
         // A whole frame of the largest size, and the header of the next one.
-        let bytes = Strangers.inputBytesMax + Strangers.headerBytes
+        let bytes = LoginWatch.inputBytesMax + LoginWatch.headerBytes
         sizes.readBytes = min(bytes, sizes.readBytes)
         sizes.ownBytes = min(bytes, sizes.ownBytes)
         sizes.heldBytesMax = min(bytes, sizes.heldBytesMax)

@@ -4,12 +4,12 @@ internal import Orchestration
 package import ViewService
 package import Vocabulary
 
-/// Implements the view service's port `IncludedDocuments` by the operations of the document browser,
+/// Implements the view service's port `DocumentLookup` by the operations of the document browser,
 /// which ask the node that serves the document.
 ///
 /// - Few documents of another node are read at a time: their answers share its `control` connection,
 ///   which is closed if they do not fit into its queue.
-package struct IncludedDocumentReader: IncludedDocuments {
+package struct IncludedDocumentReader: DocumentLookup {
     /// Asks the serving node for a document, by its key and its bucket's name.
     package typealias Read = @Sendable (_ key: [UInt8], _ bucket: String) async -> DocumentOutcome
     /// The node that serves a document; nil if it is this node, or unknown.

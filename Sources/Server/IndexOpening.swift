@@ -22,7 +22,7 @@ final class IndexOpening: Sendable {
 
     private let directory: String
     private let environment: Environment
-    private let changes: any DocumentChanges
+    private let changes: any DocumentChangePort
     let programs: ScriptPrograms
     private let state = Guarded(State())
 

@@ -139,7 +139,7 @@ package final class Node: Sendable {
     ///
     /// - Throws: `NodeError` if a port cannot be claimed.
     package func serve() throws(NodeError) -> Addresses {
-        let links = PeerLinks(cluster.transport)
+        let links = PeerChangeLinks(cluster.transport)
         data.use(links)
         links.serve(data)
         views?.start()

@@ -12,7 +12,7 @@ package final class NodeViews: Sendable {
     private let programs: ScriptPrograms
     private let opening: IndexOpening
     private let follower: ViewFollower
-    private let links: QueryLinks
+    private let links: QueryTransport
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
     private let meter: ViewMeter
@@ -40,7 +40,7 @@ package final class NodeViews: Sendable {
         cluster.readViews { meter.read().map(ViewStatistics.init) }
         let responders = Responders(opening: opening, programs: programs)
         let connections = ViewLinks(cluster.transport)
-        links = QueryLinks(
+        links = QueryTransport(
             own: { [weak cluster] in cluster?.thisNode },
             local: { responders.respond(to: $0, onThisThread: true, $1) },
             connections: connections,

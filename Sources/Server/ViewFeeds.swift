@@ -6,11 +6,11 @@ internal import ViewService
 internal import Vocabulary
 internal import Wire
 
-/// Implements the view service's port `DocumentChanges` by feeds of the data service.
+/// Implements the view service's port `DocumentChangePort` by feeds of the data service.
 ///
 /// Only active copies are read: the index of a node has the vBuckets that the node serves. A feed ends
 /// when its copy is no longer active.
-struct ViewFeeds: DocumentChanges {
+struct ViewFeeds: DocumentChangePort {
     private let data: DocumentService
 
     init(_ data: DocumentService) {

@@ -17,7 +17,7 @@ internal import Vocabulary
 /// - A bucket without views is not passed to the index service.
 /// - Nothing is followed before the node carries out the current state: the index service removes
 ///   the indexes that a state does not need.
-final class ViewFollower: ServingMaps {
+final class ViewFollower: ServingMapSource {
     private let cluster: AdministrationService
     private let opening: IndexOpening
     private let core = Guarded(Core())

@@ -5,7 +5,7 @@ package import Vocabulary
 /// What the view service needs of the data service; `Server` connects the two.
 ///
 /// A bucket is named by its UUID, so that a call never reaches another bucket of the same name.
-package protocol DocumentChanges: Sendable {
+package protocol DocumentChangePort: Sendable {
     /// Opens a feed of the visible changes of a vBucket.
     ///
     /// - Parameters:

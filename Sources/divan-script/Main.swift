@@ -36,7 +36,7 @@ struct Main {
             )
             ProcessEnd.exit(64)
         }
-        ScriptProcess.run(socket, memoryBytes: memory << 20, isFilterOptional: isFilterOptional)
+        ConfinedWorker.run(socket, memoryBytes: memory << 20, isFilterOptional: isFilterOptional)
     }
 
     /// The functions' memory in MiB; nil if the arguments are invalid.

@@ -40,7 +40,7 @@ struct DivanServer: AsyncParsableCommand {
         do {
             guard try !inspection.inspect() else { return }
             try await serve()
-        } catch is Dump.Violations {
+        } catch is DumpCommand.Violations {
             throw ExitCode(1)
         } catch {
             FileHandle.standardError.write(Data("divan-server: \(error)\n".utf8))
@@ -91,9 +91,9 @@ struct DivanServer: AsyncParsableCommand {
             )
         }
         try await node.announce(addresses, adminPort: admin.port, viewsPort: views?.port)
-        let ports = Ready.HTTPPorts(admin: admin.port, views: views?.port)
+        let ports = ReadyNotice.HTTPPorts(admin: admin.port, views: views?.port)
         let tokenPath = node.initTokenPath
-        Ready.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
+        ReadyNotice.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
         notifier?.notify(.ready)
         if let notifier, let watchdog = notifier.watchdogNanoseconds {
             // Three reports in the time of one: a late one is no reason to end the node.

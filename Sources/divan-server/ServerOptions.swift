@@ -237,13 +237,13 @@ struct InspectionOptions: ParsableArguments {
     /// Reads the file that an option names; false if there is no such option.
     func inspect() throws -> Bool {
         if let dump {
-            try Dump.write(dump)
+            try DumpCommand.write(dump)
         } else if let identity {
-            try Dump.writeIdentity(identity)
+            try DumpCommand.writeIdentity(identity)
         } else if let dumpIndex {
-            try Dump.writeIndex(dumpIndex)
+            try DumpCommand.writeIndex(dumpIndex)
         } else if let checkIndex {
-            try Dump.checkIndex(checkIndex)
+            try DumpCommand.checkIndex(checkIndex)
         } else {
             return false
         }

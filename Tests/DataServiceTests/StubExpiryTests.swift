@@ -106,7 +106,7 @@ import Vocabulary
         world.ejectAll(from: "guests")
         let bucket = try #require(world.service.bucket(named: "guests"))
         let path = directory + "/buckets/guests/generation-1/lane-01.sqlite"
-        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+        let file = try SQLiteConnection(path: path, mode: .write, vfs: nil)
         try file.execute("CREATE TEMP TABLE kept AS SELECT bytes FROM meta WHERE id = 1")
         try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = 1")
         world.pass(milliseconds: 610_000)

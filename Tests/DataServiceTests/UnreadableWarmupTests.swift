@@ -47,15 +47,15 @@ import Vocabulary
     }
 
     /// Damages a block until `mend`.
-    private func damage() throws -> Persistence.Connection {
-        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+    private func damage() throws -> SQLiteConnection {
+        let file = try SQLiteConnection(path: path, mode: .write, vfs: nil)
         try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = 2")
         #expect(try file.integer("SELECT count(*) FROM kept") == 1)
         try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = 2")
         return file
     }
 
-    private func mend(_ file: Persistence.Connection) throws {
+    private func mend(_ file: SQLiteConnection) throws {
         try file.execute("UPDATE meta SET bytes = (SELECT bytes FROM kept) WHERE id = 2")
     }
 
@@ -165,7 +165,7 @@ import Vocabulary
         #expect(before.stop())
 
         let world = try reopened()
-        let file = try Persistence.Connection(path: path, mode: .write, vfs: nil)
+        let file = try SQLiteConnection(path: path, mode: .write, vfs: nil)
         let last = "(SELECT max(id) FROM meta)"
         try file.execute("CREATE TEMP TABLE kept AS SELECT id, bytes FROM meta WHERE id = \(last)")
         try file.execute("UPDATE meta SET bytes = zeroblob(length(bytes)) WHERE id = \(last)")

@@ -18,11 +18,18 @@ import Wire
         await node.remove()
     }
 
-    private func code<Value: Sendable>(
-        _ client: Client,
-        _ begin: (Client, @escaping Client.Handler<Value>) -> Void
-    ) async -> ClientError.Code? {
-        await failure(client, begin)?.code
+    /// Expects an operation to fail with `code`.
+    ///
+    /// Its closure is no argument of `#expect`: Swift 6.3.1 gives closures in a macro's arguments the
+    /// names of others in the function, and calls the wrong one.
+    private func expect<Value: Sendable>(
+        _ code: ClientError.Code,
+        from client: Client,
+        _ begin: (Client, @escaping Client.Handler<Value>) -> Void,
+        at location: SourceLocation = #_sourceLocation
+    ) async {
+        let found = await failure(client, begin)?.code
+        #expect(found == code, sourceLocation: location)
     }
 
     @Test func storedDocumentIsReadBackUnchanged() async throws {
@@ -47,25 +54,23 @@ import Wire
     @Test func writeOperationsCheckExistenceAndCAS() async throws {
         try await with { node in
             let client = try await node.client()
-            #expect(await code(client) { $0.get("k".bytes, done: $1) } == .notFound)
-            #expect(await code(client) { $0.replace("k".bytes, [1], done: $1) } == .notFound)
-            #expect(await code(client) { $0.append("k".bytes, [1], done: $1) } == .notFound)
+            await expect(.notFound, from: client) { $0.get("k".bytes, done: $1) }
+            await expect(.notFound, from: client) { $0.replace("k".bytes, [1], done: $1) }
+            await expect(.notFound, from: client) { $0.append("k".bytes, [1], done: $1) }
             let first = try await client.perform { $0.add("k".bytes, [1], done: $1) }
-            #expect(await code(client) { $0.add("k".bytes, [2], done: $1) } == .exists)
+            await expect(.exists, from: client) { $0.add("k".bytes, [2], done: $1) }
             let second = try await client.perform {
                 $0.replace("k".bytes, [2], .ifUnchanged(since: first.cas), done: $1)
             }
-            #expect(
-                await code(client) {
-                    $0.set("k".bytes, [3], .ifUnchanged(since: first.cas), done: $1)
-                } == .exists
-            )
+            await expect(.exists, from: client) {
+                $0.set("k".bytes, [3], .ifUnchanged(since: first.cas), done: $1)
+            }
             #expect(second.cas > first.cas)
             try await client.perform { $0.append("k".bytes, [3], done: $1) }
             try await client.perform { $0.prepend("k".bytes, [1], done: $1) }
             #expect(try await client.get("k").value == [1, 2, 3])
             try await client.perform { $0.delete("k".bytes, done: $1) }
-            #expect(await code(client) { $0.delete("k".bytes, done: $1) } == .notFound)
+            await expect(.notFound, from: client) { $0.delete("k".bytes, done: $1) }
             await client.close()
         }
     }
@@ -100,7 +105,7 @@ import Wire
     @Test func countersLocksAndExpiryWork() async throws {
         try await with { node in
             let client = try await node.client()
-            #expect(await code(client) { $0.increment("n".bytes, done: $1) } == .notFound)
+            await expect(.notFound, from: client) { $0.increment("n".bytes, done: $1) }
             for (delta, sum) in [(5, 10), (5, 15), (-20, 0)] as [(Int64, UInt64)] {
                 let counter = try await client.perform {
                     $0.increment("n".bytes, by: delta, initial: 10, done: $1)
@@ -108,37 +113,35 @@ import Wire
                 #expect(counter.value == sum)
             }
             try await client.set("text", Array("x".utf8))
-            #expect(await code(client) { $0.increment("text".bytes, done: $1) } == .notANumber)
+            await expect(.notANumber, from: client) { $0.increment("text".bytes, done: $1) }
             let locked = try await client.perform {
                 $0.getAndLock("n".bytes, seconds: 30, done: $1)
             }
             var brief = WriteOptions()
             brief.timeout = .milliseconds(2_000)
-            let refused = await code(client) { [brief] in
+            await expect(.locked, from: client) { [brief] in
                 $0.set("n".bytes, [1], brief, done: $1)
             }
-            #expect(refused == .locked)
-            #expect(await code(client) { $0.unlock("n".bytes, cas: CAS(5), done: $1) } == .locked)
+            await expect(.locked, from: client) { $0.unlock("n".bytes, cas: CAS(5), done: $1) }
             // A write waits for the lock, and succeeds after the unlock.
             let waiting = Task { try await client.set("n", [7]) }
             try await Task.sleep(for: .milliseconds(50))
             try await client.perform { $0.unlock("n".bytes, cas: locked.cas, done: $1) }
             _ = try await waiting.value
             #expect(try await client.get("n").value == [7])
-            #expect(
-                await code(client) { $0.unlock("n".bytes, cas: locked.cas, done: $1) } == .notLocked
-            )
+            await expect(.notLocked, from: client) {
+                $0.unlock("n".bytes, cas: locked.cas, done: $1)
+            }
             try await client.perform { $0.touch("n".bytes, .at(1), done: $1) }
-            #expect(await code(client) { $0.get("n".bytes, done: $1) } == .notFound)
+            await expect(.notFound, from: client) { $0.get("n".bytes, done: $1) }
             var options = WriteOptions()
             // Long enough for the next request on a busy machine.
             options.expiry = .afterSeconds(3)
             try await client.set("brief", [1], options)
-            #expect(
-                try await client.perform {
-                    $0.getAndTouch("brief".bytes, .afterSeconds(40 * 86_400), done: $1)
-                }.value == [1]
-            )
+            let touched = try await client.perform {
+                $0.getAndTouch("brief".bytes, .afterSeconds(40 * 86_400), done: $1)
+            }
+            #expect(touched.value == [1])
             try await Task.sleep(for: .milliseconds(4_100))
             #expect(try await client.get("brief").value == [1])
             await client.close()
@@ -149,10 +152,10 @@ import Wire
         try await with { node in
             let client = try await node.client()
             let long = String(repeating: "k", count: 251)
-            #expect(await code(client) { $0.get("".bytes, done: $1) } == .invalid)
-            #expect(await code(client) { $0.get(long.bytes, done: $1) } == .invalid)
+            await expect(.invalid, from: client) { $0.get("".bytes, done: $1) }
+            await expect(.invalid, from: client) { $0.get(long.bytes, done: $1) }
             let huge = [UInt8](repeating: 0, count: (20 << 20) + 1)
-            #expect(await code(client) { $0.set("k".bytes, huge, done: $1) } == .tooBig)
+            await expect(.tooBig, from: client) { $0.set("k".bytes, huge, done: $1) }
             // The maximal value, several times on one connection.
             let large = [UInt8](repeating: 7, count: 20 << 20)
             for round in 0..<3 {
@@ -226,8 +229,7 @@ import Wire
             let one = try await node.client("one")
             let two = try await node.client("two")
             let token = try #require(try await one.set("k", [1]).token)
-            let code = await code(two) { $0.waitPersisted(token, done: $1) }
-            #expect(code == .historyChanged)
+            await expect(.historyChanged, from: two) { $0.waitPersisted(token, done: $1) }
             await one.close()
             await two.close()
         }
@@ -241,8 +243,8 @@ import Wire
             #expect(any.copy == .active)
             let all = try await client.perform { $0.getAllCopies("k".bytes, done: $1) }
             #expect(all.map(\.document.value) == [[1]])
-            #expect(await code(client) { $0.getAnyCopy("none".bytes, done: $1) } == .notFound)
-            #expect(await code(client) { $0.getAllCopies("none".bytes, done: $1) } == .notFound)
+            await expect(.notFound, from: client) { $0.getAnyCopy("none".bytes, done: $1) }
+            await expect(.notFound, from: client) { $0.getAllCopies("none".bytes, done: $1) }
             await client.close()
         }
     }

@@ -4,7 +4,7 @@ import HTTPFrontend
 import Testing
 
 /// Trials whose outcome a test sets.
-final class ScriptedTrials: MapTrials {
+final class ScriptedTrials: MapTrialRunner {
     let requests = Guarded<[String]>([])
     let outcome = Guarded<MapTrialOutcome>(.documentUnknown)
 

@@ -4,7 +4,7 @@ import Testing
 
 /// How many sessions of the console there are, and how long they last.
 @Suite struct SessionTests {
-    let sessions = Sessions()
+    let sessions = SessionTable()
     let state = ClusterState(memoryQuota: 1 << 30)
 
     private static let hour: UInt64 = 60 * 60 * 1_000

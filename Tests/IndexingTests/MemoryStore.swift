@@ -38,11 +38,11 @@ final class MemoryStore: NodeSource {
         return value
     }
 
-    func store(_ writes: NodeWrites) {
+    func store(_ writes: NodeWriteList) {
         writes.visit { bodies[$0.id] = $0.body.bytes }
     }
 
-    func store(_ result: EditResult, of batch: EditBatch) {
+    func store(_ result: TreeEditResult, of batch: EditBatch) {
         store(result.writes)
         for id in result.freed { bodies[id] = nil }
         for id in result.bigValuesFreed { bigValues[id] = nil }
@@ -83,7 +83,7 @@ struct TreeModel {
     @discardableResult
     mutating func apply(
         _ operations: [(key: [UInt8], entry: ModelEntry?)]
-    ) throws -> EditResult {
+    ) throws -> TreeEditResult {
         let batch = EditBatch()
         for (key, entry) in operations {
             key.withView { view in

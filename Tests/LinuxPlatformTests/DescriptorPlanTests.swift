@@ -53,7 +53,7 @@ import Testing
     }
 
     @Test func processWithManyDescriptorsHasTheUsualBoundOfClientsWithoutALogin() {
-        #expect(DescriptorPlan(limit: 65_536).withoutLoginMax >= Strangers.connectionsMax)
+        #expect(DescriptorPlan(limit: 65_536).withoutLoginMax >= LoginWatch.connectionsMax)
     }
 
     @Test func nodeOf300DescriptorsHasRoomForThreeBucketsAndTwentyViews() {

@@ -124,17 +124,17 @@ import Testing
     // MARK: Together
 
     private func enter(
-        _ strangers: Strangers,
+        _ strangers: LoginWatch,
         _ host: String,
         at now: UInt64 = 1,
         _ ended: Guarded<[String]>,
         _ name: String
-    ) -> Strangers.Number {
+    ) -> LoginWatch.Number {
         strangers.enter(from: host, at: now) { ended.withLock { $0.append(name) } }
     }
 
     @Test func strangersGuestsAndLoginsHaveBoundsOfTheirOwn() {
-        let strangers = Strangers()
+        let strangers = LoginWatch()
         let ended = Guarded<[String]>([])
         for number in 0..<2_000 {
             let guest = enter(strangers, "g", ended, "guest \(number)")
@@ -142,18 +142,18 @@ import Testing
             let user = enter(strangers, "u", ended, "user")
             strangers.noteLogin(user, of: "ann", from: "u", at: 1)
         }
-        #expect(strangers.usage.guestCount == Strangers.guestsMax)
+        #expect(strangers.usage.guestCount == LoginWatch.guestsMax)
         #expect(ended.withLock { $0 } == (0..<976).map { "guest \($0)" })
         // Those of an address with logins come last.
         ended.withLock { $0 = [] }
         for number in 0..<1_000 { _ = enter(strangers, "u", ended, "u \(number)") }
         for number in 0..<100 { _ = enter(strangers, "10.0.0.\(number)", ended, "\(number)") }
-        #expect(strangers.usage.strangerCount == Strangers.connectionsMax)
+        #expect(strangers.usage.strangerCount == LoginWatch.connectionsMax)
         #expect(ended.withLock { $0 } == (0..<76).map { "\($0)" })
     }
 
     @Test func connectionWithoutALoginEndsAfterFifteenSeconds() {
-        let strangers = Strangers()
+        let strangers = LoginWatch()
         let ended = Guarded<[String]>([])
         _ = enter(strangers, "a", at: Self.second, ended, "stranger")
         let guest = enter(strangers, "a", at: Self.second, ended, "guest")
@@ -178,7 +178,7 @@ import Testing
         )
         let memory = ConnectionMemory(receive: sizes.memory(64 << 20, reactors: 1), keptBytesMax: 1)
         var allowance = ReceiveAllowance(sizes, memory: memory, isStranger: true)
-        let most = Strangers.inputBytesMax + 24
+        let most = LoginWatch.inputBytesMax + 24
         #expect(allowance.step(count: 0, capacity: 0) == .readShared(most))
         var held = 0
         for _ in 0..<10 {

@@ -26,7 +26,7 @@ import Vocabulary
             }
         }
         try store.lanes[0].commit(batch)
-        let connection = try Connection(path: bucket.lanePath(0), mode: .read, vfs: nil)
+        let connection = try SQLiteConnection(path: bucket.lanePath(0), mode: .read, vfs: nil)
         return try connection.texts("SELECT hex(substr(bytes, 5)) FROM \(table)").map { text in
             let digits = Array(text.utf8)
             return stride(from: 0, to: digits.count, by: 2).map { place in

@@ -154,7 +154,7 @@ import Vocabulary
             "snapshot": "configuration = x'09'", "seal": "fence = fence + 1",
             "fact": "bytes = x'00'",
         ]
-        let connection = try Connection(path: directory.path, mode: .write, vfs: nil)
+        let connection = try SQLiteConnection(path: directory.path, mode: .write, vfs: nil)
         try connection.execute("UPDATE \(table) SET \(try #require(columns[table]))")
         let damaged = try directory.open()
         let error = #expect(throws: StorageError.self) { try ControlModel.found(in: damaged) }
@@ -172,7 +172,7 @@ import Vocabulary
         let store = try begun(directory)
         try store.commit([.append([entry(1, "a"), entry(2, "b"), entry(3, "c")])])
         try store.close()
-        let connection = try Connection(path: directory.path, mode: .write, vfs: nil)
+        let connection = try SQLiteConnection(path: directory.path, mode: .write, vfs: nil)
         try connection.execute(statement)
         let damaged = try directory.open()
         let error = #expect(throws: StorageError.self) { try ControlModel.found(in: damaged) }
@@ -183,13 +183,13 @@ import Vocabulary
         let store = try begun(directory)
         try store.close()
         let foreign = try directory.copy()
-        let connection = try Connection(path: foreign.path, mode: .write, vfs: nil)
+        let connection = try SQLiteConnection(path: foreign.path, mode: .write, vfs: nil)
         try connection.execute("PRAGMA application_id = 7")
         let foreignError = #expect(throws: StorageError.self) { try foreign.open() }
         #expect(foreignError?.code == .foreign)
 
         let other = try directory.copy()
-        let future = try Connection(path: other.path, mode: .write, vfs: nil)
+        let future = try SQLiteConnection(path: other.path, mode: .write, vfs: nil)
         try future.execute("PRAGMA user_version = 99")
         let otherError = #expect(throws: StorageError.self) { try other.open() }
         #expect(otherError?.code == .otherFormat)

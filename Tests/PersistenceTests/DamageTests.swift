@@ -28,7 +28,7 @@ import Vocabulary
     }
 
     private func change(_ path: String, _ sql: String) throws {
-        try Connection(path: path, mode: .write, vfs: nil).execute(sql)
+        try SQLiteConnection(path: path, mode: .write, vfs: nil).execute(sql)
     }
 
     @Test func damagedByteInMetadataOrValuesIsReportedWithItsBlock() throws {
@@ -36,7 +36,7 @@ import Vocabulary
             let bucket = TemporaryBucket()
             let documents = try filled(bucket)
             let path = bucket.lanePath(0)
-            let connection = try Connection(path: path, mode: .read, vfs: nil)
+            let connection = try SQLiteConnection(path: path, mode: .read, vfs: nil)
             let length = try #require(
                 try connection.integer("SELECT length(bytes) FROM \(table) WHERE id = 2")
             )

@@ -83,7 +83,7 @@ import Vocabulary
         }
         try store.lanes[0].commit(batch)
         try store.closeCleanly()
-        try Connection(path: bucket.lanePath(0), mode: .write, vfs: nil)
+        try SQLiteConnection(path: bucket.lanePath(0), mode: .write, vfs: nil)
             .execute("UPDATE body SET bytes = x'0011223344556677' WHERE id = 1")
         let (documents, damage) = try dump(bucket)
         #expect(documents.keys.sorted() == [2])

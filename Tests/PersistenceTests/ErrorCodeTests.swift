@@ -4,7 +4,7 @@ import Testing
 /// Temporary shortages have error codes other than damaged or missing files.
 @Suite struct ErrorCodeTests {
     private func code(_ result: Int32, _ cause: Int32) -> StorageError.Code {
-        Connection.code(result, cause: cause)
+        SQLiteConnection.code(result, cause: cause)
     }
 
     private let ioError: Int32 = 10

@@ -43,7 +43,7 @@ import Vocabulary
     @Test(arguments: [0x4449_564e, 0x4449_5643, 0x4449_5649])
     func fileOfAnotherVersionIsRefusedWithTheCure(_ application: Int) throws {
         for store in try stores() {
-            let connection = try Connection(path: store.path, mode: .write, vfs: nil)
+            let connection = try SQLiteConnection(path: store.path, mode: .write, vfs: nil)
             try connection.execute("PRAGMA application_id = \(application)")
             let before = try Data(contentsOf: URL(filePath: store.path))
             let refusal = #expect(throws: StorageError.self, "\(store.name)") { try store.open() }
@@ -57,7 +57,7 @@ import Vocabulary
     @Test(arguments: [0, 2, 3, 9])
     func fileOfAnotherFormatIsRefusedWithBothNumbers(_ format: Int) throws {
         for store in try stores() {
-            let connection = try Connection(path: store.path, mode: .write, vfs: nil)
+            let connection = try SQLiteConnection(path: store.path, mode: .write, vfs: nil)
             try connection.execute("PRAGMA user_version = \(format)")
             let refusal = #expect(throws: StorageError.self, "\(store.name)") { try store.open() }
             #expect(refusal?.code == .otherFormat)

@@ -311,7 +311,7 @@ import Vocabulary
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: directory) }
         let (whole, killed) = (directory.path + "/whole", directory.path + "/killed")
-        let connection = try Connection(path: whole, mode: .create, vfs: nil)
+        let connection = try SQLiteConnection(path: whole, mode: .create, vfs: nil)
         try connection.execute("PRAGMA cache_size = 1; CREATE TABLE t(x); BEGIN")
         for _ in 0..<200 { try connection.execute("INSERT INTO t VALUES(randomblob(2000))") }
         for end in ["", "-journal"] {

@@ -37,7 +37,7 @@ final class TemporaryIndex {
 
     /// Runs SQL on the file, which no `IndexFile` may have open.
     func execute(_ sql: String) throws {
-        try Connection(path: path, mode: .write, vfs: nil).execute(sql)
+        try SQLiteConnection(path: path, mode: .write, vfs: nil).execute(sql)
     }
 
     /// The error of opening the file.

@@ -43,7 +43,7 @@ final class TemporaryBucket {
         for lane in 0..<settings.lanes {
             let path = lanePath(lane, generation: generation)
             guard FileManager.default.fileExists(atPath: path) else { continue }
-            let connection = try Connection(path: path, mode: .read, vfs: nil)
+            let connection = try SQLiteConnection(path: path, mode: .read, vfs: nil)
             found += try connection.texts("PRAGMA integrity_check").filter { $0 != "ok" }
         }
         return found

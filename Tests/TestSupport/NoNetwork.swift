@@ -8,7 +8,7 @@ package struct NoNetwork: Network {
         receive: ReceiveMemory(bytesMax: 64 << 20, claimBytesMax: 30 << 20, readAheadBytes: 0),
         keptBytesMax: 64 << 20
     )
-    package let strangers = Strangers()
+    package let strangers = LoginWatch()
     /// Addresses by host name; IP addresses resolve to themselves.
     package let names = Guarded<[String: [String]]>([:])
     private let lane: (any Lane)?

@@ -34,7 +34,7 @@ import Vocabulary
     }
 
     /// The step as a word and a slot's number.
-    private static func name(_ step: IndexSlots.Step?) -> String {
+    private static func name(_ step: SlotAssignment.Step?) -> String {
         switch step {
         case nil: "none"
         case .add(let definition): "add \(definition.kind)"
@@ -44,12 +44,12 @@ import Vocabulary
         }
     }
 
-    private static func fill(_ step: IndexSlots.Step?) -> NumericSlotFill? {
+    private static func fill(_ step: SlotAssignment.Step?) -> NumericSlotFill? {
         if case .fill(_, let fill) = step { fill } else { nil }
     }
 
     @Test func wantedSlotsAreAddedAndNumericOnesFilled() {
-        var slots = IndexSlots(stored: [])
+        var slots = SlotAssignment(stored: [])
         #expect(Self.name(slots.next()) == "none")
         slots.want([.numeric])
         #expect(Self.name(slots.next()) == "add numeric")
@@ -66,7 +66,7 @@ import Vocabulary
     }
 
     @Test func openedIndexUpdatesItsSlotsAndRemovesNoneBeforeTheyAreSet() {
-        var slots = IndexSlots(stored: [Self.numericSlot, Self.customSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot, Self.customSlot])
         #expect(slots.numeric == [IndexSlotID(1)])
         #expect(Self.name(slots.next()) == "none")
         slots.want([.numeric])
@@ -78,7 +78,7 @@ import Vocabulary
     }
 
     @Test func slotThatIsWantedAgainDuringItsRemovalIsFilledAgain() {
-        var slots = IndexSlots(stored: [Self.numericSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot])
         slots.want([.numeric])
         slots.filled(IndexSlotID(1))
         slots.want([])
@@ -90,7 +90,7 @@ import Vocabulary
     }
 
     @Test func slotsSetAgainAreNotFilledAgain() {
-        var slots = IndexSlots(stored: [Self.numericSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot])
         slots.want([.numeric])
         slots.filled(IndexSlotID(1))
         slots.want([.numeric])
@@ -98,7 +98,7 @@ import Vocabulary
     }
 
     @Test func editThatLeavesResultsOutDuringAFillIsFollowedByAnother() {
-        var slots = IndexSlots(stored: [Self.numericSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot])
         slots.want([.numeric])
         let first = Self.fill(slots.next())
         slots.missed(IndexSlotID(1))
@@ -113,7 +113,7 @@ import Vocabulary
     }
 
     @Test func fillBeginsAgainAfterAStepThatWasNotCommitted() {
-        var slots = IndexSlots(stored: [Self.numericSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot])
         slots.want([.numeric])
         let first = Self.fill(slots.next())
         slots.stepFailed()
@@ -122,7 +122,7 @@ import Vocabulary
     }
 
     @Test func resultsAreKeptForCustomSlotsOfTheFileOnlyAndUpToALimit() {
-        var slots = IndexSlots(stored: [Self.numericSlot])
+        var slots = SlotAssignment(stored: [Self.numericSlot])
         slots.add([Self.result(bytes: 1)], SlotDefinition.numeric.signature)
         slots.add([Self.result(bytes: 1)], Self.custom.signature)
         #expect(Self.name(slots.next()) == "none")

@@ -103,7 +103,7 @@ final class LinkWorld: QueryConnections {
     let dials = Signal<NodeNumber>()
     /// The responder's connections that have ended.
     let ended: Signal<Void>
-    private let nodes: Guarded<QueryLinks?>
+    private let nodes: Guarded<QueryTransport?>
 
     /// - Parameters:
     ///   - limits: Of both sides.
@@ -119,7 +119,7 @@ final class LinkWorld: QueryConnections {
         let asked = Signal<AskedQuery>()
         let ended = Signal<Void>()
         let cut = Guarded<[any ConnectionPort]>([])
-        let respond: QueryLinks.Respond = { request, reply in
+        let respond: QueryTransport.Respond = { request, reply in
             let query = AskedQuery(request, reply)
             asked.send(query)
             return query
@@ -148,7 +148,7 @@ final class LinkWorld: QueryConnections {
         self.ended = ended
         self.cut = cut
         nodes = Guarded(nil)
-        let links = QueryLinks(
+        let links = QueryTransport(
             own: { LinkWorld.own },
             local: respond,
             connections: self,
@@ -168,7 +168,7 @@ final class LinkWorld: QueryConnections {
     /// The warnings of the view service.
     var warnings: [String] { trace.lines(of: "views", atLeast: .warning) }
 
-    var links: QueryLinks? { nodes.withLock { $0 } }
+    var links: QueryTransport? { nodes.withLock { $0 } }
 
     func connect(
         to node: NodeNumber,

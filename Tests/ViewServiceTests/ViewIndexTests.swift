@@ -182,7 +182,7 @@ private typealias Version = MemoryChanges.Version
 }
 
 /// Changes of a few vBuckets in memory: the newest version of each document, by seqno.
-final class MemoryChanges: DocumentChanges {
+final class MemoryChanges: DocumentChangePort {
     struct Version {
         let key: [UInt8]
         let meta: DocumentMeta

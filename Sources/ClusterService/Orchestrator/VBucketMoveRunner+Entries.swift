@@ -3,7 +3,7 @@ internal import Seams
 internal import Vocabulary
 
 /// The kinds of entries that change many vBuckets at once.
-enum EntryKind: Int, CaseIterable {
+enum BulkEntryKind: Int, CaseIterable {
     case joint
     case final
     case takeOver
@@ -33,7 +33,7 @@ enum EntryKind: Int, CaseIterable {
 }
 
 extension MoveAction.Proposal {
-    var kind: EntryKind {
+    var kind: BulkEntryKind {
         switch self {
         case .joint: .joint
         case .final: .final
@@ -74,7 +74,7 @@ extension VBucketMoveRunner {
         let due = actions
         actions = []
         let now = orchestrator.now
-        var steps: [EntryKind: [VBucketSteps.Step]] = [:]
+        var steps: [BulkEntryKind: [VBucketSteps.Step]] = [:]
         var asked: [NodeNumber: [FencedVBucket]] = [:]
         var created: [VBucketSteps.Step] = []
         for (vBucket, action) in due {
@@ -98,7 +98,7 @@ extension VBucketMoveRunner {
             }
         }
         if !created.isEmpty { create(created, orchestrator) }
-        for kind in EntryKind.allCases {
+        for kind in BulkEntryKind.allCases {
             guard let steps = steps[kind] else { continue }
             if kind.isPatient { nextPatientEntry = now + 3 * Self.gatherPauseNanoseconds }
             propose(kind, steps.sorted { $0.vBucket < $1.vBucket }, orchestrator)
@@ -165,7 +165,7 @@ extension VBucketMoveRunner {
     }
 
     private func propose(
-        _ kind: EntryKind,
+        _ kind: BulkEntryKind,
         _ steps: [VBucketSteps.Step],
         _ orchestrator: isolated Orchestrator
     ) {
@@ -187,7 +187,7 @@ extension VBucketMoveRunner {
 
     private func handleOutcome(
         _ outcome: ClusterOutcome,
-        of kind: EntryKind,
+        of kind: BulkEntryKind,
         _ steps: [VBucketSteps.Step],
         _ record: BucketRecord,
         at index: UInt64
@@ -208,7 +208,7 @@ extension VBucketMoveRunner {
 
     /// Whether the step was applied by an entry whose outcome was lost.
     private func wasDoneBefore(
-        _ kind: EntryKind,
+        _ kind: BulkEntryKind,
         _ step: VBucketSteps.Step,
         _ placement: VBucketPlacement
     ) -> Bool {

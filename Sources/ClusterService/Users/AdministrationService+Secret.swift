@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 
 /// Secrets that all members of a cluster know, and no other node.
-struct SharedSecrets: Hashable {
+struct ClusterSecrets: Hashable {
     /// Replaced after each change of the members.
     var current: [UInt8]
     /// For the salts of names without a user.
@@ -32,7 +32,7 @@ struct SharedSecrets: Hashable {
 /// The secrets that the members of a cluster share.
 extension AdministrationService {
     /// The secrets of a state; those of this node alone until the cluster has agreed on some.
-    func sharedSecrets(of state: ClusterState) -> SharedSecrets {
+    func sharedSecrets(of state: ClusterState) -> ClusterSecrets {
         member.identity.secrets.shared(in: state, by: thisNode)
     }
 
@@ -74,7 +74,7 @@ extension AdministrationService {
 }
 
 /// The secrets are shown nowhere.
-extension SharedSecrets: CustomReflectable {
+extension ClusterSecrets: CustomReflectable {
     var customMirror: Mirror { Mirror(self, children: [:] as KeyValuePairs<String, Any>) }
 }
 
@@ -85,13 +85,13 @@ extension NodeRecord {
 
 extension NodeSecrets {
     /// The secrets of a state; nil if it has none for this node.
-    fileprivate func opened(in state: ClusterState, by node: NodeNumber) -> SharedSecrets? {
-        state.secret.sealed(to: node).flatMap(open).flatMap(SharedSecrets.init(bytes:))
+    fileprivate func opened(in state: ClusterState, by node: NodeNumber) -> ClusterSecrets? {
+        state.secret.sealed(to: node).flatMap(open).flatMap(ClusterSecrets.init(bytes:))
     }
 
-    fileprivate func shared(in state: ClusterState, by node: NodeNumber) -> SharedSecrets {
+    fileprivate func shared(in state: ClusterState, by node: NodeNumber) -> ClusterSecrets {
         opened(in: state, by: node)
-            ?? SharedSecrets(current: ownDecoySecret, decoys: ownDecoySecret)
+            ?? ClusterSecrets(current: ownDecoySecret, decoys: ownDecoySecret)
     }
 }
 

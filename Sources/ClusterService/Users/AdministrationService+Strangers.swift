@@ -5,7 +5,7 @@ package import Seams
 /// Logins over HTTP, in turn with those of the data port.
 extension AdministrationService {
     /// The clients that have not logged in, on all ports of this node.
-    package var strangers: Strangers { environment.network.strangers }
+    package var strangers: LoginWatch { environment.network.strangers }
 
     /// Checks a password on the lane of the checks, after those before it.
     ///

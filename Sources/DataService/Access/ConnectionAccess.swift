@@ -12,7 +12,7 @@ struct ConnectionAccess {
     var isUserKnown = true
     /// Whether the client has no login.
     ///
-    /// Not in `Stranger`, whose methods get the connection: each turn would check for exclusive access.
+    /// Not in `LoginNotes`, whose methods get the connection: each turn would check for exclusive access.
     var isStranger = false
 }
 

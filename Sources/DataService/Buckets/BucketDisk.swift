@@ -19,7 +19,7 @@ package final class BucketDisk: Sendable {
         engine: Bucket,
         store: BucketStore,
         records: [VBucketRecord],
-        counters: BucketCounters,
+        counters: TrafficCounters,
         traffic: ChangeTraffic,
         service: DocumentService
     ) {

@@ -8,7 +8,7 @@ package import Vocabulary
 /// connection checks `isRetired` once per batch and then looks the bucket up again.
 package final class OpenBucket: Sendable {
     package let engine: Bucket
-    package let counters: BucketCounters
+    package let counters: TrafficCounters
     /// Nil for an ephemeral bucket.
     package let disk: BucketDisk?
     let pager: ItemPager
@@ -29,7 +29,7 @@ package final class OpenBucket: Sendable {
         _ settings: BucketSettings,
         engine: Bucket,
         disk: BucketDisk?,
-        counters: BucketCounters,
+        counters: TrafficCounters,
         selections: Selections = Selections(),
         traffic: ChangeTraffic = ChangeTraffic(),
         service: DocumentService

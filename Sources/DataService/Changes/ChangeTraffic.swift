@@ -57,7 +57,7 @@ final class ChangeTraffic: Sendable {
     /// 1 once the node ends its feeds; read without the lock.
     private let ended: SharedWord
     /// The clients' connections that stream the bucket's changes.
-    let clients = ClientProducers()
+    let clients = ProducerNameTable()
 
     init() {
         let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)

@@ -123,7 +123,7 @@ final class ReplicationLink: Sendable {
 }
 
 /// The connections from this node's replicas to the nodes of their active copies.
-final class ReplicationLinks: Sendable {
+final class ReplicationLinkTable: Sendable {
     private struct State {
         var topology = ReplicationTopology()
         var links: [NodeNumber: ReplicationLink] = [:]

@@ -20,7 +20,7 @@ extension Connection {
         let operations = operations(request, on: bucket, completion)
         var meta = version.meta
         if !isDeletion {
-            meta.expiry = Expiry.bounded(meta.expiry, maxTTL: bucket.maxTTL, turn)
+            meta.expiry = ExpiryField.bounded(meta.expiry, maxTTL: bucket.maxTTL, turn)
         }
         var options = WithMetaRequest.Options()
         if request.command.opcode == .addWithMeta { options.insert(.adds) }

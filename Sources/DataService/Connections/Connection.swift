@@ -60,7 +60,7 @@ package final class Connection: ConnectionHandler {
     var access = ConnectionAccess()
     let accessRevision: SharedWord
     /// Notes on the client's logins, and on the connection until the first one.
-    var stranger = Stranger()
+    var stranger = LoginNotes()
     /// What is sent without a request.
     var pushes = Pushes()
     var isJSONAgreed = false

@@ -267,7 +267,7 @@ extension DocumentOperations {
     /// The protocol's expiry field as absolute seconds, within the bucket's bound.
     @inline(__always)
     func expiry(ofField field: UInt32) -> UInt32 {
-        Expiry.absolute(field, maxTTL: bucket.maxTTL, turn)
+        ExpiryField.absolute(field, maxTTL: bucket.maxTTL, turn)
     }
 
     /// The datatype of a value that came without one.

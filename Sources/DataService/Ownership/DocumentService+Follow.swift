@@ -8,7 +8,7 @@ package import Vocabulary
 struct Membership {
     /// This node's number; nil until a map is followed.
     var own: NodeNumber?
-    var links: ReplicationLinks?
+    var links: ReplicationLinkTable?
     var mapListeners: [UInt64: @Sendable () -> Void] = [:]
     var lastListener: UInt64 = 0
 }
@@ -22,11 +22,11 @@ extension DocumentService {
     ///
     /// Called once, before the first map.
     package func use(_ links: any ChangeLinks) {
-        let made = ReplicationLinks(links, service: self)
+        let made = ReplicationLinkTable(links, service: self)
         membership.withLock { $0.links = made }
     }
 
-    var links: ReplicationLinks? { membership.withLock { $0.links } }
+    var links: ReplicationLinkTable? { membership.withLock { $0.links } }
 
     /// The handler of a connection on which another node follows copies of this node.
     package func acceptChanges(

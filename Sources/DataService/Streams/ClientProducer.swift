@@ -18,7 +18,7 @@ final class ClientProducer {
     /// Clients number their streams from zero, often by vBucket.
     private static let firstNoopOpaque: UInt32 = 0x6e6f_0000
 
-    let streams: ClientStreams
+    let streams: ClientStreamSet
     private(set) var settings: ConsumerSettings
     private let service: DocumentService
     private let clock: ClientProducerClock
@@ -34,7 +34,7 @@ final class ClientProducer {
     ) {
         self.settings = settings
         self.service = service
-        let streams = ClientStreams(name: name, bucket, port: port, service)
+        let streams = ClientStreamSet(name: name, bucket, port: port, service)
         self.streams = streams
         clock = ClientProducerClock(service, port: port) { [events = streams.events] in
             events.put(.tick)

@@ -73,7 +73,7 @@ final class TapProducer {
     /// because it had closed its feed.
     private static let samplesMax = 3
 
-    let streams: ClientStreams
+    let streams: ClientStreamSet
     private let request: TapRequest
     private let messages: Messages
     private let clock: ClientProducerClock
@@ -101,7 +101,7 @@ final class TapProducer {
         self.request = request
         client = TapPositions.Client(login: "\(login)", host: port.peer.host)
         messages = Messages(request.flags)
-        let streams = ClientStreams(name: "tap", bucket, port: port, service)
+        let streams = ClientStreamSet(name: "tap", bucket, port: port, service)
         self.streams = streams
         clock = ClientProducerClock(service, port: port) { [events = streams.events] in
             events.put(.tick)

@@ -32,7 +32,7 @@ final class BackgroundFetcher: Sendable {
     private let files: [LaneStore]
     private let lanes: DataLanes
     private let environment: Environment
-    private let counters: BucketCounters
+    private let counters: TrafficCounters
     private let waiting = Guarded<[Version: [@Sendable (Completion) -> Void]]>([:])
 
     init(
@@ -40,7 +40,7 @@ final class BackgroundFetcher: Sendable {
         store: BucketStore,
         lanes: DataLanes,
         environment: Environment,
-        counters: BucketCounters
+        counters: TrafficCounters
     ) {
         self.engine = engine
         self.counters = counters

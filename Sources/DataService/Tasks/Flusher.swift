@@ -47,7 +47,7 @@ final class Flusher: Sendable {
     private let store: LaneStore
     private let worker: DataLanes.Worker
     private let environment: Environment
-    private let counters: BucketCounters
+    private let counters: TrafficCounters
     private let traffic: ChangeTraffic
     private let watch: FlushWatch
     private let compactor: Compactor
@@ -67,7 +67,7 @@ final class Flusher: Sendable {
         store: LaneStore,
         worker: DataLanes.Worker,
         environment: Environment,
-        counters: BucketCounters,
+        counters: TrafficCounters,
         traffic: ChangeTraffic,
         alerts: AlertBoard,
         compactor: Compactor,

@@ -36,7 +36,7 @@ final class HeatSaver: Sendable {
     private let warmup: Warmup
     private let lanes: DataLanes
     private let environment: Environment
-    private let counters: BucketCounters
+    private let counters: TrafficCounters
     private let state = Guarded(State())
 
     private static let groupsPerSlice = 128
@@ -50,7 +50,7 @@ final class HeatSaver: Sendable {
         warmup: Warmup,
         lanes: DataLanes,
         environment: Environment,
-        counters: BucketCounters
+        counters: TrafficCounters
     ) {
         self.engine = engine
         self.store = store

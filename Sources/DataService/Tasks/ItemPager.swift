@@ -30,7 +30,7 @@ final class ItemPager: Sendable {
     }
 
     private let engine: Bucket
-    private let counters: BucketCounters
+    private let counters: TrafficCounters
     private let worker: DataLanes.Worker
     private let environment: Environment
     private let alerts: AlertBoard
@@ -54,7 +54,7 @@ final class ItemPager: Sendable {
 
     init(
         engine: Bucket,
-        counters: BucketCounters,
+        counters: TrafficCounters,
         service: DocumentService,
         hurryFlushers: @escaping @Sendable () -> Void,
         noteDirty: @escaping @Sendable (VBucketID) -> Void,

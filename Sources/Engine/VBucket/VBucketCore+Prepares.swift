@@ -203,7 +203,7 @@ extension VBucketCore {
     }
 
     /// Removes a prepare, after the change that completes it was made.
-    mutating func complete(_ prepare: Prepares.Prepare) {
+    mutating func complete(_ prepare: PrepareList.Prepare) {
         let (item, seqno) = (prepare.item, prepare.seqno)
         let bytes = item.blockBytes
         prepares.remove(seqno)

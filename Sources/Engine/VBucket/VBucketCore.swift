@@ -37,7 +37,7 @@ package struct VBucketCore: ~Copyable {
     /// Loaded and without inherited prepares: the only check of most reads.
     private(set) var isReadable = true
     /// Durable writes that wait for acknowledgements of other copies; invisible to clients.
-    var prepares = Prepares()
+    var prepares = PrepareList()
     var visibleHigh = VisibleHigh()
     /// Readers that wait for the end of the snapshot that the replica is receiving.
     var waitingReaders = WaitingReaders()

@@ -9,7 +9,7 @@ internal import Vocabulary
 /// - Wrong credentials are refused even if the route needs none.
 struct Authentication: Sendable {
     let service: AdministrationService
-    let sessions: Sessions
+    let sessions: SessionTable
 
     /// The identity of the request's credentials.
     ///

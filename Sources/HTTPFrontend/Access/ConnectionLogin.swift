@@ -2,10 +2,10 @@ internal import Bytes
 internal import ClusterService
 internal import Seams
 
-/// Notes on one HTTP connection until its client has logged in (`Strangers`).
+/// Notes on one HTTP connection until its client has logged in (`LoginWatch`).
 ///
 /// - Until then it is one of a bounded number, and is closed after some time.
-/// - Until a request is admitted, at most `Strangers.inputBytesMax` of its body are read: the login is
+/// - Until a request is admitted, at most `LoginWatch.inputBytesMax` of its body are read: the login is
 ///   in its head.
 final class ConnectionLogin: Sendable {
     private struct State {
@@ -17,7 +17,7 @@ final class ConnectionLogin: Sendable {
     /// The client's address, in digits.
     let host: String
     private let service: AdministrationService
-    private let number: Strangers.Number
+    private let number: LoginWatch.Number
     private let state = Guarded(State())
 
     /// The connection was accepted; `end` closes it.
@@ -31,7 +31,7 @@ final class ConnectionLogin: Sendable {
     var isStranger: Bool { state.withLock { $0.isStranger } }
 
     /// Whether the connection closes behind its next response: too many logins were refused.
-    var isRefused: Bool { state.withLock { $0.refusedCount >= Strangers.refusalsMax } }
+    var isRefused: Bool { state.withLock { $0.refusedCount >= LoginWatch.refusalsMax } }
 
     /// Calls `notify` for each request that is admitted.
     func observeAdmission(_ notify: @escaping @Sendable () -> Void) {

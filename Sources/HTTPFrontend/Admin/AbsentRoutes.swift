@@ -5,7 +5,7 @@ internal import Orchestration
 /// A query is answered truthfully (the feature is off, its settings are empty). A request that
 /// would enable such a feature is refused with what to do instead, never answered with a false
 /// success.
-extension Routes {
+extension AdminRoutes {
     private static let settingsRead = Access.permission("cluster.settings!read")
     private static let settingsWrite = Access.permission("cluster.settings!write")
 

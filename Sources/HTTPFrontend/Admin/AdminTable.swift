@@ -9,15 +9,20 @@ struct AdminTable: RouteTable {
     /// - Parameter views: The services of the view port; nil to omit the routes of views.
     init(views: ViewServer.Services?) {
         let known =
-            Routes.health + Routes.session + Routes.pools + Routes.nodes + Routes.provisioning
-            + Routes.nodeSetup + Routes.buckets + Routes.bucketCompaction
-            + Routes.alternateAddresses + Routes.configurations + Routes.documents + Routes.changes
-            + Routes.statistics + Routes.monitoring + Routes.settings + Routes.indexing
-            + Routes.users + Routes.collections + Routes.membership + Routes.rebalance
-            + Routes.retries + Routes.security
-            + Routes.autoFailover + Routes.groups
-            + Routes.absent + Routes.console
-        routes = known + [Routes.metrics(views?.reading)] + (views.map(Routes.views) ?? [])
+            AdminRoutes.health + AdminRoutes.session + AdminRoutes.pools + AdminRoutes.nodes
+            + AdminRoutes.provisioning
+            + AdminRoutes.nodeSetup + AdminRoutes.buckets + AdminRoutes.bucketCompaction
+            + AdminRoutes.alternateAddresses + AdminRoutes.configurations + AdminRoutes.documents
+            + AdminRoutes.changes
+            + AdminRoutes.statistics + AdminRoutes.monitoring + AdminRoutes.settings
+            + AdminRoutes.indexing
+            + AdminRoutes.users + AdminRoutes.collections + AdminRoutes.membership
+            + AdminRoutes.rebalance
+            + AdminRoutes.retries + AdminRoutes.security
+            + AdminRoutes.autoFailover + AdminRoutes.groups
+            + AdminRoutes.absent + AdminRoutes.console
+        routes =
+            known + [AdminRoutes.metrics(views?.reading)] + (views.map(AdminRoutes.views) ?? [])
     }
 
     /// The same as Couchbase's: no caching, no framing.
@@ -121,4 +126,4 @@ struct AdminTable: RouteTable {
 }
 
 /// The admin port's routes by subject; each file adds its own.
-enum Routes {}
+enum AdminRoutes {}

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// The address by which clients from another network reach this node.
-extension Routes {
+extension AdminRoutes {
     private static let path = "/node/controller/setupAlternateAddresses/external"
     private static let access = Access.permission("cluster.pools!write")
 

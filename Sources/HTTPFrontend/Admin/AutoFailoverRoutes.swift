@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Settings of automatic failover.
-extension Routes {
+extension AdminRoutes {
     /// Couchbase settings that are fixed here: field, value and the reason sent with a refusal.
     private static let fixed: [(field: String, value: Bool, reason: String)] = [
         ("disableMaxCount", false, "maxCount is always enforced. Set it to at most 100"),

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Buckets: read, create, change, flush, delete.
-extension Routes {
+extension AdminRoutes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
             let numbers = ClusterNumbers(call)

@@ -50,7 +50,7 @@ struct ChangesReply: Sendable {
             let refreshed = call.refreshed
             var isOver =
                 Realm(of: call.identity, in: refreshed.state) != realm
-                || !Routes.mayFollow(refreshed, hasValues: query.request.hasValues)
+                || !AdminRoutes.mayFollow(refreshed, hasValues: query.request.hasValues)
             if !isOver {
                 for event in await changes.next(within: due.wait(from: now)) {
                     isOver = format.append(event, to: &output) || isOver

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// The HTTP feed of a bucket's changes (docs/changes.md).
-extension Routes {
+extension AdminRoutes {
     private static let path = "/pools/default/buckets/*/changes"
     private static let permission = "cluster.bucket[.].data.dcp!read"
     private static let retrySeconds = 5

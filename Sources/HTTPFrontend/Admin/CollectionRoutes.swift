@@ -5,7 +5,7 @@ internal import Orchestration
 ///
 /// Collections cannot be changed yet; requests are refused with 400, since clients interpret a 404 as a
 /// missing bucket.
-extension Routes {
+extension AdminRoutes {
     static let collections: [Route] = [
         Route(
             .get,

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Compaction of buckets: begin, end, and what runs as tasks.
-extension Routes {
+extension AdminRoutes {
     static let bucketCompaction: [Route] = [
         controller("compactBucket") { await $0.compactBucketAndViews($1) },
         controller("compactDatabases") { await $0.compactBucket($1) },

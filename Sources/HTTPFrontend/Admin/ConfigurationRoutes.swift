@@ -4,7 +4,7 @@ internal import Vocabulary
 
 /// Configurations over HTTP, for clients that do not read them from the data port: addresses of
 /// services and vBucket maps.
-extension Routes {
+extension AdminRoutes {
     static let configurations: [Route] = [
         Route(.get, "/pools/default/nodeServices", .permission("cluster.pools!read")) { call in
             .rendered(nodeServices(call))

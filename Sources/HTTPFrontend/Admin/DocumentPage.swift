@@ -56,7 +56,7 @@ struct DocumentPage: Sendable {
                 case .failed(let text):
                     output += Self.row(key, without: ("failed", text)).bytes
                 case .written, .unchanged:
-                    output += Self.row(key, without: ("failed", Routes.unexpected)).bytes
+                    output += Self.row(key, without: ("failed", AdminRoutes.unexpected)).bytes
                 }
             }
             guard output.count >= Self.gatheredBytes else { continue }
@@ -68,7 +68,7 @@ struct DocumentPage: Sendable {
 
     // MARK: Rows
 
-    private static let unreadable = ("retry_needed", Routes.unreadableDocument)
+    private static let unreadable = ("retry_needed", AdminRoutes.unreadableDocument)
 
     private static func excludedByLimit(_ bytesMax: UInt64) -> (String, String) {
         ("not_included", "The documents before it reach the requested \(bytesMax) bytes")

@@ -6,7 +6,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Documents, single and in pages, for the console.
-extension Routes {
+extension AdminRoutes {
     /// Maximum of `limit` and of `skip`: Couchbase's bound for its console.
     private static let rowsMax: UInt64 = 1_000
     /// The flags that clients of all languages read as JSON.

@@ -4,7 +4,7 @@ internal import JSON
 internal import Orchestration
 
 /// Server groups: nodes that may fail together, such as those of a rack.
-extension Routes {
+extension AdminRoutes {
     private static let write = Access.permission("cluster.server_groups!write")
     private static let base = "/pools/default/serverGroups"
 

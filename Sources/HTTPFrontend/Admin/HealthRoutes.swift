@@ -4,7 +4,7 @@ internal import Orchestration
 /// Health for service managers and load balancers, without a login and for every name in `Host`.
 ///
 /// A request without a login learns the number of buckets that are not ready, and not their names.
-extension Routes {
+extension AdminRoutes {
     static let health: [Route] = [
         // The process answers.
         Route(.get, "/healthz", .open) { _ in .text("ok\r\n", status: 200) }.servedAlways(),

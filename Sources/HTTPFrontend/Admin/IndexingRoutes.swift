@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// How indexes of views are updated, built and compacted.
-extension Routes {
+extension AdminRoutes {
     private static let read = Access.permission("cluster.settings!read")
     private static let write = Access.permission("cluster.settings!write")
 

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Nodes: add, join, eject, fail over, recover.
-extension Routes {
+extension AdminRoutes {
     private static let write = Access.permission("cluster.pools!write")
     private static let read = Access.permission("cluster.pools!read")
     private static let adding = Access.needs(.securityWrite)

@@ -3,7 +3,7 @@ internal import Orchestration
 
 /// What monitoring and user interfaces exchange with a node besides statistics: where a Prometheus
 /// server finds all nodes, and errors that a user interface reports.
-extension Routes {
+extension AdminRoutes {
     static let monitoring: [Route] = [
         Route(.get, "/prometheus_sd_config", .permission("cluster.admin.stats_export!read")) {
             targets($0)

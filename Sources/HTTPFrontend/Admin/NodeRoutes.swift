@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Single nodes and their statuses.
-extension Routes {
+extension AdminRoutes {
     static let nodes: [Route] = [
         Route(.get, "/nodes/self", .permission("cluster.nodes!read")) { call in
             node(call, named: nil)

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Setup of this node: its data paths and its host name.
-extension Routes {
+extension AdminRoutes {
     private static let setup = Access.permission("cluster.admin.setup!write")
 
     static let nodeSetup: [Route] = [

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// The cluster as a whole: discovery, the pool, versions, identity, permissions, tasks.
-extension Routes {
+extension AdminRoutes {
     static let pools: [Route] = [
         Route(.get, "/pools", .permission("cluster.pools!read")) { .json(discovery($0)) },
         Route(.get, "/pools/default", .permission("cluster.pools!read"), needsCluster: true, pool),

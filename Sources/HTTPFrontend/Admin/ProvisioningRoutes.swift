@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Provisioning of a new node's cluster, in one request or in the steps of older tools.
-extension Routes {
+extension AdminRoutes {
     static let provisioning: [Route] = [
         Route(.post, "/clusterInit", .permission("cluster!write"), validates: true) { call in
             var form = call.request.form

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Rebalance: start, report progress, stop, settings.
-extension Routes {
+extension AdminRoutes {
     private static let write = Access.permission("cluster.pools!write")
     private static let readTasks = Access.permission("cluster.tasks!read")
 

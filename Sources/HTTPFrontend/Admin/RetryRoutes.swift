@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Automatic retry of a failed rebalance.
-extension Routes {
+extension AdminRoutes {
     private static let write = Access.permission("cluster.settings!write")
     private static let read = Access.permission("cluster.tasks!read")
 

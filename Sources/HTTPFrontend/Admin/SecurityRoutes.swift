@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Settings of how passwords are stored, under Couchbase's names.
-extension Routes {
+extension AdminRoutes {
     static let security: [Route] = [
         Route(.get, "/settings/security", .permission("cluster.admin.security!read")) { call in
             let passwords = call.state.settings.passwords

@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Login and logout of the console.
-extension Routes {
+extension AdminRoutes {
     /// Bytes of a session's token: enough that it cannot be guessed.
     private static let tokenBytes = 16
     private static let consolePermission = "cluster.ui!read"

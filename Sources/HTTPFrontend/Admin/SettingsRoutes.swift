@@ -2,7 +2,7 @@ internal import ClusterService
 internal import Orchestration
 
 /// Settings of the cluster.
-extension Routes {
+extension AdminRoutes {
     /// Upper bound of `maxBucketCount`: the most buckets that users have ever requested for a node.
     private static let bucketsMax: UInt64 = 10_000
 

@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 
 /// Recent statistics of buckets, Prometheus metrics, and the event log.
-extension Routes {
+extension AdminRoutes {
     static let statistics: [Route] = [
         Route(
             .get,

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Local users, their roles and passwords. Clients match the texts of the refusals.
-extension Routes {
+extension AdminRoutes {
     static let users: [Route] =
         userLists + [
             Route(

@@ -1,5 +1,5 @@
 /// The web console's files, which are embedded in the program.
-extension Routes {
+extension AdminRoutes {
     private static let script = "text/javascript; charset=utf-8"
 
     private static let assets: [String: (type: String, bytes: [UInt8])] = [

@@ -32,7 +32,7 @@ struct RESTRequest: Sendable {
     let queryFields: FormFields
     /// The fields of the query that are UTF-8.
     let query: FormParameters
-    let fields: RequestFields
+    let fields: RequestHeadFields
     /// The address the request arrived on, in digits, without brackets.
     let localAddress: String
     /// From where the client connected.
@@ -48,7 +48,7 @@ struct RESTRequest: Sendable {
     init(
         method: String,
         target: String,
-        fields: RequestFields,
+        fields: RequestHeadFields,
         addresses: ConnectionAddresses
     ) {
         self.method = Method(rawValue: method) ?? .other

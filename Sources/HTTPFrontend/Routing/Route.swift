@@ -63,7 +63,7 @@ struct Route: Sendable {
                 case .unprovisioned, .administrator: Self.documentBytesMax
                 case .user: self == .document ? Self.documentBytesMax : 1 << 20
                 case .bucket, .guest: 16 << 10
-                case .anonymous: Strangers.inputBytesMax
+                case .anonymous: LoginWatch.inputBytesMax
                 }
             case .designDocument: Self.designDocumentBytesMax
             case .viewQuery: Self.viewQueryBytesMax

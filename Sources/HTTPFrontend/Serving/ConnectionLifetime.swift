@@ -71,7 +71,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     func handlerAdded(context: ChannelHandlerContext) {
         setDeadline(Self.firstHeadTimeout, context)
         guard let login = watch.login else { return }
-        setReceiveBytes(Strangers.inputBytesMax, context)
+        setReceiveBytes(LoginWatch.inputBytesMax, context)
         let loop = context.eventLoop
         let bound = NIOLoopBound((handler: self, context: context), eventLoop: loop)
         login.observeAdmission { loop.execute { bound.value.handler.release(bound.value.context) } }

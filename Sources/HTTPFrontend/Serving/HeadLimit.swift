@@ -6,7 +6,7 @@ internal import NIOHTTP1
 ///
 /// The framework answers each request that it cannot parse with 400, an empty body and the end of the
 /// connection. The body that is added states the cause and the remedy. A request whose fields are refused
-/// (`RequestFields.flaw`) is reported to the framework as one that cannot be parsed: the refusal then follows
+/// (`RequestHeadFields.flaw`) is reported to the framework as one that cannot be parsed: the refusal then follows
 /// the responses to earlier requests.
 final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
@@ -59,7 +59,7 @@ final class HeadLimit: ChannelDuplexHandler, RemovableChannelHandler {
 
     private static func flaw(_ head: HTTPRequestHead) -> String? {
         let requiresHost = head.version != .http1_0 && head.version != .http0_9
-        return RequestFields.flaw(of: head.headers.lazy.map(\.name), requiresHost: requiresHost)
+        return RequestHeadFields.flaw(of: head.headers.lazy.map(\.name), requiresHost: requiresHost)
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -153,11 +153,11 @@ struct PortResponder: Sendable {
         return fields
     }
 
-    private static func fields(of request: Request) -> RequestFields {
+    private static func fields(of request: Request) -> RequestHeadFields {
         var fields = request.headers.map { (name: $0.name.canonicalName, value: $0.value) }
         // The framework stores `Host` outside the header fields.
         if let authority = request.head.authority { fields.append(("host", authority)) }
-        return RequestFields(fields)
+        return RequestHeadFields(fields)
     }
 
     /// The addresses of a connection's ends; without a peer's address it counts as of the network.

@@ -125,7 +125,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
         var request = RESTRequest(
             method: RESTRequest.Method.get.rawValue,
             target: head.uri,
-            fields: RequestFields(head.headers),
+            fields: RequestHeadFields(head.headers),
             addresses: addresses
         )
         request.connection = watch

@@ -10,7 +10,7 @@ struct SharedResources: Sendable {
 
     init(service: AdministrationService) {
         self.service = service
-        authentication = Authentication(service: service, sessions: Sessions())
+        authentication = Authentication(service: service, sessions: SessionTable())
         let machine = Machine(directory: service.settings.directory)
         self.machine = machine
         service.readMachine { [weak service] in

@@ -4,7 +4,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Design documents on the admin port: the list for tools and clients, and controllers.
-extension Routes {
+extension AdminRoutes {
     /// Everything of views that the admin port has.
     static func views(_ services: ViewServer.Services) -> [Route] {
         designDocuments(services.designDocuments)

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// Indexes that are being built or compacted, as tasks.
-extension Routes {
+extension AdminRoutes {
     /// One task for each design document of which some node builds an index, and one for each of
     /// which some node compacts one.
     ///

@@ -27,7 +27,7 @@ package struct MapTrialResult: Sendable {
 }
 
 /// Runs a map function for one document, without an index, for its author.
-package protocol MapTrials: Sendable {
+package protocol MapTrialRunner: Sendable {
     /// - Parameters:
     ///   - map: The function's source.
     ///   - document: The document's key.
@@ -41,8 +41,8 @@ package protocol MapTrials: Sendable {
 }
 
 /// A map function is tried on the admin port before it is saved: our own addition, for the console.
-extension Routes {
-    static func trials(_ trials: any MapTrials) -> [Route] {
+extension AdminRoutes {
+    static func trials(_ trials: any MapTrialRunner) -> [Route] {
         [
             Route(
                 .post,

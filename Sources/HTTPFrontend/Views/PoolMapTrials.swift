@@ -4,7 +4,7 @@ package import ViewService
 internal import Vocabulary
 
 /// Tries map functions in the script processes of this node.
-package struct PoolMapTrials: MapTrials {
+package struct PoolMapTrials: MapTrialRunner {
     private let service: AdministrationService
     private let scripts: @Sendable () -> ScriptPool?
 

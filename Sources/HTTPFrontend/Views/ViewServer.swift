@@ -11,7 +11,7 @@ package final class ViewServer: Sendable {
         package let designDocuments: any DesignDocumentPlane
         package let queries: any ViewQueries
         /// Nil: map functions cannot be tried.
-        package let trials: (any MapTrials)?
+        package let trials: (any MapTrialRunner)?
         /// How long a client of the admin port may leave a chunk of a query's answer unread, for the
         /// reason of `Settings.stallTimeout`.
         ///
@@ -25,7 +25,7 @@ package final class ViewServer: Sendable {
         package init(
             designDocuments: any DesignDocumentPlane,
             queries: any ViewQueries,
-            trials: (any MapTrials)? = nil,
+            trials: (any MapTrialRunner)? = nil,
             reading: @escaping Reading = { nil }
         ) {
             self.designDocuments = designDocuments

@@ -73,7 +73,7 @@ package final class LoadMerge {
     }
 
     /// Complete nodes, children first; the caller stores them and calls `removeAll`.
-    package var writes: NodeWrites { builder.writes }
+    package var writes: NodeWriteList { builder.writes }
 
     /// The next free numbers.
     package var numbers: TreeNumbers { builder.numbers }

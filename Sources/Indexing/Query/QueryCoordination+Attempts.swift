@@ -10,7 +10,7 @@ extension QueryCoordination {
         attemptRevision = map.revision
         mapDeadline = .max
         responders = map.parts(usesSubset: terms.usesSubset).map {
-            QueryResponder(node: $0.node, vBuckets: $0.vBuckets)
+            QueryPart(node: $0.node, vBuckets: $0.vBuckets)
         }
         merge = RowMerge(streams: responders.count, plan: mergePlan)
         failures = []

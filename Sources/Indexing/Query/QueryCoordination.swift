@@ -33,7 +33,7 @@ package struct QueryCoordination: Sendable {
     /// The index of the current attempt.
     package private(set) var use: IndexUse
     var phase = Phase.idle
-    var responders: [QueryResponder] = []
+    var responders: [QueryPart] = []
     var merge: RowMerge
     /// What the answer lacks; complete when `next` has returned `done`.
     package internal(set) var failures: [QueryFailure] = []

@@ -44,7 +44,7 @@ package final class NumericSlotUpdate {
     ///
     /// - Throws: What the sources throw.
     package func process(
-        _ writes: NodeWrites,
+        _ writes: NodeWriteList,
         bigValues: (IndexValueID) -> [UInt8]?,
         store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) {

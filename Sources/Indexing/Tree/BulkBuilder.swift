@@ -14,7 +14,7 @@ package final class BulkBuilder {
     }
 
     /// Complete nodes, children first; the caller stores them and calls `removeAll`.
-    package let writes: NodeWrites
+    package let writes: NodeWriteList
     /// The next free numbers.
     package private(set) var numbers: TreeNumbers
     private let format: NodeFormat
@@ -29,7 +29,7 @@ package final class BulkBuilder {
         of kind: EntryKind,
         format: NodeFormat = .standard,
         numbers: TreeNumbers,
-        writes: NodeWrites = NodeWrites()
+        writes: NodeWriteList = NodeWriteList()
     ) {
         precondition(kind != .child, "the entries of a tree are rows or documents")
         self.kind = kind

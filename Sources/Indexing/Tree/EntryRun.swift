@@ -99,7 +99,7 @@ final class EntryRun {
     }
 
     /// Completes the body with header and trailer, and appends it to `writes`.
-    func write(to writes: NodeWrites, _ id: IndexNodeID, version: UInt32, level: Int) {
+    func write(to writes: NodeWriteList, _ id: IndexNodeID, version: UInt32, level: Int) {
         let body = bytes.view
         writes.begin(id, version: version, level: level)
         let target = writes.bytes

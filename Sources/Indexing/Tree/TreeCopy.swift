@@ -18,7 +18,7 @@ package final class TreeCopy {
     }
 
     /// Complete nodes, children first; the caller stores them and calls `removeAll`.
-    package var writes: NodeWrites { builder.writes }
+    package var writes: NodeWriteList { builder.writes }
 
     /// The entries that are copied.
     package var rows: UInt64 { builder.rows }

@@ -2,13 +2,13 @@ package import Bytes
 package import Vocabulary
 
 /// What an edit changed, for one transaction of the index's file.
-package struct EditResult {
+package struct TreeEditResult {
     package var root: TreeRoot
     /// The next free numbers after the edit.
     package var numbers: TreeNumbers
     package var rowsAdded = 0
     package var rowsRemoved = 0
-    package let writes: NodeWrites
+    package let writes: NodeWriteList
     package var freed: [IndexNodeID] = []
     package var bigValuesFreed: [IndexValueID] = []
     /// Values to store outside of the leaves; the bytes are in the batch: `EditBatch.bigValue`.
@@ -34,7 +34,7 @@ package struct BigValueWrite: Sendable {
 package final class TreeEdit {
     let tree: Tree
     let batch: EditBatch
-    var result: EditResult
+    var result: TreeEditResult
     /// The separators of the children in the lists of this edit.
     let separators = ByteWriter(capacity: 16 << 10)
     /// The old version of every leaf as it is changed, one at a time.
@@ -48,7 +48,7 @@ package final class TreeEdit {
     private init(_ batch: EditBatch, to tree: Tree, _ numbers: TreeNumbers) {
         self.tree = tree
         self.batch = batch
-        result = EditResult(root: tree.root, numbers: numbers, writes: NodeWrites())
+        result = TreeEditResult(root: tree.root, numbers: numbers, writes: NodeWriteList())
         leafRun = EntryRun(tree.kind)
         pieceRuns = (EntryRun(tree.kind), EntryRun(.child))
         firstNewNode = numbers.nextNode
@@ -66,7 +66,7 @@ package final class TreeEdit {
         _ batch: EditBatch,
         to tree: Tree,
         numbers: TreeNumbers
-    ) throws(IndexError) -> EditResult {
+    ) throws(IndexError) -> TreeEditResult {
         batch.sort()
         let edit = TreeEdit(batch, to: tree, numbers)
         try edit.run()

@@ -50,7 +50,7 @@ package struct Dump {
         for number in file.files.sorted() {
             let identity = LaneIdentity(name: "", file: file, lane: number)
             let path = file.path(of: number, in: directory)
-            let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
+            let connection = try SQLiteConnection(path: path, mode: .read, vfs: disk.vfsName)
             try connection.execute("BEGIN")
             _ = try connection.checkIdentity(identity)
             let contents = try LaneContents(connection, identity)
@@ -73,7 +73,7 @@ extension Dump {
         var count = 0
         for number in file.files {
             let path = file.path(of: number, in: directory)
-            let connection = try Connection(path: path, mode: .read, vfs: disk.vfsName)
+            let connection = try SQLiteConnection(path: path, mode: .read, vfs: disk.vfsName)
             count += Int(try connection.integer("SELECT count(*) FROM prepares") ?? 0)
         }
         return count
@@ -88,7 +88,7 @@ private struct DumpedLane {
     let tombstones: Bool
 
     init(
-        _ connection: Connection,
+        _ connection: SQLiteConnection,
         _ identity: LaneIdentity,
         _ directory: LaneDirectory,
         _ tombstones: Bool

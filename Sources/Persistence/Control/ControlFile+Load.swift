@@ -138,7 +138,9 @@ extension ControlFile {
         try Self.fact(name, connection)
     }
 
-    static func fact(_ name: String, _ connection: Connection) throws(StorageError) -> [UInt8]? {
+    static func fact(_ name: String, _ connection: SQLiteConnection) throws(StorageError)
+        -> [UInt8]?
+    {
         let select = try connection.prepare("SELECT bytes, crc FROM fact WHERE name = ?")
         select.bind(1, text: name)
         guard try select.step() else { return nil }

@@ -11,7 +11,7 @@ final class ControlFile {
     /// Free pages kept for the next entries; the others are returned to the file system.
     private static let freePagesMax: Int64 = 256
 
-    let connection: Connection
+    let connection: SQLiteConnection
     var path: String { connection.path }
     private let insertEntry: Statement
     private let cutLog: Statement
@@ -24,7 +24,7 @@ final class ControlFile {
     init(path: String, disk: any Disk) throws(StorageError) {
         // As for lanes (`LaneStore.secureLog`): everything read from the WAL is on disk afterwards.
         try storage { () throws(DiskError) in try disk.rewriteDurably(path + "-wal") }
-        connection = try Connection(path: path, mode: .create, vfs: disk.vfsName)
+        connection = try SQLiteConnection(path: path, mode: .create, vfs: disk.vfsName)
         try ControlSchema.prepare(connection)
         // After a crash or an error, frames in the WAL may be readable and still not on disk: the
         // kernel reports a failed fsync once, and the next fsync succeeds. Copying and truncating

@@ -35,7 +35,7 @@ enum ControlSchema {
         """
 
     /// Creates the tables in an empty file; refuses files of other programs and other formats.
-    static func prepare(_ connection: Connection) throws(StorageError) {
+    static func prepare(_ connection: SQLiteConnection) throws(StorageError) {
         try connection.execute(Schema.pragmas)
         if try connection.integer("SELECT count(*) FROM sqlite_schema") == 0 {
             try connection.execute(Schema.creationPragmas)

@@ -106,8 +106,8 @@ package final class ControlStore: Sendable {
         guard names.contains(name) else { return nil }
         let path = "\(directory)/\(name)"
         let isOpen = names.contains(name + "-wal")
-        let mode: Connection.Mode = isOpen ? .read : .readClosed
-        let connection = try Connection(path: path, mode: mode, vfs: disk.vfsName)
+        let mode: SQLiteConnection.Mode = isOpen ? .read : .readClosed
+        let connection = try SQLiteConnection(path: path, mode: mode, vfs: disk.vfsName)
         try connection.requireFormat(
             ControlSchema.number,
             of: ControlSchema.applicationID,

@@ -1,7 +1,7 @@
 internal import CSQLite
 
 /// What connections to index files need beyond those to lane files.
-extension Connection {
+extension SQLiteConnection {
     /// Sets the cache, the sync mode and the largest row of a connection to an index file.
     func prepareForIndex(_ settings: IndexSettings) throws(StorageError) {
         sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, Int32(IndexSchema.rowBytesMax + (64 << 10)))

@@ -25,7 +25,7 @@ package final class IndexFile: Sendable {
         let reads: IndexReads
         var head: IndexHead
 
-        init(_ connection: Connection) throws(StorageError) {
+        init(_ connection: SQLiteConnection) throws(StorageError) {
             reads = IndexReads(connection)
             head = try reads.head()
         }
@@ -37,8 +37,8 @@ package final class IndexFile: Sendable {
     private let disk: any Disk
     private let state = Guarded(State())
     private let writer: Guarded<Writer?>
-    private let checkpointer = Guarded<Connection?>(nil)
-    private let readers: IndexReaders
+    private let checkpointer = Guarded<SQLiteConnection?>(nil)
+    private let readers: IndexReaderPool
 
     /// Opens the file of `identity` in an existing directory; creates it if it does not exist.
     ///
@@ -54,13 +54,13 @@ package final class IndexFile: Sendable {
         self.identity = identity
         self.settings = settings
         disk = directory.disk
-        readers = IndexReaders(path: path, vfs: disk.vfsName, settings: settings)
+        readers = IndexReaderPool(path: path, vfs: disk.vfsName, settings: settings)
         // As for lanes (`LaneStore.secureLog`): frames that are readable after a crash or a failed
         // sync may not be on disk. The WAL is empty or absent after a clean close.
         let wal = path + "-wal"
         let disk = disk
         try storage { () throws(DiskError) in try disk.rewriteDurably(wal) }
-        let connection = try Connection(path: path, mode: .create, vfs: disk.vfsName)
+        let connection = try SQLiteConnection(path: path, mode: .create, vfs: disk.vfsName)
         try connection.prepareForIndex(settings)
         if settings.filePagesMax > 0 {
             try connection.execute("PRAGMA max_page_count = \(settings.filePagesMax)")
@@ -195,8 +195,8 @@ package final class IndexFile: Sendable {
         }
     }
 
-    private func openCheckpointer() throws(StorageError) -> Connection {
-        let connection = try Connection(path: path, mode: .write, vfs: disk.vfsName)
+    private func openCheckpointer() throws(StorageError) -> SQLiteConnection {
+        let connection = try SQLiteConnection(path: path, mode: .write, vfs: disk.vfsName)
         var own = settings
         // It copies pages and reads none.
         own.cacheBytes = 0

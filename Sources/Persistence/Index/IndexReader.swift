@@ -26,7 +26,7 @@ package final class IndexReader: Sendable {
     /// Counts the begins and the ends of the file's commits: odd during a commit.
     private let commits: Guarded<UInt64>
 
-    init(_ connection: Connection, commits: Guarded<UInt64> = Guarded(0)) {
+    init(_ connection: SQLiteConnection, commits: Guarded<UInt64> = Guarded(0)) {
         path = connection.path
         self.commits = commits
         state = Guarded(State(reads: IndexReads(connection)))
@@ -40,7 +40,7 @@ package final class IndexReader: Sendable {
         path: String,
         vfs: String?
     ) throws(StorageError) -> IndexReader {
-        let connection = try Connection(path: path, mode: .read, vfs: vfs)
+        let connection = try SQLiteConnection(path: path, mode: .read, vfs: vfs)
         try connection.prepareForIndex(IndexSettings())
         try IndexSchema.checkFormat(connection)
         return IndexReader(connection)
@@ -157,7 +157,7 @@ extension IndexReader.State {
 }
 
 /// The read connections of an index file: opened on demand, at most `IndexSettings.readersMax`.
-final class IndexReaders: Sendable {
+final class IndexReaderPool: Sendable {
     private struct State {
         var idle: [IndexReader] = []
         var inUse: [IndexReader] = []
@@ -214,7 +214,7 @@ final class IndexReaders: Sendable {
     }
 
     private func open() throws(StorageError) -> IndexReader {
-        let connection = try Connection(path: path, mode: .read, vfs: vfs)
+        let connection = try SQLiteConnection(path: path, mode: .read, vfs: vfs)
         try connection.prepareForIndex(settings)
         return IndexReader(connection, commits: commits)
     }

@@ -10,10 +10,10 @@ package import Vocabulary
 /// - A row that does not match its checksum is an error. Node bodies are returned unchecked: the
 ///   caller's checksum covers them, and should cover the node's number too.
 package final class IndexReads {
-    let connection: Connection
+    let connection: SQLiteConnection
     let statements: IndexStatements
 
-    init(_ connection: Connection) {
+    init(_ connection: SQLiteConnection) {
         self.connection = connection
         statements = IndexStatements(connection)
     }

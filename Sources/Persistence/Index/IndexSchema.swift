@@ -75,7 +75,7 @@ enum IndexSchema {
 
     /// Creates the tables, the identity and the head of an empty file; refuses other files.
     static func prepare(
-        _ connection: Connection,
+        _ connection: SQLiteConnection,
         _ identity: IndexIdentity
     ) throws(StorageError) {
         if try connection.integer("SELECT count(*) FROM sqlite_schema") == 0 {
@@ -96,12 +96,12 @@ enum IndexSchema {
     }
 
     /// Refuses files of other programs and of other formats.
-    static func checkFormat(_ connection: Connection) throws(StorageError) {
+    static func checkFormat(_ connection: SQLiteConnection) throws(StorageError) {
         try connection.requireFormat(number, of: applicationID, "an index file")
     }
 
     /// Readers beside a writer need the WAL; a file system without shared memory refuses it.
-    private static func requireWAL(_ connection: Connection) throws(StorageError) {
+    private static func requireWAL(_ connection: SQLiteConnection) throws(StorageError) {
         let mode = try connection.texts("PRAGMA journal_mode = WAL").first
         guard mode == "wal" else {
             throw StorageError(
@@ -113,7 +113,7 @@ enum IndexSchema {
 
     private static func insert(
         _ identity: IndexIdentity,
-        _ connection: Connection
+        _ connection: SQLiteConnection
     ) throws(StorageError) {
         let insert = try connection.prepare("INSERT INTO meta VALUES(?, ?, ?)")
         for (name, value) in [

@@ -96,10 +96,10 @@ enum IndexSQL: Int, CaseIterable {
 
 /// The prepared statements of one connection, compiled at first use.
 final class IndexStatements {
-    private let connection: Connection
+    private let connection: SQLiteConnection
     private var prepared = [Statement?](repeating: nil, count: IndexSQL.allCases.count)
 
-    init(_ connection: Connection) {
+    init(_ connection: SQLiteConnection) {
         self.connection = connection
     }
 

@@ -8,7 +8,7 @@ struct LaneContents {
     /// Blocks whose outline and metadata are both damaged: their documents are unknown.
     var lost: [UInt64] = []
 
-    init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
+    init(_ connection: SQLiteConnection, _ identity: LaneIdentity) throws(StorageError) {
         directory = LaneDirectory(lanes: identity.lanes, vBuckets: identity.vBuckets)
         try readVBuckets(connection, identity)
         try readBlocks(connection, identity)
@@ -22,7 +22,7 @@ struct LaneContents {
     }
 
     private mutating func readVBuckets(
-        _ connection: Connection,
+        _ connection: SQLiteConnection,
         _ identity: LaneIdentity
     ) throws(StorageError) {
         let rows = try connection.prepare("SELECT vb, state, high_seqno, born_block FROM vbucket")
@@ -40,7 +40,7 @@ struct LaneContents {
     }
 
     private mutating func readBlocks(
-        _ connection: Connection,
+        _ connection: SQLiteConnection,
         _ identity: LaneIdentity
     ) throws(StorageError) {
         let seal = identity.seal
@@ -88,7 +88,7 @@ struct LaneContents {
     }
 }
 
-extension Connection {
+extension SQLiteConnection {
     /// The records of a lane's vBuckets as last committed, by number.
     func readRecords(_ identity: LaneIdentity) throws(StorageError) -> [VBucketRecord] {
         let log = try prepare(

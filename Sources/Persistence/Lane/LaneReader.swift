@@ -5,7 +5,7 @@ internal import Bytes
 /// Every read is its own transaction and sees the newest commit; readers and the writer never wait
 /// for each other (WAL mode).
 final class LaneReader {
-    let connection: Connection
+    let connection: SQLiteConnection
     let cursor = MetadataCursor()
     let body = BodyReader()
     private let seal: BlockSeal
@@ -16,7 +16,7 @@ final class LaneReader {
     private let selectBodies: Statement
     private let selectRuns: Statement
 
-    init(_ connection: Connection, _ identity: LaneIdentity) throws(StorageError) {
+    init(_ connection: SQLiteConnection, _ identity: LaneIdentity) throws(StorageError) {
         self.connection = connection
         seal = identity.seal
         lane = identity.lane

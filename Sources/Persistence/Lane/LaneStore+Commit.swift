@@ -212,7 +212,7 @@ extension LaneStore {
         }
     }
 
-    func checkpoint(_ connection: Connection, _ kind: Connection.Checkpoint) {
+    func checkpoint(_ connection: SQLiteConnection, _ kind: SQLiteConnection.Checkpoint) {
         do throws(StorageError) {
             try connection.checkpoint(kind)
             state.withLock { $0.checkpointFailures = 0 }

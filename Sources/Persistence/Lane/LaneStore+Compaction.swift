@@ -200,7 +200,7 @@ extension LaneStore {
 
     /// Returns some free pages to the file system if more than a twentieth of the file is free;
     /// false if there was nothing to return.
-    private func vacuum(_ connection: Connection) throws(StorageError) -> Bool {
+    private func vacuum(_ connection: SQLiteConnection) throws(StorageError) -> Bool {
         let free = try connection.integer("PRAGMA freelist_count") ?? 0
         let pages = try connection.integer("PRAGMA page_count") ?? 0
         guard free > 64, free * 20 > pages else { return false }

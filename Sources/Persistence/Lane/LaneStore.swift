@@ -51,7 +51,7 @@ package final class LaneStore: Sendable {
     let state: Guarded<State>
     let writer: Guarded<Writer>
     let directory: Guarded<LaneDirectory>
-    let readers: LaneReaders
+    let readers: LaneReaderPool
     /// Blocks that were found damaged; compaction does not rewrite them.
     let unreadable = Guarded<Set<UInt64>>([])
     /// The unreadable blocks whose documents are unknown; they have no runs in the directory.
@@ -76,7 +76,7 @@ package final class LaneStore: Sendable {
         state = Guarded(State(exists: exists))
         writer = Guarded(Writer(packer: BlockPacker(limits: settings.blocks)))
         directory = Guarded(LaneDirectory(lanes: identity.lanes, vBuckets: identity.vBuckets))
-        readers = LaneReaders(
+        readers = LaneReaderPool(
             path: path,
             identity: identity,
             vfs: disk.vfsName,
@@ -119,7 +119,7 @@ package final class LaneStore: Sendable {
         writer.wasUsed = true
         if let lane = writer.lane { return lane }
         let exists = self.exists
-        let connection = try Connection(
+        let connection = try SQLiteConnection(
             path: path,
             mode: exists ? .write : .create,
             vfs: disk.vfsName
@@ -154,13 +154,13 @@ package final class LaneStore: Sendable {
     ///
     /// The WAL is rewritten first. If its beginning never reached the disk, a power cut would leave
     /// the previous WAL there; replaying that over the file would undo the frames copied into it.
-    private func secureLog(_ connection: Connection) throws(StorageError) {
+    private func secureLog(_ connection: SQLiteConnection) throws(StorageError) {
         try storage { () throws(DiskError) in try disk.rewriteDurably(path + "-wal") }
         try connection.checkpoint(.truncate)
     }
 
     private func load(
-        _ connection: Connection,
+        _ connection: SQLiteConnection,
         _ writer: inout Writer,
         _ isClean: Bool
     ) throws(StorageError) {

@@ -5,7 +5,7 @@ internal import Vocabulary
 ///
 /// - Used only under the lane's writer lock.
 final class LaneWriter {
-    let connection: Connection
+    let connection: SQLiteConnection
     let encoder: BlockWriter
     let prepares: PrepareRows
     private let insertBlock: Statement
@@ -28,7 +28,7 @@ final class LaneWriter {
         return reader
     }
 
-    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+    init(_ connection: SQLiteConnection, seal: BlockSeal) throws(StorageError) {
         self.connection = connection
         encoder = BlockWriter(seal: seal)
         prepares = try PrepareRows(connection, seal: seal)

@@ -86,7 +86,7 @@ struct LaneIdentity: Hashable {
     }
 }
 
-extension Connection {
+extension SQLiteConnection {
     /// Creates the tables of a new lane file; a file that has tables is not changed.
     func createTables(_ identity: LaneIdentity) throws(StorageError) {
         try execute(Schema.creationPragmas)

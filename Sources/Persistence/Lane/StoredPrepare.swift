@@ -27,7 +27,7 @@ struct PrepareRows {
     private let selection: PrepareSelection
     private let seal: BlockSeal
 
-    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+    init(_ connection: SQLiteConnection, seal: BlockSeal) throws(StorageError) {
         self.seal = seal
         // A batch whose commit failed may be in the file anyway, and is repeated.
         insertion = try connection.prepare(
@@ -74,7 +74,7 @@ struct PrepareSelection {
     private let seal: BlockSeal
     private let path: String
 
-    init(_ connection: Connection, seal: BlockSeal) throws(StorageError) {
+    init(_ connection: SQLiteConnection, seal: BlockSeal) throws(StorageError) {
         self.seal = seal
         path = connection.path
         selection = try connection.prepare(

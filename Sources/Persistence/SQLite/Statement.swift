@@ -12,9 +12,9 @@ package final class Statement {
     }
 
     private let handle: OpaquePointer
-    private let connection: Connection
+    private let connection: SQLiteConnection
 
-    init(_ handle: OpaquePointer, of connection: Connection) {
+    init(_ handle: OpaquePointer, of connection: SQLiteConnection) {
         self.handle = handle
         self.connection = connection
     }

@@ -8,7 +8,7 @@ struct SimulatedNetwork: Network {
     let process: SimulatedProcess
     /// The memory for received requests and unread replies of all client connections.
     let memory: ConnectionMemory
-    let strangers = Strangers()
+    let strangers = LoginWatch()
     nonisolated(unsafe) let simulator: PacketSimulator  // tidy:allow one thread, checked on entry
 
     init(process: SimulatedProcess, simulator: PacketSimulator) {

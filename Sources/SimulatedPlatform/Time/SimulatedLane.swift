@@ -195,7 +195,7 @@ private final class Cancelling: @unchecked Sendable {  // tidy:allow one thread,
 }
 
 /// Creates the lanes of one process.
-struct SimulatedLanes: LaneFactory {
+struct SimulatedLaneFactory: LaneFactory {
     let process: SimulatedProcess
     var reactorCount: Int { process.host.reactorCount }
 

@@ -79,7 +79,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
             entropy: entropy,
             network: SimulatedNetwork(process: process, simulator: shared.network),
             disk: disk.mount(),
-            lanes: SimulatedLanes(process: process),
+            lanes: SimulatedLaneFactory(process: process),
             trace: TranscriptTrace(
                 process: process,
                 transcript: shared.transcript,

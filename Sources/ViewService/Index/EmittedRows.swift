@@ -19,7 +19,8 @@ struct EmittedRows {
         pieces = results.pieces
         for (index, piece) in pieces.enumerated() {
             piece.bytes.withUnsafeBytes { bytes in
-                guard let base = bytes.baseAddress, var reader = ScriptRows(ByteView(bytes)) else {
+                guard let base = bytes.baseAddress, var reader = ScriptRowSection(ByteView(bytes))
+                else {
                     return
                 }
                 while let row = reader.next() {

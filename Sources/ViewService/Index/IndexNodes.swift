@@ -102,7 +102,7 @@ extension IndexTransaction {
         _ root: IndexRoot,
         _ kind: EntryKind,
         _ nodes: IndexNodes
-    ) throws(StorageError) -> EditResult {
+    ) throws(StorageError) -> TreeEditResult {
         do throws(IndexError) {
             return try TreeEdit.apply(
                 batch,
@@ -117,7 +117,7 @@ extension IndexTransaction {
         }
     }
 
-    private func write(_ edit: EditResult, of batch: EditBatch) throws(StorageError) -> IndexRoot {
+    private func write(_ edit: TreeEditResult, of batch: EditBatch) throws(StorageError) -> IndexRoot {
         try edit.writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
         for id in edit.freed { try removeNode(id) }
         for id in edit.bigValuesFreed { try removeValue(id) }
@@ -131,7 +131,7 @@ extension IndexTransaction {
     ///
     /// - Throws: `StorageError`: `.full`, or another disk error.
     func store(
-        _ writes: NodeWrites,
+        _ writes: NodeWriteList,
         _ values: [(id: IndexValueID, body: [UInt8])]
     ) throws(StorageError) {
         try writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
@@ -154,7 +154,7 @@ extension IndexTransaction {
     /// Tables of freed nodes are removed with the nodes.
     private func updateTables(
         of slot: IndexSlotID,
-        _ edit: EditResult,
+        _ edit: TreeEditResult,
         _ batch: EditBatch,
         _ nodes: IndexNodes
     ) throws(StorageError) -> Bool {

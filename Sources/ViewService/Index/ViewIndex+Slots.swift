@@ -106,7 +106,7 @@ extension ViewIndex {
         postSlotStep(after: Self.stepPauseNanoseconds)
     }
 
-    private func perform(_ step: IndexSlots.Step) throws(StorageError) {
+    private func perform(_ step: SlotAssignment.Step) throws(StorageError) {
         switch step {
         case .add(let definition):
             let slot = try file.commit { (transaction) throws(StorageError) in

@@ -8,14 +8,14 @@ extension ViewIndex {
     /// What an index needs of its node.
     package struct Surroundings: Sendable {
         let environment: Environment
-        let changes: any DocumentChanges
+        let changes: any DocumentChangePort
         let scripts: ScriptPool
         let lane: any Lane
         /// Where the write-ahead log is copied.
         var checkpoints: any Lane
         /// Limits how many indexes are built at a time; an index alone is not limited.
         var builds = IndexBuilds(.max)
-        var collations = Collations()
+        var collations = CollationPool()
         /// Sizes and times of a first build.
         package var loadLimits = BulkLoad.Limits()
         /// Whether tombstones with extended attributes are mapped.
@@ -28,7 +28,7 @@ extension ViewIndex {
         /// The surroundings of an index; `lane` is where it works.
         package init(
             environment: Environment,
-            changes: any DocumentChanges,
+            changes: any DocumentChangePort,
             scripts: ScriptPool,
             lane: any Lane
         ) {
@@ -57,7 +57,7 @@ extension ViewIndex {
     /// How far the index is, and the queries that wait for it.
     struct Progress {
         var table: IndexTable
-        var slots: IndexSlots
+        var slots: SlotAssignment
         /// Nil unless the index is being built and has no trees yet.
         var load: IndexLoad?
         /// Whether the file has runs that are of no use any more.

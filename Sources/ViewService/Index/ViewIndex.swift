@@ -66,7 +66,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         for (id, position) in load?.runs.positions ?? [:] { rows[id] = (.filling, position) }
         progress = Progress(
             table: IndexTable(stored: rows),
-            slots: IndexSlots(stored: slots),
+            slots: SlotAssignment(stored: slots),
             load: load,
             hasOldRuns: hasOldRuns,
             compaction: remains.map { IndexCompaction($0) }

@@ -5,7 +5,7 @@ package import Vocabulary
 
 /// Answers the queries of other nodes on the connections that they open.
 package final class QueryAcceptor: Sendable {
-    private let respond: QueryLinks.Respond
+    private let respond: QueryTransport.Respond
     private let environment: Environment
     private let limits: QueryLimits
 
@@ -15,7 +15,7 @@ package final class QueryAcceptor: Sendable {
     ///   - limits: The bounds of connections.
     ///   - keys: The memory of the keys of requests, which the queries of this node's clients share.
     package init(
-        respond: @escaping QueryLinks.Respond,
+        respond: @escaping QueryTransport.Respond,
         environment: Environment,
         limits: QueryLimits = QueryLimits(),
         keys: KeyMemory = KeyMemory()
@@ -53,7 +53,7 @@ private struct CountedQuery: QueryCall {
     init(
         _ request: QueryRequest,
         in memory: KeyMemory,
-        by respond: QueryLinks.Respond,
+        by respond: QueryTransport.Respond,
         _ reply: @escaping @Sendable (QueryReply) -> Void
     ) {
         keys = memory.reserve(request.scan.keyBytes, for: .node)
@@ -88,7 +88,7 @@ final class QueryConnectionHandler: ConnectionHandler, Sendable {
 
     private let node: NodeNumber
     private let port: any ConnectionPort
-    private let respond: QueryLinks.Respond
+    private let respond: QueryTransport.Respond
     private let environment: Environment
     private let limits: QueryLimits
     private let decoder = QueryFrameDecoder(isFromCoordinator: true)
@@ -97,7 +97,7 @@ final class QueryConnectionHandler: ConnectionHandler, Sendable {
     init(
         of node: NodeNumber,
         port: any ConnectionPort,
-        respond: @escaping QueryLinks.Respond,
+        respond: @escaping QueryTransport.Respond,
         environment: Environment,
         limits: QueryLimits
     ) {

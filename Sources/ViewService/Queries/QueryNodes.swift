@@ -46,7 +46,7 @@ package enum QueryNodeEvent: Sendable {
 }
 
 /// The nodes that serve the vBuckets of a bucket, as this node has them.
-package protocol ServingMaps: Sendable {
+package protocol ServingMapSource: Sendable {
     /// The newest map; nil if this node does not have the bucket.
     func servingMap(ofBucket uuid: String) -> QueryCoordination.ServingMap?
     /// Calls `changed` with each newer map, from any thread, until the observation is cancelled.
@@ -65,7 +65,7 @@ package protocol Observation: Sendable {
 }
 
 /// The documents of the cluster's buckets, on whichever node they are.
-package protocol IncludedDocuments: Sendable {
+package protocol DocumentLookup: Sendable {
     /// Reads the newest version of a document.
     func document(_ id: [UInt8], inBucket name: String) async -> IncludedDocumentOutcome
 }

@@ -10,7 +10,7 @@ package final class QueryResponder: Sendable {
     /// What the responses need of their node.
     package struct Surroundings: Sendable {
         let environment: Environment
-        let changes: any DocumentChanges
+        let changes: any DocumentChangePort
         let scripts: ScriptPool
         let buckets: any ServedBuckets
         package var stall = StallRule.Limits()
@@ -18,7 +18,7 @@ package final class QueryResponder: Sendable {
         /// The surroundings of responses.
         package init(
             environment: Environment,
-            changes: any DocumentChanges,
+            changes: any DocumentChangePort,
             scripts: ScriptPool,
             buckets: any ServedBuckets
         ) {

@@ -28,7 +28,7 @@ extension QueryRun {
     /// The outcomes of the first documents.
     private static func read(
         _ ids: [[UInt8]],
-        of documents: any IncludedDocuments,
+        of documents: any DocumentLookup,
         inBucket bucket: String
     ) async -> [[UInt8]: IncludedDocumentOutcome] {
         await withTaskGroup(of: ([UInt8], IncludedDocumentOutcome).self) { group in

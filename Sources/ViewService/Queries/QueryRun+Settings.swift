@@ -117,13 +117,13 @@ extension QueryRun {
     /// The cluster, as a run reaches it.
     package struct Ports: Sendable {
         let nodes: any QueryNodes
-        let maps: any ServingMaps
-        let documents: any IncludedDocuments
+        let maps: any ServingMapSource
+        let documents: any DocumentLookup
 
         package init(
             nodes: any QueryNodes,
-            maps: any ServingMaps,
-            documents: any IncludedDocuments
+            maps: any ServingMapSource,
+            documents: any DocumentLookup
         ) {
             self.nodes = nodes
             self.maps = maps

@@ -48,7 +48,7 @@ package struct ScriptResults: Sendable {
     package func forEachRow(_ body: (_ item: Int, _ key: ByteView, _ value: ByteView) -> Void) {
         for piece in pieces {
             piece.bytes.withUnsafeBytes { bytes in
-                guard var rows = ScriptRows(ByteView(bytes)) else {
+                guard var rows = ScriptRowSection(ByteView(bytes)) else {
                     preconditionFailure("pieces are checked when they arrive")
                 }
                 while let row = rows.next() {
@@ -62,7 +62,7 @@ package struct ScriptResults: Sendable {
     package func forEachReduction(_ body: (_ item: Int, _ text: ByteView) -> Void) {
         for piece in pieces {
             piece.bytes.withUnsafeBytes { bytes in
-                guard var reductions = ScriptReductions(ByteView(bytes)) else {
+                guard var reductions = ScriptReductionSection(ByteView(bytes)) else {
                     preconditionFailure("pieces are checked when they arrive")
                 }
                 while let reduction = reductions.next() {

@@ -39,7 +39,7 @@ final class OpeningHook: Sendable {
 }
 
 /// What queries need of the service, without the service.
-struct FollowedBuckets: ServedBuckets {
+struct ServedBucketList: ServedBuckets {
     let followed: Guarded<IndexService.Followed>
     let keeper: IndexKeeper
 
@@ -64,8 +64,8 @@ struct FollowedBuckets: ServedBuckets {
     }
 
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
-        if slot == FollowedBuckets.count { return .count }
-        if slot == FollowedBuckets.numbers { return .numbers }
+        if slot == ServedBucketList.count { return .count }
+        if slot == ServedBucketList.numbers { return .numbers }
         return followed.withLock { followed in
             guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
             let name = IndexName(bucket: uuid, signature: slot)

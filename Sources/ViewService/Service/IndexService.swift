@@ -94,7 +94,7 @@ package final class IndexService: Sendable {
 
     package let scripts: ScriptPool
     let environment: Environment
-    let changes: any DocumentChanges
+    let changes: any DocumentChangePort
     let settings: Settings
     let lanes: Lanes
     let builds = IndexBuilds()
@@ -112,7 +112,7 @@ package final class IndexService: Sendable {
     package init(
         _ settings: Settings,
         environment: Environment,
-        changes: any DocumentChanges
+        changes: any DocumentChangePort
     ) throws(StorageError) {
         do throws(CollationError) {
             _ = try Collation()
@@ -142,7 +142,7 @@ package final class IndexService: Sendable {
             changes: changes,
             scripts: scripts,
             checkpoints: lanes.checkpoints,
-            collations: Collations(),
+            collations: CollationPool(),
             builds: builds,
             lanes: IndexLanes(environment.lanes),
             files: settings.files,
@@ -157,7 +157,7 @@ package final class IndexService: Sendable {
                 environment: environment,
                 changes: changes,
                 scripts: scripts,
-                buckets: FollowedBuckets(followed: followed, keeper: keeper)
+                buckets: ServedBucketList(followed: followed, keeper: keeper)
             ),
             lanes: lanes.queries
         )

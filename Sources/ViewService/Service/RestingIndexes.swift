@@ -32,11 +32,11 @@ final class RestingIndexes: Sendable {
 
     let limits: RestRule.Limits
     private let environment: Environment
-    private let changes: any DocumentChanges
+    private let changes: any DocumentChangePort
     private let state = Guarded(State())
 
     init(
-        _ changes: any DocumentChanges,
+        _ changes: any DocumentChangePort,
         _ limits: RestRule.Limits,
         _ environment: Environment
     ) {

@@ -14,10 +14,10 @@ final class RunningIndex: Sendable {
     /// What is the same for all indexes of a service, but for the last option.
     struct Surroundings: Sendable {
         let environment: Environment
-        let changes: any DocumentChanges
+        let changes: any DocumentChangePort
         let scripts: ScriptPool
         let checkpoints: any Lane
-        let collations: Collations
+        let collations: CollationPool
         let builds: IndexBuilds
         let lanes: IndexLanes
         let files: IndexSettings

@@ -19,14 +19,14 @@ package struct SubDocumentRequest {
     /// The document's flags; nil if the request has none.
     package private(set) var userFlags: UInt32?
     package private(set) var documentFlags: DocumentFlags = []
-    package let specs: SubDocumentSpecs
+    package let specs: SubDocumentSpecSequence
 
     package enum Outcome {
         case decoded(SubDocumentRequest)
         case refused(Status)
     }
 
-    private init(_ form: Form, isMutation: Bool, _ specs: SubDocumentSpecs) {
+    private init(_ form: Form, isMutation: Bool, _ specs: SubDocumentSpecSequence) {
         self.form = form
         self.isMutation = isMutation
         self.specs = specs
@@ -64,7 +64,7 @@ package struct SubDocumentRequest {
         var request = SubDocumentRequest(
             .single,
             isMutation: operation.isMutation,
-            SubDocumentSpecs(single: spec)
+            SubDocumentSpecSequence(single: spec)
         )
         guard request.readOptions(extras.dropFirst(3)) else { return .refused(.invalid) }
         return .decoded(request)
@@ -72,7 +72,7 @@ package struct SubDocumentRequest {
 
     private static func decodeMulti(_ frame: Frame, isMutation: Bool) -> Outcome {
         guard isMutation || frame.extras.count <= 1 else { return .refused(.invalid) }
-        switch SubDocumentSpecs.checked(frame.value, isMutation: isMutation) {
+        switch SubDocumentSpecSequence.checked(frame.value, isMutation: isMutation) {
         case .failure(let status): return .refused(status)
         case .success(let specs):
             var request = SubDocumentRequest(.multi, isMutation: isMutation, specs)
@@ -96,7 +96,7 @@ package struct SubDocumentRequest {
 }
 
 /// The paths of a request, in their order.
-package struct SubDocumentSpecs: Sequence {
+package struct SubDocumentSpecSequence: Sequence {
     /// The most paths of a request.
     package static let countMax = 16
 
@@ -117,7 +117,7 @@ package struct SubDocumentSpecs: Sequence {
     }
 
     package enum Check {
-        case success(SubDocumentSpecs)
+        case success(SubDocumentSpecSequence)
         case failure(Status)
     }
 
@@ -138,7 +138,7 @@ package struct SubDocumentSpecs: Sequence {
             count += 1
         }
         guard count > 0 else { return .failure(.subdocInvalidCombination) }
-        return .success(SubDocumentSpecs(bytes, isMutation: isMutation))
+        return .success(SubDocumentSpecSequence(bytes, isMutation: isMutation))
     }
 
     package func makeIterator() -> Iterator {
@@ -155,7 +155,7 @@ package struct SubDocumentSpecs: Sequence {
                 single = nil
                 return spec
             }
-            guard let raw = SubDocumentSpecs.next(&reader, isMutation: isMutation) else {
+            guard let raw = SubDocumentSpecSequence.next(&reader, isMutation: isMutation) else {
                 return nil
             }
             guard let operation = SubDocumentOperation(rawValue: raw.operation) else {

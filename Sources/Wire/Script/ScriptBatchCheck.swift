@@ -97,7 +97,7 @@ package struct ScriptBatchCheck: Sendable {
     }
 
     private mutating func accept(
-        _ rows: ScriptRows,
+        _ rows: ScriptRowSection,
         _ isJSON: (ByteView) -> Bool
     ) -> Violation? {
         var rows = rows
@@ -122,7 +122,7 @@ package struct ScriptBatchCheck: Sendable {
     }
 
     private mutating func accept(
-        _ reductions: ScriptReductions,
+        _ reductions: ScriptReductionSection,
         _ isJSON: (ByteView) -> Bool
     ) -> Violation? {
         var reductions = reductions

@@ -11,9 +11,9 @@ package enum ScriptReply {
     case refused(function: UInt32, ScriptComplaint)
     /// The process now runs this function of the batch: if it dies, this batch is suspect.
     case executing(function: UInt32)
-    case rows(function: UInt32, ScriptRows)
-    case problems(function: UInt32, ScriptProblems)
-    case reductions(function: UInt32, ScriptReductions)
+    case rows(function: UInt32, ScriptRowSection)
+    case problems(function: UInt32, ScriptProblemSection)
+    case reductions(function: UInt32, ScriptReductionSection)
     /// All results of this function for the batch were sent.
     case finished(function: UInt32)
     /// A line that a function logged; `dropped` lines were left out before it.
@@ -39,13 +39,13 @@ package enum ScriptReply {
             guard let complaint = ScriptComplaint(&reader) else { return nil }
             self = .refused(function: function, complaint)
         case .rows:
-            guard let rows = ScriptRows(reader.rest) else { return nil }
+            guard let rows = ScriptRowSection(reader.rest) else { return nil }
             self = .rows(function: function, rows)
         case .problems:
-            guard let problems = ScriptProblems(reader.rest) else { return nil }
+            guard let problems = ScriptProblemSection(reader.rest) else { return nil }
             self = .problems(function: function, problems)
         case .reductions:
-            guard let reductions = ScriptReductions(reader.rest) else { return nil }
+            guard let reductions = ScriptReductionSection(reader.rest) else { return nil }
             self = .reductions(function: function, reductions)
         case .log:
             guard let dropped = reader.bigEndian(UInt32.self),
@@ -95,7 +95,7 @@ package struct ScriptRow {
 }
 
 /// Rows: item (4), key length (2), value length (4), key, value each.
-package struct ScriptRows {
+package struct ScriptRowSection {
     private var reader: ByteReader
 
     /// What `next` has not consumed.
@@ -131,7 +131,7 @@ package struct ScriptReduction {
 }
 
 /// Reductions: item (4), length (4), text each.
-package struct ScriptReductions {
+package struct ScriptReductionSection {
     private var reader: ByteReader
 
     /// What `next` has not consumed.
@@ -188,7 +188,7 @@ package struct ScriptProblem {
 }
 
 /// Problems: item (4), reason (1), line (4), text length (2), text each.
-package struct ScriptProblems {
+package struct ScriptProblemSection {
     private var reader: ByteReader
 
     /// Checks that whole problems fill `view`.

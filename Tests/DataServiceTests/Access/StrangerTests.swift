@@ -10,7 +10,7 @@ import Vocabulary
 @Suite struct StrangerTests {
     let world = TestWorld()
 
-    private var strangers: Strangers { world.service.environment.network.strangers }
+    private var strangers: LoginWatch { world.service.environment.network.strangers }
 
     private func status(_ client: Client, _ request: [UInt8]) -> UInt16? {
         client.ask(request).first?.status
@@ -107,9 +107,9 @@ import Vocabulary
             let value = [UInt8](repeating: 97, count: count - 24 - 5)
             return frame(0x21, key: Array("PLAIN".utf8), value: value)
         }
-        #expect(status(client, login(Strangers.inputBytesMax)) == 4)
+        #expect(status(client, login(LoginWatch.inputBytesMax)) == 4)
         #expect(!client.isClosed)
-        #expect(status(client, login(Strangers.inputBytesMax + 1)) == 4)
+        #expect(status(client, login(LoginWatch.inputBytesMax + 1)) == 4)
         #expect(client.isClosed)
     }
 

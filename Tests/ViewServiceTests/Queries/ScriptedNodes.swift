@@ -132,7 +132,7 @@ final class ScriptedCall: QueryCall {
 }
 
 /// The map of one bucket.
-final class ScriptedMaps: ServingMaps {
+final class ScriptedMaps: ServingMapSource {
     private struct State {
         var map: QueryCoordination.ServingMap
         var observers: [Int: @Sendable (QueryCoordination.ServingMap) -> Void] = [:]
@@ -191,7 +191,7 @@ struct MapObservation: Observation {
 }
 
 /// Documents by ID.
-final class ScriptedDocuments: IncludedDocuments {
+final class ScriptedDocuments: DocumentLookup {
     struct State {
         var texts: [String: String] = [:]
         /// Documents that cannot be read, with the cause.

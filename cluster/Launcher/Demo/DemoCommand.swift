@@ -32,7 +32,7 @@ struct DemoCommand: ParsableCommand {
 
     func run() throws {
         let began = monotonicNanoseconds()
-        let documents = try DemoDocuments()
+        let documents = try DemoCorpus()
         let checkout = try Checkout()
         let credentials = Credentials()
         let directory = directory ?? checkout.memory + "/demo"
@@ -82,7 +82,7 @@ struct DemoCommand: ParsableCommand {
 
     /// Loads the documents, unless an earlier run has: a user may have changed them meanwhile.
     private func load(
-        _ documents: DemoDocuments,
+        _ documents: DemoCorpus,
         into bucket: BucketStatus,
         _ buckets: inout DemoBuckets,
         kvPorts: [Int]

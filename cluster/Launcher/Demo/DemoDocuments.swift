@@ -9,7 +9,7 @@ struct DemoDocument {
 
 /// The documents of the demo: the countries, currencies, languages and subdivisions of Debian's
 /// iso-codes, and invented orders from those countries.
-struct DemoDocuments {
+struct DemoCorpus {
     let facts: [DemoDocument]
     let orders: [DemoDocument]
 
@@ -52,7 +52,7 @@ struct DemoDocuments {
             + documents("subdivision", try entries("3166-2"), key: "code")
         var random = SeededRandom(seed: 1)
         let codes = countries.compactMap { $0["alpha_2"] }
-        orders = try (0..<DemoDocuments.orderCount).map { number in
+        orders = try (0..<DemoCorpus.orderCount).map { number in
             let order = Order(number: number, countries: codes, random: &random)
             let key = Array("order::\(Order.padded(number))".utf8)
             return DemoDocument(key: key, json: [UInt8](try encoder.encode(order)))

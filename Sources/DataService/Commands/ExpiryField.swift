@@ -2,7 +2,7 @@ internal import Engine
 internal import Vocabulary
 
 /// The protocol's expiry field as absolute seconds.
-enum Expiry {
+enum ExpiryField {
     /// Converts the field; a relative time is rounded up to a whole second, so that no document
     /// expires early.
     ///

@@ -8,7 +8,7 @@ import Server
 ///
 /// Documents and rows are on standard output, as are the findings of a check; notes on omitted or
 /// unreadable data are on standard error.
-enum Dump {
+enum DumpCommand {
     /// A check has found violations; they are printed already.
     struct Violations: Error {}
 

@@ -7,7 +7,7 @@ package import Orchestration
 ///   session expires, and every session ends some time after its login.
 /// - Bounded: a new session replaces the least recently used one, of the same identity if that has
 ///   the most that are permitted.
-package final class Sessions: Sendable {
+package final class SessionTable: Sendable {
     private struct Session {
         let identity: Identity
         let realm: Realm

@@ -12,7 +12,7 @@ package struct NodeWrite {
 }
 
 /// The nodes that an edit or a bulk load wrote, children before the nodes above them.
-package final class NodeWrites {
+package final class NodeWriteList {
     private struct Record {
         let id: IndexNodeID
         let version: UInt32

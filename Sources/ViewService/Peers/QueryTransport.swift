@@ -10,7 +10,7 @@ package import Vocabulary
 ///
 /// - A query's events come one at a time, of another node on a reactor and never before `send` returns.
 /// - After a cancellation, an event that was under way may still arrive.
-package final class QueryLinks: QueryNodes {
+package final class QueryTransport: QueryNodes {
     /// Answers a request of this node.
     package typealias Respond =
         @Sendable (QueryRequest, @escaping @Sendable (QueryReply) -> Void) -> any QueryCall

@@ -1,7 +1,7 @@
 internal import Bytes
 
 /// The read connections of a lane: two for single documents, one for scans, opened on demand.
-final class LaneReaders: Sendable {
+final class LaneReaderPool: Sendable {
     private struct Slot {
         var reader: LaneReader?
         var wasUsed = false
@@ -64,7 +64,7 @@ final class LaneReaders: Sendable {
     }
 
     private func open() throws(StorageError) -> LaneReader {
-        let connection = try Connection(path: path, mode: .read, vfs: vfs)
+        let connection = try SQLiteConnection(path: path, mode: .read, vfs: vfs)
         try connection.execute(Schema.pragmas)
         try connection.execute("PRAGMA cache_size = -256")
         return try LaneReader(connection, identity)

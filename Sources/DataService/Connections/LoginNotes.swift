@@ -2,10 +2,10 @@ internal import Credentials
 internal import Seams
 internal import Wire
 
-/// Notes on one connection until its client has logged in (`Strangers`).
-struct Stranger {
+/// Notes on one connection until its client has logged in (`LoginWatch`).
+struct LoginNotes {
     /// 0 if the connection is not counted.
-    private var number: Strangers.Number = 0
+    private var number: LoginWatch.Number = 0
     private var refusedCount = 0
     /// The first half of a login by SCRAM, until its second half.
     var scram: StartedSCRAM?
@@ -49,13 +49,13 @@ struct Stranger {
         )
         if let line { service.environment.trace.warning("login", line) }
         refusedCount += 1
-        return refusedCount >= Strangers.refusalsMax
+        return refusedCount >= LoginWatch.refusalsMax
     }
 }
 
 extension DocumentService {
     /// The clients that have not logged in.
-    var strangers: Strangers { environment.network.strangers }
+    var strangers: LoginWatch { environment.network.strangers }
 }
 
 extension Connection {

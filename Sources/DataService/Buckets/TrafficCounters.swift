@@ -4,7 +4,7 @@ package import Vocabulary
 /// One row of counters for each counting lane, so that counting is a load and a store.
 ///
 /// A row has one writer. Readers sum the rows and may lag slightly.
-package final class BucketCounters: Sendable {
+package final class TrafficCounters: Sendable {
     /// Whole pairs of cache lines: processors fetch lines in pairs.
     private static let rowWords = 32
 
@@ -14,10 +14,10 @@ package final class BucketCounters: Sendable {
     /// - Parameter rows: One for each reactor, and one for all other lanes.
     package init(rows: Int) {
         precondition(
-            Statistic.counted.allSatisfy { $0.rawValue < BucketCounters.rowWords },
+            Statistic.counted.allSatisfy { $0.rawValue < TrafficCounters.rowWords },
             "a row has a word for each counted statistic"
         )
-        let count = rows * BucketCounters.rowWords
+        let count = rows * TrafficCounters.rowWords
         let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: count)
         memory.initialize(repeating: 0, count: count)
         words = SharedWord(at: memory)
@@ -30,7 +30,7 @@ package final class BucketCounters: Sendable {
     @inline(__always)
     func count(_ counter: Statistic, row: Int, by amount: Int = 1) {
         let word = SharedWord(
-            at: words.address + row * BucketCounters.rowWords + counter.rawValue
+            at: words.address + row * TrafficCounters.rowWords + counter.rawValue
         )
         word.store(word.load() &+ UInt64(amount))
     }
@@ -44,7 +44,7 @@ package final class BucketCounters: Sendable {
 
     /// Counts on any other lane; these share the last row.
     func countShared(_ counter: Statistic, by amount: Int = 1) {
-        let offset = (rows - 1) * BucketCounters.rowWords + counter.rawValue
+        let offset = (rows - 1) * TrafficCounters.rowWords + counter.rawValue
         SharedWord(at: words.address + offset).add(amount)
     }
 
@@ -55,7 +55,7 @@ package final class BucketCounters: Sendable {
 
     package func total(_ counter: Statistic) -> UInt64 {
         (0..<rows).reduce(0) { sum, row in
-            let offset = row * BucketCounters.rowWords + counter.rawValue
+            let offset = row * TrafficCounters.rowWords + counter.rawValue
             return sum &+ SharedWord(at: words.address + offset).load()
         }
     }

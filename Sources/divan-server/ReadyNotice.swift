@@ -3,7 +3,7 @@ import Seams
 import Server
 
 /// The line on standard output by which the parent process learns that the node serves.
-enum Ready {
+enum ReadyNotice {
     /// The ports that the facades have claimed; `views` is nil for a node without views.
     struct HTTPPorts {
         let admin: UInt16

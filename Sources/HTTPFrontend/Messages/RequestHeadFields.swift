@@ -54,7 +54,7 @@ package enum RequestField: Int, CaseIterable, Sendable {
 }
 
 /// The values of the fields of a request's head that the ports read.
-struct RequestFields: Sendable {
+struct RequestHeadFields: Sendable {
     private var values = [String?](repeating: nil, count: RequestField.allCases.count)
 
     init(_ fields: some Sequence<(name: String, value: String)>) {

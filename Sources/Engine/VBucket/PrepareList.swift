@@ -5,7 +5,7 @@ internal import Vocabulary
 ///
 /// - At most one of each key, in the order of their seqnos.
 /// - The list owns the blocks of its prepares until they are completed.
-struct Prepares {
+struct PrepareList {
     struct Prepare {
         let item: Item
         let seqno: Seqno
@@ -61,7 +61,7 @@ struct Prepares {
         if prepare.isInherited { inheritedCount -= 1 }
     }
 
-    mutating func removeAll() { self = Prepares() }
+    mutating func removeAll() { self = PrepareList() }
 
     mutating func inheritAll() {
         for index in list.indices { list[index].isInherited = true }

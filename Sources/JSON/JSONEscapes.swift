@@ -2,7 +2,7 @@ internal import Bytes
 
 /// The escapes in JSON strings: resolves those of a string that `JSONScanner` has accepted, and
 /// writes those that JSON needs.
-enum JSONText {
+enum JSONEscapes {
     static func decode(_ content: ByteView) -> String {
         let backslash = UInt8(ascii: "\\")
         guard content.buffer.contains(backslash) else { return content.text }

@@ -14,7 +14,7 @@ internal import Wire
 ///
 /// - Every stream is a visible-only `VBucketFeed`: a slow client's cursor is dropped from memory,
 ///   and its feed continues from disk. A node keeps no change for a client.
-final class ClientStreams {
+final class ClientStreamSet {
     enum Event: Sendable {
         /// The feed of this stream may have work.
         case news(VBucketID, ticket: UInt64)
@@ -23,7 +23,7 @@ final class ClientStreams {
 
     let bucket: OpenBucket
     let events: EventQueue<Event>
-    let entry: ClientProducers.Entry
+    let entry: ProducerNameTable.Entry
     private let service: DocumentService
     private let feeds = FeedPump<VBucketID, ClientStream>()
     private let window: Int
@@ -43,7 +43,7 @@ final class ClientStreams {
         window = feeds.machine.addWindow(bytesMax: nil)
         scratch = service.contexts[port.reactor].scratch
         events = EventQueue(port: port)
-        entry = ClientProducers.Entry(name: name, port: port)
+        entry = ProducerNameTable.Entry(name: name, port: port)
     }
 
     var streams: [VBucketID: ClientStream] { feeds.streams }

@@ -5,7 +5,7 @@ internal import Vocabulary
 internal import Wire
 
 /// Implements the data service's port `ChangeLinks` by connections of the cluster's transport.
-struct PeerLinks: ChangeLinks {
+struct PeerChangeLinks: ChangeLinks {
     private let transport: PeerTransport
 
     init(_ transport: PeerTransport) {

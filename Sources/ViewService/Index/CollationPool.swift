@@ -5,7 +5,7 @@ internal import JSON
 ///
 /// A collation may be used by one thread at a time. There are as many as indexes that commit at the
 /// same time, not as many as indexes.
-final class Collations: Sendable {
+final class CollationPool: Sendable {
     private let idle = Guarded<[Collation]>([])
 
     /// A collation that no other caller has; `release` returns it.

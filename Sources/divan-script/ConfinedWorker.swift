@@ -4,7 +4,7 @@ import ScriptEngine
 import Wire
 
 /// A worker in a process of its own: confines the process, then answers the node until it closes.
-enum ScriptProcess {
+enum ConfinedWorker {
     /// A step that exceeds this many timeouts is in native code that the engine cannot interrupt.
     private static let timeoutsUntilEnd: UInt32 = 2
     private static let readBytes = 256 << 10

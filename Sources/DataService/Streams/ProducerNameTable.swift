@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// A name belongs to one connection: a new connection of the same name closes the older one, whose
 /// client may have lost it without a notice.
-final class ClientProducers: Sendable {
+final class ProducerNameTable: Sendable {
     /// One connection, with the numbers that its own reactor keeps.
     final class Entry: Sendable {
         let name: String

@@ -35,7 +35,7 @@ package struct SlotDefinition: Hashable, Sendable {
 ///   the last step, so that it may be wanted again meanwhile.
 /// - A numeric slot is filled after it was added, after the index was opened, and after an edit
 ///   that left results out.
-package struct IndexSlots {
+package struct SlotAssignment {
     package enum Step {
         case add(SlotDefinition)
         /// Removes a part of the slot's tables, or the last of them and the slot.

@@ -9,7 +9,7 @@ internal import CSQLite
 /// - Used by one thread at a time (opened without SQLite's own mutex): the owner has a lock.
 /// - SQLite never checkpoints by itself; `walPages` is the size of the WAL. Never set the pragma
 ///   `wal_autocheckpoint`: even at 0 it replaces the WAL hook.
-package final class Connection {
+package final class SQLiteConnection {
     /// How the file is opened.
     package enum Mode {
         case create
@@ -44,10 +44,10 @@ package final class Connection {
             case .readClosed: SQLITE_OPEN_READONLY | SQLITE_OPEN_URI
             }
         let flags = access | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let name = mode == .readClosed ? Connection.immutable(path) : path
+        let name = mode == .readClosed ? SQLiteConnection.immutable(path) : path
         let code = sqlite3_open_v2(name, &handle, flags, vfs)
         guard let handle, code == SQLITE_OK else {
-            let error = Connection.error(code, handle, path, "open")
+            let error = SQLiteConnection.error(code, handle, path, "open")
             sqlite3_close_v2(handle)
             throw error
         }
@@ -165,7 +165,7 @@ package final class Connection {
     }
 
     func error(_ code: Int32, _ action: String) -> StorageError {
-        Connection.error(code, handle, path, action)
+        SQLiteConnection.error(code, handle, path, action)
     }
 
     /// SQLITE_READONLY_ROLLBACK: a rollback journal must be undone, and the connection only reads.

@@ -5,7 +5,7 @@ internal import Bytes
 /// `StrangerTable`, `AddressBook` and `RefusalLog` decide; this shares them among the ports. A
 /// connection enters when it is accepted, and leaves with its first right login or its end.
 /// `endOverdue`, which the node calls each second, ends it after `lifeNanoseconds`.
-package final class Strangers: Sendable {
+package final class LoginWatch: Sendable {
     /// How long a connection may be without a login: as long as its first HTTP request may take.
     package static let lifeNanoseconds: UInt64 = 15_000_000_000
     /// Bytes of input that a connection without a login may have: HELLO and a login fit many times.
@@ -46,8 +46,8 @@ package final class Strangers: Sendable {
 
     /// No clients yet; a process with few descriptors has lower bounds, so that each port has room.
     package init(within plan: DescriptorPlan = Descriptors.unlimited.plan) {
-        let most = min(Strangers.connectionsMax, plan.withoutLoginMax)
-        let guestsMax = min(Strangers.guestsMax, plan.part(of: .clients))
+        let most = min(LoginWatch.connectionsMax, plan.withoutLoginMax)
+        let guestsMax = min(LoginWatch.guestsMax, plan.part(of: .clients))
         state = Guarded(
             State(
                 strangers: StrangerTable(connectionsMax: most),
@@ -172,8 +172,8 @@ package final class Strangers: Sendable {
     }
 }
 
-extension Strangers.State {
-    fileprivate mutating func removeEnd(of number: Strangers.Number?) -> (@Sendable () -> Void)? {
+extension LoginWatch.State {
+    fileprivate mutating func removeEnd(of number: LoginWatch.Number?) -> (@Sendable () -> Void)? {
         guard let number else { return nil }
         endedCount += 1
         return ends.removeValue(forKey: number)

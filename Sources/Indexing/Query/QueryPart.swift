@@ -1,7 +1,7 @@
 internal import Vocabulary
 
 /// One node's part of one attempt of a query.
-struct QueryResponder: Sendable {
+struct QueryPart: Sendable {
     let node: NodeNumber
     /// In ascending order.
     let vBuckets: [VBucketID]

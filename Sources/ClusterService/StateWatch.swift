@@ -6,7 +6,7 @@ internal import Seams
 ///
 /// A watcher keeps a number, not a queue: if it is slow, it learns only that something changed and
 /// reads the current state, so nothing accumulates for it.
-struct ChangeWatch {
+struct StateWatch {
     /// One waiting call.
     private struct Waiter {
         let continuation: UnsafeContinuation<Void, Never>
