@@ -117,7 +117,9 @@ extension IndexTransaction {
         }
     }
 
-    private func write(_ edit: TreeEditResult, of batch: EditBatch) throws(StorageError) -> IndexRoot {
+    private func write(_ edit: TreeEditResult, of batch: EditBatch) throws(StorageError)
+        -> IndexRoot
+    {
         try edit.writes.visit { (node) throws(StorageError) in try write(node.id, node.body) }
         for id in edit.freed { try removeNode(id) }
         for id in edit.bigValuesFreed { try removeValue(id) }
