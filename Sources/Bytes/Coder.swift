@@ -148,7 +148,7 @@ package protocol Coder {
         _ body: (inout Self, inout Element) throws(CodingFailure) -> Void
     ) throws(CodingFailure)
 
-    /// Has a reader refuse values that another release of the writer could not have meant.
+    /// Refuses a value that the field cannot have; a writer refuses none.
     mutating func require(
         _ condition: @autoclosure () -> Bool,
         _ name: StaticString
@@ -189,7 +189,7 @@ extension Coder {
         number = other &+ UInt64(bitPattern: LEB128.unzigzag(distance))
     }
 
-    /// Up to eight flags in one byte, the first one in the lowest bit.
+    /// Two flags in one byte, the first one in the lowest bit.
     @inlinable
     package mutating func flags(
         _ first: inout Bool,

@@ -10,7 +10,7 @@ package import Vocabulary
 package struct StreamPump: Sendable {
     /// A stream; not equal to any later one.
     package struct Handle: Hashable, Sendable {
-        /// A place that is free again after `remove`, from 0.
+        /// From 0; free again after `remove`.
         package let index: Int
         /// Never used again, from 1.
         package let number: UInt64
@@ -124,6 +124,8 @@ package struct StreamPump: Sendable {
     package mutating func remove(_ handle: Handle) {
         guard let slot = slot(handle) else { return }
         dismiss(handle.index)
+        // A client that opens and closes streams without credit leaves none behind.
+        if slot.isStarved { windows[slot.window].starved.removeAll { $0 == handle } }
         slots[handle.index] = nil
         freeSlots.append(handle.index)
         windows[slot.window].flow.release(slot.reserved)

@@ -190,7 +190,7 @@ import Vocabulary
                 )
             }
         }
-        // What is left is stepped to its end.
+        // Every stream is stepped to its end.
         for handle in streams.keys { pump.wake(handle) }
         for window in windows.indices {
             _ = pump.acknowledge(outstanding[window], window: windows[window])

@@ -196,7 +196,7 @@ extension Message: Coded {
     }
 }
 
-/// What follows the kind of every message.
+/// The fields that follow the kind in every message.
 private struct MessageHeader: CodedFields {
     var from = NodeNumber(0)
     var to = NodeNumber(0)

@@ -21,7 +21,7 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
     private(set) var streams: [Key: Stream] = [:]
     var machine: StreamPump
     /// By the index of its handle.
-    private var places: [(key: Key, stream: Stream)?] = []
+    private var entries: [(key: Key, stream: Stream)?] = []
 
     /// The bytes of one stream per turn, and of all streams before the reactor serves other
     /// connections.
@@ -39,8 +39,8 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
         let handle = machine.add(window: window)
         stream.handle = handle
         streams[key] = stream
-        if handle.index == places.count { places.append(nil) }
-        places[handle.index] = (key, stream)
+        if handle.index == entries.count { entries.append(nil) }
+        entries[handle.index] = (key, stream)
     }
 
     /// Closes the feed of a key and removes its stream; nil if there is none.
@@ -50,7 +50,7 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
         stream.feed.close()
         if let handle = stream.handle {
             machine.remove(handle)
-            places[handle.index] = nil
+            entries[handle.index] = nil
         }
         return stream
     }
@@ -96,7 +96,7 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
         ended: (Key, Stream) -> Void = { _, _ in }
     ) -> Bool {
         while output.count < Self.turnBytes, let handle = machine.next() {
-            guard let (key, stream) = places[handle.index] else { continue }
+            guard let (key, stream) = entries[handle.index] else { continue }
             guard let credit = limit(stream, machine.credit(of: handle)) else {
                 machine.finish(handle, .asleep, credit: 0, sent: 0, isReading: true)
                 continue
