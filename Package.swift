@@ -10,7 +10,7 @@ import PackageDescription
 let plan = """
     words      Bytes              CLZ4 CPrefetch CSnappy
     words      Vocabulary         Bytes
-    words      Seams              Bytes
+    words      Seams              Bytes Vocabulary
     codecs     Wire               Bytes Vocabulary
     codecs     JSON               Bytes CICU CSimdjson
     machines   Engine             Bytes Vocabulary
@@ -302,8 +302,8 @@ let tests: [(name: String, uses: [String])] = [
         "SimulationTests",
         [
             "SimulationStage", "divan-simulated-node", "divan-simulator", "Simulation",
-            "SimulatedPlatform", "Consensus", "Orchestration", "LinuxPlatform", "Persistence",
-            "Wire", "Bytes", "Vocabulary", "Seams", "CSQLite",
+            "SimulatedPlatform", "ClusterService", "Consensus", "Orchestration", "LinuxPlatform",
+            "Persistence", "Wire", "Bytes", "Vocabulary", "Seams", "CSQLite",
         ]
     ),
 ]
@@ -312,7 +312,7 @@ let tests: [(name: String, uses: [String])] = [
 targets.append(
     .target(
         name: "TestSupport",
-        dependencies: ["Bytes", "Seams"],
+        dependencies: ["Bytes", "Seams", "Vocabulary"],
         path: "Tests/TestSupport",
         swiftSettings: settings
     )
@@ -362,9 +362,9 @@ if lane == "address" {
         .executableTarget(
             name: "divan-fuzz",
             dependencies: [
-                "TestWorld", "DataService", "ClusterService", "ViewService", "Orchestration",
-                "Replication", "Indexing", "SubDocument", "Persistence", "Credentials", "JSON",
-                "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
+                "TestSupport", "TestWorld", "DataService", "ClusterService",
+                "Orchestration", "Replication", "Indexing", "SubDocument", "Persistence",
+                "Credentials", "JSON", "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

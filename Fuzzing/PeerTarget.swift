@@ -15,33 +15,27 @@ final class PeerTarget {
         epoch: 1
     )
 
-    /// The first byte chooses the tested part: frames, or the handshake of either side.
+    /// The first byte chooses the tested part: frames, the handshake of either side, or a whole link.
     func run(_ view: ByteView) {
         guard view.count > 1 else { return }
         let rest = view.dropFirst(1)
-        switch view[0] % 3 {
+        switch view[0] % 4 {
         case 0: walk(rest)
         case 1: greet(rest, isCaller: false)
-        default: greet(rest, isCaller: true)
+        case 2: greet(rest, isCaller: true)
+        default: FuzzedLink().run(rest)
         }
     }
 
     private func walk(_ view: ByteView) {
-        for decoder in [PeerFrameDecoder(), PeerFrameDecoder(payloadBytesMax: 100)] {
-            var rest = view
-            while case .frame(let frame) = decoder.next(in: rest) {
-                require(frame.byteCount <= rest.count, "a frame lies in the view")
-                let writer = ByteWriter()
-                PeerFrame.append(
-                    kind: frame.kind,
-                    call: frame.call,
-                    payload: frame.payload,
-                    to: writer
-                )
-                let said = rest.slice(0, frame.byteCount)
-                require(writer.view.equals(said), "a decoded message encodes to the same bytes")
-                rest = rest.dropFirst(frame.byteCount)
-            }
+        var rest = view
+        while case .frame(let frame) = LinkFrameDecoder.next(in: rest) {
+            require(frame.byteCount <= rest.count, "a frame lies in the view")
+            let writer = ByteWriter()
+            LinkFrame.append(frame.kind, frame.stream, payload: frame.payload, to: writer)
+            let said = rest.slice(0, frame.byteCount)
+            require(writer.view.equals(said), "a decoded frame encodes to the same bytes")
+            rest = rest.dropFirst(frame.byteCount)
         }
     }
 
@@ -59,7 +53,7 @@ final class PeerTarget {
         }
         let side =
             isCaller
-            ? PeerHandshake.initiator(claim, service: .control, expected: NodeNumber(2))
+            ? PeerHandshake.initiator(claim, service: .main, expected: NodeNumber(2))
             : PeerHandshake.responder(claim)
         let writer = ByteWriter()
         side.start(output: writer)

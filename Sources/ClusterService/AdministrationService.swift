@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Consensus
 package import Credentials
 package import Orchestration
@@ -39,10 +39,10 @@ package final class AdministrationService: Sendable {
         package var openIndexCount: (@Sendable () -> Int)?
         /// Names under which clients reach this node, besides those that the cluster knows.
         package var hostNames: [String] = []
-        /// Serves a connection on which a node reads the changes of this node's copies.
+        /// Serves a stream on which a node reads the changes of this node's copies.
         ///
         /// Nil if there is no data service: then there are no feeds.
-        package var answerChanges: ChangesAnswer?
+        package var answerChanges: (@Sendable (any StreamPort, ByteView) -> (any StreamHandler)?)?
 
         package init(directory: String, memoryQuota: UInt64, memoryTotal: UInt64) {
             self.directory = directory
@@ -109,6 +109,8 @@ package final class AdministrationService: Sendable {
     package let sampler: StatisticsSampler
     /// Connections to the other nodes, shared with the data plane.
     package let transport: PeerTransport
+    /// Streams to other nodes, for services beside this one.
+    package var streams: any NodeStreams { transport }
     package let initToken: InitToken
     let environment: Environment
     let passwords: PasswordVerifier
@@ -347,7 +349,7 @@ package final class AdministrationService: Sendable {
         handleBucketOrders()
         handleViewCompaction()
         handleDocuments()
-        handleChanges()
+        if let answer = settings.answerChanges { streams.serve(.feeds, answer) }
         handleEpochs()
         member.connect()
         orchestrator.start()

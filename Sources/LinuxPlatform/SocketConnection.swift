@@ -10,7 +10,8 @@ internal import Synchronization
 /// shared reply buffer. A connection allocates memory only for incomplete frames of input and for
 /// output that the peer does not read.
 ///
-/// - While output waits, nothing is read and the handler is not called: memory stays bounded.
+/// - While output waits, nothing is read and the handler is not called: memory stays bounded. Only a
+///   `DuplexHandler` still gets input.
 /// - Input beyond the connection's own bytes uses the node's shared memory (`ReceiveAllowance`);
 ///   while there is none, the connection is not read.
 /// - The handler is called on the reactor's thread only, and never after `closed`.
@@ -53,6 +54,8 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private let descriptor: Int32
     private var slot = -1
     private var handler: (any ConnectionHandler)?
+    /// The handler, if it is one.
+    private var duplex: (any DuplexHandler)?
     private var phase = Phase.open
     private var input = InputBuffer()
     private var allowance: ReceiveAllowance
@@ -94,6 +97,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     func start(slot: Int, _ handler: any ConnectionHandler) {
         self.slot = slot
         self.handler = handler
+        duplex = handler as? any DuplexHandler
     }
 
     /// Returns the collected requests and removes them; called under the reactor's lock.
@@ -117,10 +121,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         if events & (divan_event_error | divan_event_hang_up) != 0 { return end() }
         if events & divan_event_read_hang_up != 0 { hasPeerEnded = true }
         if events & (divan_event_in | divan_event_read_hang_up) != 0 { isReadable = true }
-        if backlog != nil {
-            guard events & divan_event_out != 0 else { return }
-            sendBacklog()
-        }
+        if backlog != nil, events & divan_event_out != 0 { sendBacklog() }
         advance()
     }
 
@@ -159,10 +160,12 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     /// Performs one step and queues the connection if more work remains.
     private func advance() {
-        guard backlog == nil else { return }
+        guard backlog == nil || (phase == .open && isDuplex) else { return }
         switch phase {
         case .open:
-            if isDraining {
+            if backlog != nil {
+                if mayReceive { receive() }
+            } else if isDraining {
                 isDraining = false
                 callHandler(input.view, isShared: false, isWake: false)
             } else if isWoken {
@@ -176,14 +179,17 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         case .lingering: if isReadable { discard() }
         case .gone: return
         }
-        guard backlog == nil, !isQueued else { return }
+        guard !isQueued, backlog == nil || (phase == .open && isDuplex) else { return }
         let hasMore =
             phase == .open
-            ? isDraining || isWoken || mayReceive : phase == .lingering && isReadable
+            ? mayReceive || (backlog == nil && (isDraining || isWoken))
+            : phase == .lingering && isReadable
         guard hasMore else { return }
         isQueued = true
         loop.enqueue(self)
     }
+
+    private var isDuplex: Bool { duplex?.isDuplex ?? false }
 
     private var mayReceive: Bool { isReadable && !isPaused && !allowance.isWaiting }
 
@@ -252,14 +258,21 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private func callHandler(_ view: ByteView, isShared: Bool, isWake: Bool) {
         guard let handler else { return }
         let output = loop.output
+        let isSending = backlog != nil
         let progress =
-            isWake ? handler.wake(view, output: output) : handler.receive(view, output: output)
+            if isSending, let duplex {
+                duplex.receiveWhileSending(view, output: output)
+            } else if isWake {
+                handler.wake(view, output: output)
+            } else {
+                handler.receive(view, output: output)
+            }
         precondition(
             progress.consumed >= 0 && progress.consumed <= view.count,
             "a handler cannot consume more than its input"
         )
         precondition(
-            progress.next != .drain || output.count > 0,
+            progress.next != .drain || output.count > 0 || isSending,
             "a handler that waits until its output is sent must have appended some"
         )
         let rest = view.dropFirst(progress.consumed)
@@ -300,6 +313,13 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     /// - Returns: False if the connection ended.
     private func send(_ output: ByteWriter) -> Bool {
         guard output.count > 0 else { return true }
+        if let backlog {
+            countBacklog(-1)
+            backlog.append(output.view)
+            countBacklog(1)
+            output.removeAll(keepingAtMost: loop.limits.outputBytesKept)
+            return true
+        }
         guard let count = sendOnce(output.view) else {
             output.removeAll()
             return false
@@ -412,6 +432,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     private func notifyHandler() {
         let closed = handler
         handler = nil
+        duplex = nil
         closed?.closed()
     }
 }

@@ -24,10 +24,6 @@ package struct FlowWindow: Hashable, Sendable {
 
     package mutating func sent(_ bytes: Int) { outstanding += bytes }
 
-    /// Allows so many more bytes, for a consumer that grants credit instead of a buffer (a window of
-    /// no bytes).
-    package mutating func grant(_ bytes: Int) { outstanding -= bytes }
-
     /// Subtracts acknowledged bytes; false if the consumer acknowledged more than was sent.
     package mutating func acknowledged(_ bytes: Int) -> Bool {
         guard bytes <= outstanding else {

@@ -89,12 +89,6 @@ package struct StreamPump: Sendable {
         return isPossible
     }
 
-    /// Allows so many more bytes than were sent and acknowledged.
-    package mutating func grant(_ bytes: Int, window number: Int) {
-        windows[number].flow.grant(bytes)
-        feedStarved(number)
-    }
-
     private mutating func feedStarved(_ number: Int) {
         guard windows[number].flow.room > 0 else { return }
         let streams = windows[number].starved

@@ -157,6 +157,19 @@ package protocol ConnectionHandler: AnyObject {
     func closed()
 }
 
+/// A handler of a connection on which both sides send much.
+///
+/// If each side waited until its own output is sent before it reads, both could wait for ever.
+package protocol DuplexHandler: ConnectionHandler {
+    /// Whether `receiveWhileSending` may be called.
+    var isDuplex: Bool { get }
+    /// Handles input while earlier output waits to be sent, and appends nothing of its own.
+    ///
+    /// - Returns: `drain` if the handler has something to send after the earlier output, else `receive` or
+    ///   `close`.
+    func receiveWhileSending(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
+}
+
 /// Why listening, connecting or resolving failed.
 package struct NetworkError: Error, Hashable, Sendable, CustomStringConvertible {
     package enum Code: Hashable, Sendable {

@@ -54,7 +54,7 @@ package final class Node: Sendable {
                 data.servePlainClients(isServing)
             }
         }
-        administration.answerChanges = { [data] port in data.answerChanges(on: port) }
+        administration.answerChanges = { [data] in data.answerChanges(on: $0, to: $1) }
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
             let opening = IndexOpening(settings, environment, data)
@@ -139,9 +139,7 @@ package final class Node: Sendable {
     ///
     /// - Throws: `NodeError` if a port cannot be claimed.
     package func serve() throws(NodeError) -> Addresses {
-        let links = PeerChangeLinks(cluster.transport)
-        data.use(links)
-        links.serve(data)
+        data.use(cluster.streams)
         views?.start()
         cluster.openBuckets()
         data.startHousekeeping()

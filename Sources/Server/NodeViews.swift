@@ -39,19 +39,18 @@ package final class NodeViews: Sendable {
         self.meter = meter
         cluster.readViews { meter.read().map(ViewStatistics.init) }
         let responders = Responders(opening: opening, programs: programs)
-        let connections = ViewLinks(cluster.transport)
         links = QueryTransport(
             own: { [weak cluster] in cluster?.thisNode },
             local: { responders.respond(to: $0, onThisThread: true, $1) },
-            connections: connections,
+            streams: cluster.streams,
             environment: environment
         )
         acceptor = QueryAcceptor(
             respond: { responders.respond(to: $0, onThisThread: false, $1) },
+            streams: cluster.streams,
             environment: environment,
             keys: keys
         )
-        connections.serve(acceptor)
     }
 
     /// Answers queries of this node and of others.

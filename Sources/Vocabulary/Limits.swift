@@ -107,9 +107,6 @@ package enum Limits {
     /// Bytes of one bucket's changes in flight between two nodes: fills a fast network for some
     /// milliseconds, and a hundred buckets still fit into memory.
     package static let replicationWindowBytes = 4 << 20
-    /// A replication connection that received nothing for this long is closed; each side sends
-    /// something every second.
-    package static let replicationSilenceMilliseconds: UInt64 = 3_000
     /// A backfill without progress for this long is ended, since it holds blocks.
     package static let backfillStallMilliseconds: UInt64 = 180_000
     /// The longest that a copy rejects writes for a hand-over.

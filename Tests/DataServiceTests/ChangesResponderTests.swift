@@ -7,7 +7,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// The node's side of an HTTP feed: answers, credit and resumption, over a real engine and real files.
+/// The node's side of an HTTP feed: answers, room and resumption, over a real engine and real files.
 @Suite struct ChangesResponderTests {
     let base = FeedTests()
 
@@ -16,13 +16,10 @@ import Wire
     }
 
     private func collector(_ bucket: OpenBucket, hasValues: Bool = false) -> CollectorStand {
-        let stand = CollectorStand(base.world)
-        let opening = ChangesOpening(bucket: bucket.uuid, hasValues: hasValues, snapshotsMax: 2)
-        stand.send(written { opening.append(to: $0) })
-        return stand
+        CollectorStand(base.world, bucket.uuid, hasValues: hasValues)
     }
 
-    @Test func changesAreSentAfterCreditAndOnlyThen() throws {
+    @Test func changesAreSentAfterBeginAndOnlyThen() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         _ = write("b", bucket)
@@ -30,7 +27,7 @@ import Wire
         stand.open(1, .start)
         stand.settle()
         #expect(stand.received == ["opened 0 2"])
-        stand.addCredit(1 << 20)
+        stand.begin()
         stand.settle()
         #expect(
             stand.received.dropFirst() == [
@@ -42,19 +39,26 @@ import Wire
         #expect(stand.received.suffix(2) == ["snapshot 2 3", "change c 3 value of c"])
     }
 
-    @Test func creditIsExceededByOneChangeAtMost() throws {
+    @Test(arguments: [false, true]) func windowIsExceededByOneReadAtMost(
+        _ isOnDisk: Bool
+    ) throws {
         let bucket = try base.open()
-        for number in 0..<50 { _ = write("key-\(number)", bucket) }
-        let stand = collector(bucket)
+        let value = String(repeating: "v", count: 10_000)
+        for number in 0..<50 { _ = base.write("key-\(number)", value, in: bucket) }
+        if isOnDisk { base.eject(bucket) }
+        let stand = collector(bucket, hasValues: true)
+        stand.keepsMessages = true
+        stand.begin()
         stand.open(1, .start)
-        stand.settle()
-        let before = stand.bytes
-        stand.addCredit(300)
-        stand.settle()
-        #expect(stand.bytes - before >= 300 && stand.bytes - before < 300 + 100)
-        for _ in 0..<20 { stand.addCredit(300) }
-        stand.settle()
-        #expect(stand.received.last == "change key-49 50")
+        stand.settle(milliseconds: 2_000)
+        let window = NodeService.feeds.row.windowBytes
+        // What is read from disk are whole blocks.
+        let excess = isOnDisk ? 3 * 10_100 : 10_100
+        #expect(stand.bytes >= window && stand.bytes < window + excess)
+        stand.keepsMessages = false
+        stand.release()
+        stand.settle(milliseconds: 2_000)
+        #expect(stand.received.count { $0.hasPrefix("change") } == 50)
     }
 
     @Test func feedResumesByCheckOfHistory() throws {
@@ -63,7 +67,7 @@ import Wire
         let uuid = try #require(bucket.engine[0]?.withCore { $0.uuid })
         let check = BranchCheck(of: uuid, vBucket: VBucketID(0), width: 24)
         let stand = collector(bucket)
-        stand.addCredit(1 << 20)
+        stand.begin()
         stand.open(1, ChangesPosition(branch: .check(check), seqno: Seqno(2)))
         stand.settle()
         #expect(stand.received == ["opened 2 3", "snapshot 2 3", "change c 3"])
@@ -99,7 +103,7 @@ import Wire
         let bucket = try base.open()
         _ = write("a", bucket)
         let stand = collector(bucket)
-        stand.addCredit(1 << 20)
+        stand.begin()
         stand.open(1, .latest)
         stand.settle()
         _ = write("b", bucket)
@@ -110,19 +114,17 @@ import Wire
     @Test func closedStreamSendsNothing() throws {
         let bucket = try base.open()
         let stand = collector(bucket)
-        stand.addCredit(1 << 20)
+        stand.begin()
         stand.open(1, .start)
         stand.settle()
-        stand.send(written { ChangesFrame.append(.close, 1, to: $0) })
+        stand.send(.close, 1)
         _ = write("a", bucket)
         stand.settle()
         #expect(stand.received == ["opened 0 0"])
     }
 
     @Test func unknownBucketIsUnavailable() {
-        let stand = CollectorStand(base.world)
-        let opening = ChangesOpening(bucket: "none", hasValues: false, snapshotsMax: 2)
-        stand.send(written { opening.append(to: $0) })
+        let stand = CollectorStand(base.world, "none")
         stand.open(1, .start)
         stand.settle()
         #expect(stand.received == ["unavailable"])
@@ -133,88 +135,120 @@ import Wire
         for number in 0..<20 { _ = write("key-\(number)", bucket) }
         base.eject(bucket)
         let stand = collector(bucket, hasValues: true)
-        stand.addCredit(1 << 20)
+        stand.begin()
         stand.open(1, .start)
         stand.settle(milliseconds: 2_000)
         #expect(stand.received.count { $0.hasPrefix("change") } == 20)
         #expect(stand.received.contains("change key-19 20 value of key-19"))
     }
 
-    @Test func invalidFrameClosesTheConnection() throws {
+    @Test func invalidRequestEndsTheStream() throws {
         let bucket = try base.open()
         let stand = collector(bucket)
-        stand.send([0, 0, 0, 0, 0, 0, 0, 1, 99])
-        #expect(stand.isClosed)
+        stand.send([1, 99])
+        stand.settle()
+        #expect(stand.reason?.hasPrefix("it sent an invalid request") == true)
+    }
+
+    @Test func invalidOpeningIsRefused() {
+        let stand = CollectorStand(base.world, "none", snapshotsMax: 0)
+        stand.settle()
+        #expect(stand.reason == "it does not serve the stream")
     }
 }
 
-/// A collector without a socket: hands frames to the handler as a reactor would.
-private final class CollectorStand {
+/// A collector in the process of the node.
+private final class CollectorStand:
+    @unchecked Sendable  // tidy:allow everything here is one thread
+{
     private let world: TestWorld
-    private let port = MemoryPort()
-    private let handler: any ConnectionHandler
+    private var port: (any StreamPort)?
     private(set) var received: [String] = []
     private(set) var bytes = 0
-    private(set) var isClosed = false
-    private var waiting: [UInt8] = []
+    /// Why the stream is over; nil while it is not.
+    private(set) var reason: String?
+    /// Whether received bytes count against the window.
+    var keepsMessages = false
+    private var keptBytes = 0
+    private var waiting: [[UInt8]] = []
 
-    init(_ world: TestWorld) {
+    init(
+        _ world: TestWorld,
+        _ bucket: String,
+        hasValues: Bool = false,
+        snapshotsMax: UInt16 = 2
+    ) {
         self.world = world
-        handler = world.service.answerChanges(on: port)
+        let opening = ChangesOpening(
+            bucket: bucket,
+            hasValues: hasValues,
+            snapshotsMax: snapshotsMax
+        )
+        LocalStream.open(
+            .feeds,
+            between: (NodeNumber(1), NodeNumber(1)),
+            on: world.lanes.makeLane("stream", isPatient: false),
+            request: opening.encoded,
+            accept: { [service = world.service] in service.answerChanges(on: $0, to: $1) },
+            opened: { [unowned self] port in
+                self.port = port
+                return Ears(self)
+            }
+        )
+        world.settle()
     }
 
-    deinit { handler.closed() }
+    deinit {
+        port?.end(nil)
+        world.settle()
+    }
+
+    func begin() { send(.begin, 0) }
 
     func open(_ number: UInt32, _ position: ChangesPosition) {
-        let request = ChangesStreamRequest(vBucket: VBucketID(0), position: position)
-        send(written { request.append(number, to: $0) })
+        send(.open(VBucketID(0), position), number)
     }
 
-    func addCredit(_ count: Int) {
-        send(
-            written { ChangesFrame.append(.credit, to: $0) { $0.append(bigEndian: UInt32(count)) } }
-        )
+    func send(_ request: ChangesRequest, _ number: UInt32) {
+        let writer = ByteWriter()
+        request.append(number, to: writer)
+        send(writer.bytes)
     }
 
-    func send(_ frames: [UInt8]) {
-        waiting += frames
-        call()
+    func send(_ message: [UInt8]) {
+        waiting.append(message)
+        port?.wake()
     }
 
-    /// Runs the lanes and the handler until both rest.
-    func settle(milliseconds: UInt64 = 200) {
-        for _ in 0..<milliseconds / 100 {
-            world.pass(milliseconds: 100)
-            while port.removeWake(), !isClosed { call() }
+    /// Releases what was kept.
+    func release() {
+        port?.release(keptBytes)
+        keptBytes = 0
+    }
+
+    func settle(milliseconds: UInt64 = 200) { world.pass(milliseconds: milliseconds) }
+
+    // MARK: Called by the stream
+
+    func receive(_ message: ByteView) -> StreamReception {
+        bytes += message.count
+        do {
+            try ChangesMessage.forEach(in: message) { _, message in received.append(text(message)) }
+        } catch {
+            Issue.record(error)
         }
+        guard keepsMessages else { return .handled }
+        keptBytes += message.count
+        return .kept
     }
 
-    private func call() {
-        var isDraining = true
-        while isDraining, !isClosed {
-            let output = ByteWriter()
-            let progress = waiting.withUnsafeBytes { buffer in
-                handler.receive(ByteView(buffer), output: output)
-            }
-            waiting.removeFirst(progress.consumed)
-            bytes += output.count
-            decode(output.bytes)
-            if case .close = progress.next { isClosed = true }
-            if case .drain = progress.next { isDraining = true } else { isDraining = false }
-        }
+    func send(_ output: any StreamOutput) -> StreamProgress {
+        for message in waiting { output.append { $0.append(message) } }
+        waiting = []
+        return .asleep
     }
 
-    private func decode(_ bytes: [UInt8]) {
-        bytes.withUnsafeBytes { buffer in
-            var rest = ByteView(buffer)
-            let decoder = ChangesFrameDecoder(isFromCollector: false)
-            while case .frame(let frame) = decoder.next(in: rest) {
-                rest = rest.dropFirst(frame.byteCount)
-                if let message = try? ChangesMessage(frame) { received.append(text(message)) }
-            }
-            #expect(rest.isEmpty, "a handler appends whole frames only")
-        }
-    }
+    func closed(_ reason: String?) { self.reason = reason ?? "" }
 
     private func text(_ message: ChangesMessage) -> String {
         switch message {
@@ -227,14 +261,19 @@ private final class CollectorStand {
             "change \(row.key.text) \(row.seqno.value)" + (row.value.map { " \($0.text)" } ?? "")
         case .advanced(let seqno): "advanced \(seqno.value)"
         case .ended: "ended"
-        case .pong: "pong"
         }
     }
 }
 
-/// Writes with `body` and returns what was written.
-private func written(_ body: (ByteWriter) -> Void) -> [UInt8] {
-    let writer = ByteWriter()
-    body(writer)
-    return writer.bytes
+/// The handler, which the stream keeps; the test keeps the stand.
+private final class Ears: StreamHandler {
+    private weak var stand: CollectorStand?
+
+    init(_ stand: CollectorStand) { self.stand = stand }
+
+    func receive(_ message: ByteView) -> StreamReception { stand?.receive(message) ?? .handled }
+
+    func send(_ output: any StreamOutput) -> StreamProgress { stand?.send(output) ?? .asleep }
+
+    func closed(_ reason: String?) { stand?.closed(reason) }
 }

@@ -8,17 +8,20 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Several data services in one process, with real sockets between them, and a map set by the test.
+/// Several data services in one process, with streams between them, and a map set by the test.
 ///
 /// Time is real here: a condition becomes true within `deadline`, or the test names it as failed.
 final class ClusterWorld {
     private(set) var nodes: [UInt16: ClusterNode] = [:]
     let directories: [UInt16: String]
-    private let addresses = Addresses()
+    private let lane: any Lane
+    private let streams: MemoryStreams
     let vBuckets: Int
 
     init(nodes count: UInt16, vBuckets: Int = 8) throws {
         self.vBuckets = vBuckets
+        lane = LinuxLanes(reactorCount: 1).makeLane("streams")
+        streams = MemoryStreams(on: lane)
         directories = Dictionary(
             uniqueKeysWithValues: (1...count).map { ($0, TestWorld.freshDirectory()) }
         )
@@ -27,6 +30,7 @@ final class ClusterWorld {
 
     deinit {
         for number in nodes.keys { kill(number) }
+        lane.stop()
         for directory in directories.values { TestWorld.remove(directory) }
     }
 
@@ -36,12 +40,7 @@ final class ClusterWorld {
     }
 
     func start(_ number: UInt16) throws {
-        nodes[number] = try ClusterNode(
-            number,
-            directory: directories[number] ?? "",
-            peers: Array(directories.keys),
-            addresses
-        )
+        nodes[number] = ClusterNode(number, directory: directories[number] ?? "", streams)
     }
 
     /// Ends a node like a crash, as far as possible within one process: no flush, and no file is
@@ -147,16 +146,6 @@ final class ClusterWorld {
     }
 }
 
-/// The address of each node for each other node.
-private final class Addresses: Sendable {
-    private let addresses = Guarded<[[UInt16]: SocketAddress]>([:])
-
-    subscript(to: UInt16, from: UInt16) -> SocketAddress? {
-        get { addresses.withLock { $0[[to, from]] } }
-        set { addresses.withLock { $0[[to, from]] = newValue } }
-    }
-}
-
 /// A document of a copy.
 struct Held: Hashable {
     var seqno: Seqno
@@ -170,56 +159,40 @@ final class ClusterNode {
     let service: DocumentService
     let trace = RecordingTrace()
     private let world: LinuxEnvironment
-    private let listeners: [any Listener]
-    private let ports: Ports
+    private let number: NodeNumber
+    private let streams: MemoryStreams
     private let arena = Arena(pool: ChunkPool())
     private let scratch = ByteWriter()
 
-    fileprivate init(
-        _ number: UInt16,
-        directory: String,
-        peers: [UInt16],
-        _ addresses: Addresses
-    ) throws {
+    fileprivate init(_ number: UInt16, directory: String, _ streams: MemoryStreams) {
+        self.number = NodeNumber(number)
+        self.streams = streams
         world = LinuxEnvironment.make(reactors: 1, trace: trace)
-        let service = DocumentService(
+        service = DocumentService(
             environment: world.environment,
             version: "7.6.2",
             dataDirectory: directory,
             plainBucketName: nil
         )
-        self.service = service
-        let ports = Ports()
-        self.ports = ports
-        var listeners: [any Listener] = []
-        for peer in peers where peer != number {
-            let listener = try world.environment.network.listen(
-                on: SocketAddress(host: "127.0.0.1", port: 0)
-            ) { port in
-                ports.add(port)
-                return service.acceptChanges(from: NodeNumber(peer), port: port)
-            }
-            addresses[number, peer] = listener.address
-            listeners.append(listener)
-        }
-        self.listeners = listeners
-        service.use(Links(number: number, network: world.environment.network, addresses))
+        service.use(streams.streams(of: self.number))
         service.startHousekeeping()
     }
 
     func end(cleanly: Bool) {
-        for listener in listeners { listener.close() }
-        if cleanly {
-            let isDone = DispatchSemaphore(value: 0)
-            service.stop { isDone.signal() }
-            #expect(isDone.wait(timeout: .now() + 10) == .success)
-        }
+        if cleanly { waitFor { service.stop($0) } }
+        waitFor { streams.remove(number, done: $0) }
         world.stop()
         service.stopLanes()
     }
 
-    /// Closes the connections on which other nodes follow this one.
-    func cut() { ports.closeAll() }
+    private func waitFor(_ begin: (@escaping @Sendable () -> Void) -> Void) {
+        let isDone = DispatchSemaphore(value: 0)
+        begin { isDone.signal() }
+        #expect(isDone.wait(timeout: .now() + 10) == .success)
+    }
+
+    /// Ends the streams between this node and the others.
+    func cut() { streams.cut(number) }
 
     // MARK: Documents
 
@@ -317,41 +290,5 @@ final class ClusterNode {
 
     func logged(_ words: String) -> Bool {
         trace.lines(atLeast: .info).contains { $0.contains(words) }
-    }
-}
-
-/// Connections that other nodes opened to a node.
-private final class Ports: Sendable {
-    private let ports = Guarded<[any ConnectionPort]>([])
-
-    func add(_ port: any ConnectionPort) { ports.withLock { $0.append(port) } }
-
-    func closeAll() {
-        let all = ports.withLock { ports in
-            defer { ports = [] }
-            return ports
-        }
-        for port in all { port.close() }
-    }
-}
-
-private struct Links: ChangeLinks {
-    let number: UInt16
-    let network: any Network
-    let addresses: Addresses
-
-    init(number: UInt16, network: any Network, _ addresses: Addresses) {
-        self.number = number
-        self.network = network
-        self.addresses = addresses
-    }
-
-    func connect(
-        to node: NodeNumber,
-        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        failed: @escaping @Sendable () -> Void
-    ) {
-        guard let address = addresses[node.value, number] else { return failed() }
-        network.connect(to: address, connected: connected) { _ in failed() }
     }
 }

@@ -105,7 +105,7 @@ import Vocabulary
     }
 
     @Test(arguments: 0..<20)
-    func cutReplicationConnectionsLoseNoChange(_ seed: UInt64) throws {
+    func cutStreamsOfCopiesLoseNoChange(_ seed: UInt64) throws {
         var random = seed &* 0x9e37_79b9_7f4a_7c15 | 1
         func dice(_ bound: UInt64) -> UInt64 {
             random ^= random << 13
@@ -127,7 +127,7 @@ import Vocabulary
         #expect(!world[1].logged("Rebuilding") && !world[2].logged("Rebuilding"))
     }
 
-    @Test func oneReplicationConnectionCarriesAllBuckets() throws {
+    @Test func oneStreamCarriesCopiesOfAllBuckets() throws {
         let world = try ClusterWorld(nodes: 2)
         let types: [(String, BucketType)] = [
             ("a", .persistent), ("b", .ephemeral), ("c", .persistent),

@@ -7,14 +7,14 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Acknowledgements and answers count only for the connection and the request to which they belong.
+/// Acknowledgements and answers count only for the stream and the request to which they belong.
 ///
-/// The test passes the bytes of the connections itself.
+/// The test is the other end of the streams.
 @Suite(.serialized) struct StreamAcknowledgementTests {
     private let world: LinuxEnvironment
     private let service: DocumentService
     private let directory = TestWorld.freshDirectory()
-    private let links = ScriptedLinks()
+    private let streams = ScriptedStreams()
     private let settings: BucketSettings
     private let address = NodeStreamAddress(channel: 1, vBucket: VBucketID(0))
 
@@ -26,7 +26,7 @@ import Wire
             dataDirectory: directory,
             plainBucketName: nil
         )
-        service.use(links)
+        service.use(streams)
         var settings = TestWorld.settings("a", .ephemeral, quota: 64 << 20, vBuckets: 1)
         settings.uuid = String(repeating: "0", count: 31) + "a"
         self.settings = settings
@@ -62,15 +62,11 @@ import Wire
 
     // MARK: Acknowledgements
 
-    /// A connection on which node 2 follows this one.
-    private func follower() -> ScriptedConnection {
-        let port = MemoryPort()
-        let connection = ScriptedConnection(
-            port,
-            service.acceptChanges(from: NodeNumber(2), port: port)
-        )
-        connection.receive { NodeStreamEncoder.openChannel(1, bucket: settings.uuid, to: $0) }
-        connection.receive { output in
+    /// A stream on which node 2 follows this one.
+    private func follower() throws -> ScriptedStream {
+        let stream = try #require(streams.accepted())
+        stream.receive { NodeStreamEncoder.openChannel(1, bucket: settings.uuid, to: $0) }
+        stream.receive { output in
             NodeStreamEncoder.append(
                 DCPStreamRequest(
                     flags: [],
@@ -86,12 +82,12 @@ import Wire
                 to: output
             )
         }
-        return connection
+        return stream
     }
 
-    private func acknowledge(_ covered: UInt64, on connection: ScriptedConnection) {
+    private func acknowledge(_ covered: UInt64, on stream: ScriptedStream) {
         let word = NodeAcknowledgement(fence: 1, covered: Seqno(covered), onDisk: .zero)
-        connection.receive { NodeStreamEncoder.append(word, at: address, to: $0) }
+        stream.receive { NodeStreamEncoder.append(word, at: address, to: $0) }
     }
 
     private var progress: UInt64? {
@@ -99,23 +95,23 @@ import Wire
             .first { $0.node == NodeNumber(2) }?.word.covered.value
     }
 
-    @Test func newConnectionReplacesAcknowledgementsOfNode() throws {
+    @Test func newStreamReplacesAcknowledgementsOfNode() throws {
         defer { end() }
         try service.open(settings, map(1, fence: 1, [1, 2]), as: NodeNumber(1), isNew: true)
-        let first = follower()
+        let first = try follower()
         let answers = first.answers
         #expect(answers.map(\.number) == [9], "an answer repeats the request's number")
         acknowledge(5, on: first)
         #expect(progress == 5)
-        let second = follower()
+        let second = try follower()
         #expect(progress == nil, "the copy may have been emptied since")
         acknowledge(6, on: first)
-        #expect(progress == nil, "the closed connection no longer counts")
+        #expect(progress == nil, "the older stream no longer counts")
         acknowledge(3, on: second)
         #expect(progress == 3)
-        first.handler.closed()
-        #expect(progress == 3, "closing the old connection keeps the new acknowledgement")
-        second.handler.closed()
+        first.handler.closed(nil)
+        #expect(progress == 3, "the end of the old stream keeps the new acknowledgement")
+        second.handler.closed(nil)
         #expect(progress == nil)
     }
 
@@ -124,63 +120,85 @@ import Wire
     @Test func answerToEarlierStreamRequestIsIgnored() throws {
         defer { end() }
         try service.open(settings, map(1, fence: 1, [2, 1]), as: NodeNumber(1), isNew: true)
-        let connection = try #require(links.newest())
-        connection.turn()
-        connection.receive {
+        let stream = try #require(streams.newest())
+        stream.turn()
+        stream.receive {
             ResponseEncoder.append(
                 .success,
                 to: $0,
                 replyTo: ReplyTo(.nodeOpenChannel, opaque: address.opaque)
             )
         }
-        connection.turn()
-        let first = try #require(connection.requests.last)
+        stream.turn()
+        let first = try #require(stream.requests.last)
         // The map changes before the answer arrives.
         service.follow(map(2, fence: 2, [2, 1]), as: NodeNumber(1))
-        connection.turn()
-        let second = try #require(connection.requests.last)
+        stream.turn()
+        let second = try #require(stream.requests.last)
         #expect(first.fence == 1 && second.fence == 2 && first.number != second.number)
 
         let log = FailoverLog(first: VBucketUUID(77), fence: 1)
         let accepted = NodeStreamAnswer.accepted(high: .zero, log)
-        connection.receive {
+        stream.receive {
             NodeStreamEncoder.append(accepted, to: first.number, at: address, to: $0)
         }
         #expect(service.reports("a").first?.hasCaughtUp == false)
-        connection.receive {
+        stream.receive {
             NodeStreamEncoder.append(accepted, to: second.number, at: address, to: $0)
         }
         #expect(service.reports("a").first?.hasCaughtUp == true)
-        connection.handler.closed()
+        stream.handler.closed(nil)
+    }
+
+    // MARK: Messages
+
+    @Test func messageWithTruncatedFrameIsInvalid() throws {
+        defer { end() }
+        try service.open(settings, map(1, fence: 1, [1, 2]), as: NodeNumber(1), isNew: true)
+        let stream = try #require(streams.accepted())
+        let message = ByteWriter()
+        NodeStreamEncoder.openChannel(1, bucket: settings.uuid, to: message)
+        message.truncate(to: message.count - 1)
+        guard case .invalid = stream.handler.receive(message.view) else {
+            Issue.record("a truncated frame was accepted")
+            return
+        }
+        stream.handler.closed("it sent an invalid frame")
     }
 }
 
-/// A connection without a socket.
-private final class ScriptedConnection {
+/// One end of a stream, whose other end is the test.
+private final class ScriptedStream: StreamOutput {
     struct Request {
         let number: UInt64
         let fence: UInt64
     }
 
-    let port: MemoryPort
-    let handler: any ConnectionHandler
+    let handler: any StreamHandler
+    let room = NodeStreamLimits.turnBytes
+    let credit = NodeStreamLimits.turnBytes
     private let output = ByteWriter()
 
-    init(_ port: MemoryPort, _ handler: any ConnectionHandler) {
-        self.port = port
-        self.handler = handler
-    }
+    init(_ handler: any StreamHandler) { self.handler = handler }
 
-    /// Passes the other side's bytes to the handler.
+    func append(_ body: (ByteWriter) -> Void) { body(output) }
+
+    /// Passes a message to the handler.
     func receive(_ write: (ByteWriter) -> Void) {
         let input = ByteWriter()
         write(input)
-        let progress = handler.receive(input.view, output: output)
-        #expect(progress.consumed == input.count)
+        guard case .handled = handler.receive(input.view) else {
+            Issue.record("a message was not handled")
+            return
+        }
+        _ = handler.send(self)
     }
 
     /// Lets the handler process its events.
-    func turn() { _ = handler.wake(.empty, output: output) }
+    func turn() {
+        handler.wake()
+        _ = handler.send(self)
+    }
 
     private func frames(_ visit: (Frame) -> Void) {
         var offset = 0
@@ -213,26 +231,47 @@ private final class ScriptedConnection {
     }
 }
 
-/// Connects at once, to no real node.
-private final class ScriptedLinks: ChangeLinks {
-    private let connections = Guarded<[@Sendable () -> (MemoryPort, any ConnectionHandler)]>([])
+/// Streams to node 2, whose end the test is.
+private final class ScriptedStreams: NodeStreams {
+    private typealias Accept = @Sendable (any StreamPort, ByteView) -> (any StreamHandler)?
+    private let accept = Guarded<Accept?>(nil)
+    private let opened = Guarded<(@Sendable (any StreamPort) -> any StreamHandler)?>(nil)
 
-    func connect(
-        to node: NodeNumber,
-        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        failed: @escaping @Sendable () -> Void
+    func serve(
+        _ service: NodeService,
+        _ accept: @escaping @Sendable (any StreamPort, ByteView) -> (any StreamHandler)?
     ) {
-        connections.withLock { connections in
-            connections.append {
-                let port = MemoryPort()
-                return (port, connected(port))
-            }
-        }
+        self.accept.withLock { $0 = accept }
     }
 
-    func newest() -> ScriptedConnection? {
-        guard let make = connections.withLock({ $0.last }) else { return nil }
-        let (port, handler) = make()
-        return ScriptedConnection(port, handler)
+    func open(
+        _ service: NodeService,
+        to node: NodeNumber,
+        request: [UInt8],
+        opened: @escaping @Sendable (any StreamPort) -> any StreamHandler,
+        failed: @escaping @Sendable (String) -> Void
+    ) {
+        self.opened.withLock { $0 = opened }
     }
+
+    /// A new stream of the node.
+    func accepted() -> ScriptedStream? {
+        let accept = accept.withLock { $0 }
+        return accept?(ScriptedPort(), .empty).map { ScriptedStream($0) }
+    }
+
+    /// The stream that the service opened last.
+    func newest() -> ScriptedStream? {
+        let opened = opened.withLock { $0 }
+        return opened.map { ScriptedStream($0(ScriptedPort())) }
+    }
+}
+
+private final class ScriptedPort: StreamPort {
+    let node = NodeNumber(2)
+    let reactor = 0
+
+    func wake() {}
+    func end(_ reason: String?) {}
+    func release(_ bytes: Int) {}
 }

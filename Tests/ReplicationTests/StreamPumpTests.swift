@@ -61,21 +61,6 @@ import Vocabulary
         #expect(!isTooMuch)
     }
 
-    @Test func grantedCreditIsUsedUp() {
-        var pump = StreamPump(turnBytes: 100)
-        let window = pump.addWindow(bytesMax: 0)
-        let stream = pump.add(window: window)
-        step(&pump, .awaitsCredit)
-        pump.grant(130, window: window)
-        #expect(pump.credit(of: stream) == 100)
-        step(&pump, sent: 100)
-        #expect(pump.credit(of: stream) == 30)
-        step(&pump, sent: 90)
-        #expect(pump.credit(of: stream) == 0)
-        pump.grant(70, window: window)
-        #expect(pump.credit(of: stream) == 10)
-    }
-
     @Test func readFromDiskReservesItsCredit() {
         var pump = StreamPump(turnBytes: 100)
         let window = pump.addWindow(bytesMax: 120)

@@ -35,178 +35,123 @@ struct SentQuery {
     let events: Signal<String>
 }
 
-/// Frames as a node of another release, or a broken one, could send them.
-final class RawConnection: ConnectionHandler, Sendable {
+/// A stream of messages as a node of another release, or a broken one, could send them.
+final class RawStream: StreamHandler, Sendable {
     private struct State {
-        var unsent: [UInt8] = []
-        var received: [UInt8] = []
-        var isClosed = false
+        var unsent: [[UInt8]] = []
+        var received: [[UInt8]] = []
+        /// Nil while the stream is open; the reason may be empty.
+        var end: String?
     }
 
-    private let port: any ConnectionPort
+    let port: any StreamPort
     private let state = Guarded(State())
 
-    init(_ port: any ConnectionPort) { self.port = port }
+    init(_ port: any StreamPort) { self.port = port }
 
-    func send(_ bytes: [UInt8]) {
-        state.withLock { $0.unsent += bytes }
+    func send(_ messages: [UInt8]...) { send(messages) }
+
+    func send(_ messages: [[UInt8]]) {
+        state.withLock { $0.unsent += messages }
         port.wake()
     }
 
-    func close() { port.close() }
+    var received: [[UInt8]] { state.withLock { $0.received } }
+    var end: String? { state.withLock { $0.end } }
 
-    var isClosed: Bool { state.withLock { $0.isClosed } }
+    func receive(_ message: ByteView) -> StreamReception {
+        state.withLock { $0.received.append(message.bytes) }
+        return .handled
+    }
 
-    /// The kinds, numbers and lengths of the frames that have arrived.
-    func frames(isFromCoordinator: Bool) -> [String] {
-        let bytes = state.withLock { $0.received }
-        let decoder = QueryFrameDecoder(isFromCoordinator: isFromCoordinator)
-        return bytes.withUnsafeBytes { buffer in
-            var rest = ByteView(buffer)
-            var found: [String] = []
-            while case .frame(let frame) = decoder.next(in: rest) {
-                found.append("\(frame.kind) \(frame.number) \(frame.payload.count)")
-                rest = rest.dropFirst(frame.byteCount)
-            }
-            return found
+    func send(_ output: any StreamOutput) -> StreamProgress {
+        let messages = state.withLock { state in
+            defer { state.unsent = [] }
+            return state.unsent
         }
+        for message in messages { output.append { $0.append(message) } }
+        return .asleep
     }
 
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        state.withLock { state in
-            state.received += input.bytes
-            output.append(state.unsent)
-            state.unsent = []
-        }
-        return ReceiveProgress(consumed: input.count, next: .receive)
-    }
-
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        receive(input, output: output)
-    }
-
-    func closed() { state.withLock { $0.isClosed = true } }
+    func closed(_ reason: String?) { state.withLock { $0.end = reason ?? "" } }
 }
 
-/// A coordinator (node 1) and a responder (node 2) with sockets between them.
-final class LinkWorld: QueryConnections {
+/// A coordinator (node 1) and a responder (node 2) with streams between them.
+final class LinkWorld: Sendable {
     static let own = NodeNumber(1)
     static let other = NodeNumber(2)
 
     let trace = RecordingTrace()
+    let streams: MemoryStreams
+    let links: QueryTransport
     private let linux: LinuxEnvironment
-    private let listener: any Listener
-    private let cut: Guarded<[any ConnectionPort]>
+    private let acceptor: QueryAcceptor
     /// The queries that arrived, in order.
-    let asked: Signal<AskedQuery>
-    /// How often the coordinator has opened a connection.
-    let dials = Signal<NodeNumber>()
-    /// The responder's connections that have ended.
-    let ended: Signal<Void>
-    private let nodes: Guarded<QueryTransport?>
+    let asked = Signal<AskedQuery>()
 
     /// - Parameters:
-    ///   - limits: Of both sides.
-    ///   - raw: Receives the connections in place of the responder.
+    ///   - lane: Calls the handlers of streams in place of a reactor.
+    ///   - raw: Receives the streams in place of the responder.
     ///   - keys: The responder's memory of keys.
-    /// - Throws: The network's error.
     init(
-        limits: QueryLimits = QueryLimits(),
-        raw: Signal<RawConnection>? = nil,
+        lane: (any Lane)? = nil,
+        raw: Signal<RawStream>? = nil,
         keys: KeyMemory = KeyMemory()
-    ) throws {
-        let linux = LinuxEnvironment.make(reactors: 2, trace: trace)
-        let asked = Signal<AskedQuery>()
-        let ended = Signal<Void>()
-        let cut = Guarded<[any ConnectionPort]>([])
+    ) {
+        let asked = asked
         let respond: QueryTransport.Respond = { request, reply in
             let query = AskedQuery(request, reply)
             asked.send(query)
             return query
         }
-        let acceptor = QueryAcceptor(
+        linux = LinuxEnvironment.make(reactors: 2, trace: trace)
+        let environment = linux.environment
+        streams = MemoryStreams(on: lane ?? environment.network.lane(ofReactor: 1))
+        acceptor = QueryAcceptor(
             respond: respond,
-            environment: linux.environment,
-            limits: limits,
+            streams: streams.streams(of: LinkWorld.other),
+            environment: environment,
             keys: keys
         )
-        listener = try linux.environment.network.listen(
-            on: SocketAddress(host: "127.0.0.1", port: 0),
-            for: .nodes
-        ) { port in
-            if let raw {
-                let connection = RawConnection(port)
-                raw.send(connection)
-                return connection
-            }
-            cut.withLock { $0.append(port) }
-            let handler = acceptor.accept(from: LinkWorld.own, port: port)
-            return ClosureHandler(over: handler) { ended.send(()) }
-        }
-        self.linux = linux
-        self.asked = asked
-        self.ended = ended
-        self.cut = cut
-        nodes = Guarded(nil)
-        let links = QueryTransport(
+        links = QueryTransport(
             own: { LinkWorld.own },
             local: respond,
-            connections: self,
-            environment: linux.environment,
-            limits: limits
+            streams: streams.streams(of: LinkWorld.own),
+            environment: environment
         )
-        nodes.withLock { $0 = links }
+        guard let raw else { return }
+        streams.streams(of: LinkWorld.other).serve(.views) { port, _ in
+            let stream = RawStream(port)
+            raw.send(stream)
+            return stream
+        }
     }
 
     func end() {
-        links?.stop()
-        nodes.withLock { $0 = nil }
-        listener.close()
+        links.stop()
         linux.stop()
     }
 
-    /// The warnings of the view service.
-    var warnings: [String] { trace.lines(of: "views", atLeast: .warning) }
-
-    var links: QueryTransport? { nodes.withLock { $0 } }
-
-    func connect(
-        to node: NodeNumber,
-        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        failed: @escaping @Sendable (String) -> Void
-    ) {
-        dials.send(node)
-        guard node == LinkWorld.other else { return failed("there is no node \(node)") }
-        linux.environment.network.connect(
-            to: listener.address,
-            connected: connected,
-            failed: { failed($0.description) }
-        )
-    }
-
-    /// Closes the responder's ends of all connections.
-    func cutConnections() {
-        for port in cut.withLock({ $0 }) { port.close() }
-    }
-
-    /// Connects to the responder with frames of the test's own.
-    func connectRaw() async throws -> RawConnection {
-        let made = Signal<RawConnection>()
-        linux.environment.network.connect(
-            to: listener.address,
-            connected: { port in
-                let connection = RawConnection(port)
-                made.send(connection)
-                return connection
+    /// Opens a stream to the responder with messages of the test's own.
+    func openRaw(from node: NodeNumber = NodeNumber(3)) async throws -> RawStream {
+        let made = Signal<RawStream>()
+        streams.streams(of: node).open(
+            .views,
+            to: LinkWorld.other,
+            request: [],
+            opened: { port in
+                let stream = RawStream(port)
+                made.send(stream)
+                return stream
             },
             failed: { Issue.record("\($0)") }
         )
         return try #require(await made.wait().first)
     }
 
-    func send(_ request: QueryRequest, to node: NodeNumber = LinkWorld.other) throws -> SentQuery {
+    func send(_ request: QueryRequest, to node: NodeNumber = LinkWorld.other) -> SentQuery {
         let events = Signal<String>()
-        let call = try #require(links).send(request, to: node) { events.send(Self.text($0)) }
+        let call = links.send(request, to: node) { events.send(Self.text($0)) }
         return SentQuery(call: call, events: events)
     }
 
@@ -214,7 +159,7 @@ final class LinkWorld: QueryConnections {
 
     static func request(_ bucket: String = "travel", boundBytes: Int = 3) throws -> QueryRequest {
         let signature = try #require(IndexSignature([UInt8](repeating: 7, count: 16)))
-        // The contents of two frames differ.
+        // The contents of two fragments differ.
         var bound = (0..<65_521).map { UInt8(truncatingIfNeeded: $0 &* 167 &+ $0 >> 8) }
         while bound.count < boundBytes { bound += bound }
         bound.removeLast(bound.count - boundBytes)
@@ -248,15 +193,6 @@ final class LinkWorld: QueryConnections {
             )
         }
         return .rows(try RowBatch(decoding: writer.finish()))
-    }
-
-    static func bytes(_ kind: QueryFrame.Kind, _ number: UInt32, _ payload: [UInt8] = []) -> [UInt8]
-    {
-        let writer = ByteWriter()
-        payload.withUnsafeBytes { bytes in
-            QueryFrame.append(kind, number, payload: ByteView(bytes), to: writer)
-        }
-        return writer.bytes
     }
 
     /// An event in short: a row's value up to eight characters, then its length.

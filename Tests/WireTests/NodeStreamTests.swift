@@ -126,7 +126,7 @@ import Wire
     @Test func largestStoredValueFitsIntoFramesBetweenNodes() {
         let frame = Limits.storedValueBytesMax + 255 + DCPEncoder.changeBytesMax
         #expect(frame <= Limits.frameBytesMax)
-        #expect(frame <= PeerFrame.payloadBytesMax)
+        #expect(frame <= NodeService.copies.row.messageBytesMax)
     }
 
     /// The store reads attributes without a check.

@@ -3,78 +3,8 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Encoding and decoding of frames and handshake messages between nodes.
+/// Encoding and decoding of handshake messages between nodes.
 @Suite struct PeerWireTests {
-    @Test func peerFramesAreFoundForEveryCutOfTheStream() {
-        let payloads = [[], [1], [UInt8](repeating: 9, count: 300)]
-        let stream = written { output in
-            for (index, payload) in payloads.enumerated() {
-                payload.withView {
-                    PeerFrame.append(
-                        kind: UInt16(index) | 0x8000,
-                        call: UInt64.max - UInt64(index),
-                        payload: $0,
-                        to: output
-                    )
-                }
-            }
-        }
-        for cut in 0...stream.count {
-            var found: [[UInt8]] = []
-            var rest = Array(stream[..<cut])
-            for more in [[], Array(stream[cut...])] {
-                rest += more
-                rest.withView { view in
-                    var offset = 0
-                    while case .frame(let frame) = PeerFrameDecoder().next(
-                        in: view.dropFirst(offset)
-                    ) {
-                        #expect(frame.isAnswer && frame.kind == UInt16(found.count) | 0x8000)
-                        #expect(frame.call == UInt64.max - UInt64(found.count))
-                        found.append(frame.payload.bytes)
-                        offset += frame.byteCount
-                    }
-                    rest = view.dropFirst(offset).bytes
-                }
-            }
-            #expect(found == payloads && rest.isEmpty)
-        }
-    }
-
-    @Test func incompletePeerFrameReportsTheBytesNeeded() {
-        let frame = written { output in
-            [1, 2, 3].withView { PeerFrame.append(kind: 5, call: 0, payload: $0, to: output) }
-        }
-        for count in 0..<frame.count {
-            Array(frame[..<count]).withView { view in
-                guard case .incomplete(let needed) = PeerFrameDecoder().next(in: view) else {
-                    Issue.record("\(count) bytes must be an incomplete frame")
-                    return
-                }
-                #expect(needed == (count < 4 ? 14 : 17))
-            }
-        }
-    }
-
-    @Test func peerFrameWithInvalidLengthIsRejected() {
-        let most = PeerFrame.payloadBytesMax + 10
-        let cases: [(UInt32, Bool)] = [
-            (0, true), (9, true), (10, false), (UInt32(most), false), (UInt32(most) + 1, true),
-            (.max, true),
-        ]
-        for (length, isInvalid) in cases {
-            let bytes = written { $0.append(bigEndian: length) }
-            bytes.withView { view in
-                let outcome = PeerFrameDecoder().next(in: view)
-                if case .invalid = outcome {
-                    #expect(isInvalid)
-                } else {
-                    #expect(!isInvalid)
-                }
-            }
-        }
-    }
-
     private static let claim = PeerClaim(
         node: NodeNumber(7),
         nodeUUID: "abc",
@@ -172,7 +102,6 @@ import Wire
             }
             bytes.removeLast(Int.random(in: 0..<bytes.count, using: &random) / 4)
             bytes.withView { view in
-                _ = PeerFrameDecoder().next(in: view)
                 guard
                     case .message(let message, let count) = PeerGreeting.next(in: view, version: 1)
                 else { return }

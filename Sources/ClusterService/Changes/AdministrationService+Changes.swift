@@ -45,7 +45,7 @@ final class FeedSlot: Sendable {
 
 /// HTTP feeds of clients, which any node serves for the whole cluster.
 extension AdministrationService {
-    /// Feeds of a node: each may use about one MiB, and a stream of each vBucket on all nodes.
+    /// Feeds of a node: each may use the window of `NodeService.feeds` for every node.
     private static var feedsMax: Int { 64 }
     /// Feeds of one login, so that one client cannot use all.
     private static var feedsOfLoginMax: Int { 32 }
@@ -146,12 +146,6 @@ extension AdministrationService {
                 core.feeds[login] = left > 0 ? left : nil
             }
         }
-    }
-
-    /// Serves the feeds of other nodes; on the control lane.
-    func handleChanges() {
-        guard let answer = settings.answerChanges else { return }
-        transport.register(.feeds) { answer($0) }
     }
 }
 

@@ -1,109 +1,83 @@
 internal import Bytes
-package import Seams
-internal import Wire
+internal import Seams
+internal import Vocabulary
 
-/// Makes the handler of a connection on which a node reads the changes of this node's copies.
-package typealias ChangesAnswer = @Sendable (any ConnectionPort) -> any ConnectionHandler
+/// The stream of an HTTP feed to one node.
+///
+/// The bytes of reported messages are released by the feed, as it consumes them.
+final class ChangesLink: StreamHandler, Sendable {
+    enum Event: Sendable {
+        case message([UInt8])
+        /// The text has no full stop, as it becomes the end of a sentence.
+        case lost(String)
+    }
 
-/// An HTTP feed's connection to one node: over the network, or within this process.
-protocol ChangesLink: AnyObject, Sendable {
-    /// Sends frames; without effect once the connection is closed.
-    func send(_ frames: [UInt8])
-    /// Closes the connection; nothing is received after that, except what is under way.
-    func close()
-}
-
-/// What a link reports: whole frames, or its end with the reason.
-enum ChangesLinkEvent: Sendable {
-    case frames([UInt8])
-    /// The text has no full stop, as it becomes the end of a sentence.
-    case lost(String)
-}
-
-/// A connection to another node.
-final class RemoteChangesLink: ChangesLink, ConnectionHandler {
     private struct State {
-        var port: (any ConnectionPort)?
+        var port: (any StreamPort)?
         var unsent: [UInt8] = []
         var isClosed = false
     }
 
-    private let report: @Sendable (ChangesLinkEvent) -> Void
-    private let decoder = ChangesFrameDecoder(isFromCollector: false)
+    let node: NodeNumber
+    private let report: @Sendable (ChangesLink, Event) -> Void
     private let state = Guarded(State())
 
-    init(report: @escaping @Sendable (ChangesLinkEvent) -> Void) {
+    init(to node: NodeNumber, report: @escaping @Sendable (ChangesLink, Event) -> Void) {
+        self.node = node
         self.report = report
     }
 
-    func send(_ frames: [UInt8]) {
+    /// The stream is open.
+    func attach(_ port: any StreamPort) {
+        let isClosed = state.withLock { state in
+            state.port = port
+            return state.isClosed
+        }
+        if isClosed { port.end(nil) } else { port.wake() }
+    }
+
+    /// Sends records; without effect once the link is closed.
+    func send(_ records: [UInt8]) {
         let port = state.withLock { state in
-            guard !state.isClosed else { return (any ConnectionPort)?.none }
-            state.unsent += frames
+            if !state.isClosed { state.unsent += records }
             return state.port
         }
         port?.wake()
     }
 
+    /// The feed has consumed so many bytes of messages.
+    func release(_ bytes: Int) { state.withLock { $0.port }?.release(bytes) }
+
+    /// Ends the stream; nothing is reported after that, except what is under way.
     func close() {
         let port = state.withLock { state in
             state.isClosed = true
-            state.unsent = []
             return state.port
         }
-        port?.close()
+        port?.end(nil)
     }
 
-    /// The connection is open.
-    func attach(_ port: any ConnectionPort) {
-        let isClosed = state.withLock { state in
-            state.port = port
-            return state.isClosed
-        }
-        if isClosed { port.close() } else { port.wake() }
+    // MARK: StreamHandler
+
+    func receive(_ message: ByteView) -> StreamReception {
+        report(self, .message(message.bytes))
+        return .kept
     }
 
-    // MARK: Called by the reactor
-
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        let found = decoder.wholeFrames(in: input)
-        if let flaw = found.flaw {
-            report(.lost("it sent \(flaw)"))
-            return ReceiveProgress(consumed: input.count, next: .close)
-        }
-        if found.count > 0 { report(.frames(input.slice(0, found.count).bytes)) }
+    func send(_ output: any StreamOutput) -> StreamProgress {
         let unsent = state.withLock { state in
             defer { state.unsent = [] }
             return state.unsent
         }
-        output.append(unsent)
-        return ReceiveProgress(consumed: found.count, next: .receive, needed: found.needed)
+        if !unsent.isEmpty { output.append { $0.append(unsent) } }
+        return .asleep
     }
 
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        receive(input, output: output)
-    }
-
-    func closed() {
+    func closed(_ reason: String?) {
         let wasClosed = state.withLock { state in
-            defer { state.isClosed = true }
+            defer { state = State(isClosed: true) }
             return state.isClosed
         }
-        if !wasClosed { report(.lost("it ended the connection")) }
-    }
-}
-
-extension ChangesFrameDecoder {
-    /// The whole frames at the front of `input`: their bytes, the length of the incomplete frame after
-    /// them (0 if unknown), and what is wrong with the frame after them (nil if nothing is).
-    func wholeFrames(in input: ByteView) -> (count: Int, needed: Int, flaw: String?) {
-        var count = 0
-        while true {
-            switch next(in: input.dropFirst(count)) {
-            case .frame(let frame): count += frame.byteCount
-            case .incomplete(let needed): return (count, needed, nil)
-            case .invalid(let flaw): return (count, 0, flaw)
-            }
-        }
+        if !wasClosed { report(self, .lost(reason ?? "it ended the stream")) }
     }
 }

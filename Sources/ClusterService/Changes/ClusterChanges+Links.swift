@@ -4,81 +4,51 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The connections of an HTTP feed to nodes, and the wait of its consumer for their events.
+/// The streams of an HTTP feed to nodes, and the wait of its consumer for their events.
 extension ClusterChanges {
-    private var nodeCount: Int { max(1, service.state.nodes.count) }
-
-    static func credit(_ bytes: Int) -> [UInt8] {
+    private static var begin: [UInt8] {
         let writer = ByteWriter()
-        ChangesFrame.append(.credit, to: writer) { $0.append(bigEndian: UInt32(bytes)) }
+        ChangesRequest.begin.append(0, to: writer)
         return writer.bytes
     }
 
-    private var window: Int { ClusterChanges.windowBytes / nodeCount }
-
-    func grantFirstCredit() {
+    /// Lets all nodes send changes.
+    func requestChanges() {
         let links = collector.withLock { collector in
             collector.hasBegun = true
             return collector.links
         }
-        for link in links.values { link.link.send(ClusterChanges.credit(window)) }
+        for link in links.values { link.send(ClusterChanges.begin) }
     }
 
     /// The link to a node, opened if there is none.
-    func link(to node: NodeNumber) -> any ChangesLink {
-        if let link = collector.withLock({ $0.links[node] }) { return link.link }
-        let now = now
-        let number = inbox.withLock { inbox in
-            inbox.linkCount += 1
-            inbox.receivedAt[inbox.linkCount] = now
-            return inbox.linkCount
+    func link(to node: NodeNumber) -> ChangesLink {
+        if let link = collector.withLock({ $0.links[node] }) { return link }
+        let link = ChangesLink(to: node) { [weak self] link, event in
+            self?.signal { if !$0.isClosed { $0.events.append((link, event)) } }
         }
-        let report: @Sendable (ChangesLinkEvent) -> Void = { [weak self] event in
-            self?.receive(event, of: number)
-        }
-        let link = connect(to: node, report)
         let hasBegun = collector.withLock { collector in
-            collector.links[node] = Link(number: number, link: link)
+            collector.links[node] = link
             return collector.hasBegun
         }
-        let writer = ByteWriter()
+        if hasBegun { link.send(ClusterChanges.begin) }
+        let nodeCount = max(1, service.state.nodes.count)
         let opening = ChangesOpening(
             bucket: bucketUUID,
             hasValues: request.hasValues,
             snapshotsMax: UInt16(max(2, ClusterChanges.snapshotsMax / nodeCount))
         )
-        opening.append(to: writer)
-        if hasBegun { writer.append(ClusterChanges.credit(window)) }
-        link.send(writer.bytes)
-        return link
-    }
-
-    private func connect(
-        to node: NodeNumber,
-        _ report: @escaping @Sendable (ChangesLinkEvent) -> Void
-    ) -> any ChangesLink {
-        if node == service.thisNode, let answer = service.settings.answerChanges {
-            return LocalChangesLink(lane: lane, accept: answer, report: report)
-        }
-        let link = RemoteChangesLink(report: report)
-        service.transport.open(
+        service.streams.open(
             .feeds,
             to: node,
-            connected: { port in
+            request: opening.encoded,
+            opened: { port in
                 link.attach(port)
                 return link
             },
-            failed: { report(.lost($0.description)) }
+            failed: { link.closed($0) }
         )
         return link
-    }
-
-    private func receive(_ event: ChangesLinkEvent, of number: UInt64) {
-        let now = now
-        signal { inbox in
-            inbox.receivedAt[number] = now
-            if !inbox.isClosed { inbox.events.append((number, event)) }
-        }
     }
 
     // MARK: Waiting
@@ -112,34 +82,5 @@ extension ClusterChanges {
         }
         inbox.withLock { $0.isWoken = !$0.events.isEmpty || $0.mapChanged }
         timer.cancel()
-    }
-
-    /// Sends pings, and ends links to nodes that are silent.
-    func postTick() {
-        let timer = lane.post(after: ClusterChanges.pingNanoseconds) { [weak self] in self?.tick() }
-        let isClosed = inbox.withLock { inbox in
-            inbox.tick = timer
-            return inbox.isClosed
-        }
-        if isClosed { timer.cancel() }
-    }
-
-    private func tick() {
-        let now = now
-        let (isClosed, received) = inbox.withLock { ($0.isClosed, $0.receivedAt) }
-        guard !isClosed else { return }
-        let links = collector.withLock { Array($0.links.values) }
-        let writer = ByteWriter()
-        ChangesFrame.append(.ping, to: writer)
-        for link in links {
-            let silence = now - min(received[link.number] ?? now, now)
-            if silence < ClusterChanges.silenceNanoseconds {
-                link.link.send(writer.bytes)
-            } else {
-                link.link.close()
-                receive(.lost("it did not answer"), of: link.number)
-            }
-        }
-        postTick()
     }
 }

@@ -5,26 +5,24 @@ internal import Wire
 
 /// The messages of nodes, on the task of the feed's consumer.
 extension ClusterChanges {
-    /// Handles whole frames of a link; returns what the consumer gets.
+    /// Handles a message of a link.
+    ///
+    /// - Returns: What the consumer gets, and what is wrong with the rest of the message.
     static func handle(
-        _ frames: [UInt8],
+        _ message: [UInt8],
         _ collector: inout Collector,
         _ now: UInt64
-    ) -> (events: [ChangesEvent], credit: Int) {
-        frames.withUnsafeBytes { buffer in
-            let decoder = ChangesFrameDecoder(isFromCollector: false)
-            var rest = ByteView(buffer)
+    ) -> (events: [ChangesEvent], flaw: CodingFailure?) {
+        message.withUnsafeBytes { buffer in
             var events: [ChangesEvent] = []
-            var credit = 0
-            while case .frame(let frame) = decoder.next(in: rest) {
-                rest = rest.dropFirst(frame.byteCount)
-                if frame.kind.usesCredit { credit += frame.byteCount }
-                guard let message = try? ChangesMessage(frame) else { continue }
-                if let event = handle(message, frame.number, &collector, now) {
-                    events.append(event)
+            do throws(CodingFailure) {
+                try ChangesMessage.forEach(in: ByteView(buffer)) { number, message in
+                    if let event = handle(message, number, &collector, now) { events.append(event) }
                 }
+                return (events, nil)
+            } catch {
+                return (events, error)
             }
-            return (events, credit)
         }
     }
 
@@ -58,19 +56,8 @@ extension ClusterChanges {
             let vBucket = collector.machine.change(number, row.seqno)
             return vBucket.map { .change(ChangedDocument(row, $0)) }
         case .advanced(let seqno): collector.machine.advance(number, to: seqno)
-        case .pong: break
         }
         return nil
-    }
-}
-
-extension ChangesFrame.Kind {
-    /// Whether the sender subtracts the frame's bytes from its credit.
-    fileprivate var usesCredit: Bool {
-        switch self {
-        case .snapshot, .change, .advanced, .ended, .purged: true
-        default: false
-        }
     }
 }
 

@@ -6,11 +6,11 @@ internal import Wire
 
 /// One HTTP feed: the changes of a bucket, collected from all nodes that serve its vBuckets.
 ///
-/// It carries out `ChangesCollection`: follows the map, opens streams on the nodes' links, and converts
+/// It carries out `ChangesCollection`: follows the map, opens vBuckets on the nodes' links, and converts
 /// their messages to events for its one consumer.
 ///
-/// - A link's credit bounds what is received and not consumed: `windowBytes` for all nodes together,
-///   and one document. A consumer that does not call `next` receives nothing more.
+/// - The window of a link (`NodeService`) bounds what is received and not consumed. A consumer that does
+///   not call `next` receives nothing more.
 /// - Only the consumer's task changes the collector; links and timers put events into the inbox.
 package final class ClusterChanges: Sendable {
     /// What a feed delivers, and when it ends.
@@ -28,43 +28,31 @@ package final class ClusterChanges: Sendable {
 
     struct Collector {
         var machine: ChangesCollection
-        var links: [NodeNumber: Link] = [:]
+        var links: [NodeNumber: ChangesLink] = [:]
         /// When streams are opened again; nil if there is no need.
         var retryAt: UInt64?
         /// Since when a vBucket lacks its stream; nil if none does.
         var missingSince: UInt64?
-        /// Events that `begin` received: rollbacks, since nodes have no credit for changes then.
+        /// Events that `begin` received: rollbacks, since nodes send no changes then.
         var early: [ChangesEvent] = []
-        /// Whether links get credit.
+        /// Whether nodes may send changes.
         var hasBegun = false
     }
 
-    struct Link {
-        let number: UInt64
-        let link: any ChangesLink
-    }
-
     struct Inbox {
-        var events: [(link: UInt64, event: ChangesLinkEvent)] = []
-        var receivedAt: [UInt64: UInt64] = [:]
-        var linkCount: UInt64 = 0
+        var events: [(link: ChangesLink, event: ChangesLink.Event)] = []
         var mapChanged = true
         var waiter: UnsafeContinuation<Void, Never>?
         var isWoken = false
         var isClosed = false
-        var tick: LaneTimer?
     }
 
     /// The pause before a stream is opened again.
     static let retryNanoseconds: UInt64 = 100_000_000
     /// The pause after a lost connection.
     private static let reconnectNanoseconds: UInt64 = 500_000_000
-    /// The bytes that all nodes together may send before the consumer has got them.
-    static let windowBytes = 1 << 20
     /// vBuckets inside a snapshot at a time, fewer than a token describes.
     static let snapshotsMax = 24
-    static let pingNanoseconds: UInt64 = 5_000_000_000
-    static let silenceNanoseconds: UInt64 = 20_000_000_000
     /// How long a vBucket may have no owner before a feed that has to end fails.
     private static let missingNanosecondsMax: UInt64 = 30_000_000_000
 
@@ -99,7 +87,6 @@ package final class ClusterChanges: Sendable {
             self?.signal { $0.mapChanged = true }
         }
         observer.withLock { $0 = number }
-        postTick()
     }
 
     var now: UInt64 { service.monotonicNanoseconds }
@@ -134,7 +121,7 @@ package final class ClusterChanges: Sendable {
             let machine = collector.withLock { $0.machine }
             let isLate = now >= deadline
             if machine.isBegun || (isLate && machine.canBeginPartly) {
-                grantFirstCredit()
+                requestChanges()
                 return nil
             }
             guard !isLate, service.isServing, !Task.isCancelled else {
@@ -169,22 +156,21 @@ package final class ClusterChanges: Sendable {
         }
     }
 
-    /// Closes all connections; idempotent.
+    /// Closes all links; idempotent.
     package func close() {
-        let (tick, waiter) = inbox.withLock { inbox in
+        let waiter = inbox.withLock { inbox in
             inbox.isClosed = true
             inbox.events = []
             defer { inbox.waiter = nil }
-            return (inbox.tick, inbox.waiter)
+            return inbox.waiter
         }
-        tick?.cancel()
         waiter?.resume()
         observer.withLock { $0 }.map(service.removeObserver)
         let links = collector.withLock { collector in
             defer { collector.links = [:] }
             return collector.links
         }
-        for link in links.values { link.link.close() }
+        for link in links.values { link.close() }
         slot.release()
     }
 
@@ -245,55 +231,56 @@ package final class ClusterChanges: Sendable {
         return nil
     }
 
-    private func handle(_ event: ChangesLinkEvent, of number: UInt64) -> [ChangesEvent] {
-        let now = now
-        let owner = collector.withLock { collector in
-            collector.links.first { $0.value.number == number }?.key
-        }
-        guard let node = owner else { return [] }
+    private func handle(_ event: ChangesLink.Event, of link: ChangesLink) -> [ChangesEvent] {
+        guard collector.withLock({ $0.links[link.node] === link }) else { return [] }
         switch event {
         case .lost(let reason):
-            service.environment.trace.debug(
-                "feeds",
-                bucket: bucketName,
-                "An HTTP feed of bucket \(bucketName) lost its connection to \(node): \(reason)."
-            )
-            collector.withLock { collector in
-                collector.links[node] = nil
-                collector.machine.lose(node)
-                collector.retryAt = now + ClusterChanges.reconnectNanoseconds
-            }
+            lose(link, reason)
             return []
-        case .frames(let bytes):
-            let (events, credit, link) = collector.withLock { collector in
-                let (events, credit) = ClusterChanges.handle(bytes, &collector, now)
-                let link = collector.hasBegun ? collector.links[node]?.link : nil
-                return (events, credit, link)
+        case .message(let bytes):
+            let now = now
+            let (events, flaw) = collector.withLock { ClusterChanges.handle(bytes, &$0, now) }
+            link.release(bytes.count)
+            if let flaw {
+                link.close()
+                lose(link, "it sent an invalid message: \(flaw)")
             }
-            if credit > 0 { link?.send(ClusterChanges.credit(credit)) }
             return events
         }
     }
 
+    private func lose(_ link: ChangesLink, _ reason: String) {
+        service.environment.trace.debug(
+            "feeds",
+            bucket: bucketName,
+            "An HTTP feed of bucket \(bucketName) lost its stream to \(link.node): \(reason)."
+        )
+        let now = now
+        collector.withLock { collector in
+            collector.links[link.node] = nil
+            collector.machine.lose(link.node)
+            collector.retryAt = now + ClusterChanges.reconnectNanoseconds
+        }
+    }
+
     private func carryOut(_ orders: [ChangesCollection.Order]) {
-        guard !orders.isEmpty else { return }
-        var frames: [NodeNumber: ByteWriter] = [:]
+        var records: [NodeNumber: ByteWriter] = [:]
+        func append(_ request: ChangesRequest, _ number: UInt32, to node: NodeNumber) {
+            let writer = records[node] ?? ByteWriter()
+            records[node] = writer
+            request.append(number, to: writer)
+        }
         for order in orders {
             switch order {
             case .open(let node, let number, let vBucket, let position):
-                let writer = frames[node] ?? ByteWriter()
-                frames[node] = writer
-                ChangesStreamRequest(vBucket: vBucket, position: position)
-                    .append(number, to: writer)
+                append(.open(vBucket, position), number, to: node)
             case .close(let node, let number):
-                // Without a link the stream is closed already.
+                // Without a link the vBucket is closed already.
                 guard collector.withLock({ $0.links[node] != nil }) else { continue }
-                let writer = frames[node] ?? ByteWriter()
-                frames[node] = writer
-                ChangesFrame.append(.close, number, to: writer)
+                append(.close, number, to: node)
             }
         }
-        for (node, writer) in frames.sorted(by: { $0.key < $1.key }) {
+        for (node, writer) in records.sorted(by: { $0.key < $1.key }) {
             link(to: node).send(writer.bytes)
         }
     }

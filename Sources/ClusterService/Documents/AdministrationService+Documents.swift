@@ -16,8 +16,8 @@ extension AdministrationService {
     private static var callTimeoutNanoseconds: UInt64 { 10_000_000_000 }
     /// The pause between two attempts.
     private static var pauseNanoseconds: UInt64 { 50_000_000 }
-    /// The largest value in a frame between nodes: the payload less the other fields.
-    static var passedBytesMax: Int { PeerFrame.payloadBytesMax - 4_096 }
+    /// The largest value in a call: its bytes less the other fields.
+    static var passedBytesMax: Int { NodeService.callBytesMax - 4_096 }
 
     /// The key of any document in the bucket, preferably on this node; nil if none is found.
     ///

@@ -45,16 +45,6 @@ enum PeerKind {
     }
 }
 
-extension PeerService {
-    /// The lowest feature level at which all members understand the service.
-    var level: FeatureLevel {
-        switch self {
-        case .feeds: .first
-        case .control, .changes, .join, .epoch, .views: .lowest
-        }
-    }
-}
-
 /// Messages between nodes.
 ///
 /// The length of a message is that of its frame. A message, and each record in it

@@ -17,7 +17,7 @@ package enum PeerCallError: Error, Hashable, Sendable {
     case notHandled
 }
 
-/// The other side of a connection of the service `join`.
+/// The other side of a call of the service `join`.
 package struct Stranger: Hashable, Sendable {
     package var address: SocketAddress
     /// This node's own address on the connection.
@@ -35,7 +35,7 @@ package struct Stranger: Hashable, Sendable {
     }
 }
 
-/// Events of the outgoing connections, one to each node of the directory.
+/// Events of the streams of messages, one to each node of the directory.
 package enum PeerEvent: Sendable {
     case connected(NodeNumber)
     case disconnected(NodeNumber)
@@ -44,19 +44,19 @@ package enum PeerEvent: Sendable {
     case failed(NodeNumber, PeerFailure)
     /// A connection from this address was refused.
     case refused(SocketAddress, PeerRefusal)
-    /// A one-way frame was dropped: there is no connection, or its queue is full.
+    /// A message was dropped: there is no connection, or its queue is full.
     case dropped(NodeNumber)
 }
 
-/// Frames and calls between the cluster services of all nodes.
+/// Messages and calls between the cluster services of all nodes.
 ///
-/// Keeps one connection to each node of the directory and accepts one from each. A node sends its
-/// requests on the connection that it opened; answers return on the same connection.
+/// A message has no answer and goes on one of two streams to its node, the urgent or the bulk one. Each call
+/// is a stream of its own: the request is a message with the kind in front, and so is the answer.
 ///
 /// - All methods are called on the control lane, and all callbacks run there; `Answer` may be
 ///   called on any thread.
-/// - Frames to one node keep their order among the urgent frames and among the bulk frames.
-/// - A frame to this node itself is delivered like any other.
+/// - Messages to one node keep their order among the urgent ones and among the bulk ones.
+/// - A message to this node itself is delivered like any other.
 package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to the control lane
     package typealias Done = @Sendable (Result<[UInt8], PeerCallError>) -> Void
     package typealias Answer = @Sendable ([UInt8]) -> Void
@@ -75,27 +75,30 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
 
     private var directory = PeerDirectory()
     private var links: [NodeNumber: PeerLink] = [:]
-    private var accepted: [NodeNumber: PeerChannel] = [:]
-    /// The connections of strangers that have made their call.
-    private var called: Set<ObjectIdentifier> = []
     private var messageHandlers: [UInt16: MessageHandler] = [:]
     private var callHandlers: [UInt16: CallHandler] = [:]
     private var strangerHandlers: [UInt16: StrangerHandler] = [:]
     private var epochHandlers: [UInt16: CallHandler] = [:]
-    private var numbers: UInt64 = 0
     private var observer: @Sendable (PeerEvent) -> Void = { _ in }
 
-    /// Registers itself for the services `control`, `join` and `epoch` of `transport`.
+    /// Serves the messages and calls of `transport`.
     package init(over transport: PeerTransport, lane: any Lane) {
         self.transport = transport
         self.lane = lane
         environment = transport.environment
-        transport.register(.control) { [weak self] port in
-            self?.accept(port) ?? ClosingHandler(port)
+        for service in [NodeService.messages, .bulkMessages] {
+            transport.serve(service) { [weak self] port, _ in
+                guard let self else { return nil }
+                // The node is up: this one need not wait until its pause is over.
+                lane.post { self.links[port.node]?.hurry() }
+                return MessageReceiver(port, on: lane) { [weak self] kind, payload in
+                    self?.messageHandlers[kind]?(port.node, payload)
+                }
+            }
         }
-        for service in [PeerService.join, .epoch] {
-            transport.register(service) { [weak self] port in
-                self?.accept(port) ?? ClosingHandler(port)
+        for service in [NodeService.calls, .join, .epoch] {
+            transport.serve(service) { [weak self] port, _ in
+                self.map { calls in AnsweredCall(port) { calls.answer($0, $1, port, service, $2) } }
             }
         }
     }
@@ -111,13 +114,13 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         }
     }
 
-    /// Handles one-way frames of a kind (1 to 0x7ffe).
+    /// Handles messages of a kind (from 1).
     package func handleMessages(_ kind: UInt16, by handler: @escaping MessageHandler) {
         PeerCalls.check(kind)
         messageHandlers[kind] = handler
     }
 
-    /// Handles calls of a kind (1 to 0x7ffe); the handler answers each call once.
+    /// Handles calls of a kind (from 1); the handler answers each call once.
     package func handleCalls(_ kind: UInt16, by handler: @escaping CallHandler) {
         PeerCalls.check(kind)
         callHandlers[kind] = handler
@@ -136,7 +139,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
     }
 
     private static func check(_ kind: UInt16) {
-        precondition((1..<PeerChannel.notHandledKind).contains(kind), "such a kind is reserved")
+        precondition(kind > 0, "kinds count from 1")
     }
 
     /// Sets this node's identity.
@@ -167,34 +170,35 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         }
     }
 
-    /// Closes all links and fails all calls.
+    /// Closes all streams of messages.
     ///
-    /// The owner of the transport stops the transport.
+    /// The owner of the transport stops the transport, which fails all calls.
     package func stop() {
         let ending = links.sorted { $0.key < $1.key }
         links = [:]
         directory = PeerDirectory()
         for (_, link) in ending { link.end() }
-        for (_, channel) in accepted.sorted(by: { $0.key < $1.key }) { channel.close() }
-        accepted = [:]
     }
 
     package func isConnected(to node: NodeNumber) -> Bool { links[node]?.isOpen ?? false }
 
     /// Connects to a node again after its address changed; an open connection stays.
-    package func redial(_ node: NodeNumber) { links[node]?.redial() }
+    package func redial(_ node: NodeNumber) {
+        transport.redial(node)
+        links[node]?.hurry()
+    }
 
     // MARK: Sending
 
-    /// Sends a one-way frame.
+    /// Sends a message.
     ///
-    /// Without a connection the frame is dropped and `PeerEvent.dropped` is sent.
+    /// Without a connection the message is dropped and `PeerEvent.dropped` is sent.
     ///
     /// - Parameters:
-    ///   - kind: 1 to 0x7ffe; dropped, too, if the cluster's feature level is below the kind's.
-    ///   - payload: At most `PeerFrame.payloadBytesMax`.
+    ///   - kind: From 1; dropped, too, if the cluster's feature level is below the kind's.
+    ///   - payload: At most `NodeService.callBytesMax` bytes.
     ///   - node: The receiver; may be this node.
-    ///   - isBulk: Whether the frame waits behind all urgent frames; nil: decided by its size.
+    ///   - isBulk: Whether the message waits behind all urgent ones; nil: decided by its size.
     package func send(
         _ kind: UInt16,
         _ payload: [UInt8],
@@ -202,38 +206,29 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         isBulk: Bool? = nil
     ) {
         guard mayUse(kind) else { return observer(.dropped(node)) }
-        let frame = PeerCalls.frame(kind, 0, payload)
         if node == transport.identity?.node {
             lane.post { self.messageHandlers[kind]?(node, payload) }
-        } else if links[node]?.send(frame, isBulk: isBulk) != true {
+        } else if links[node]?.send(kind, payload, isBulk: isBulk) != true {
             observer(.dropped(node))
         }
     }
 
     /// Calls a node; `done` receives the answer or the error, once.
     ///
-    /// If there is no connection, the call waits for the connection attempt that is next.
+    /// If there is no connection, the call waits for the attempt that is under way.
     package func call(
         _ kind: UInt16,
         _ payload: [UInt8],
         to node: NodeNumber,
         timeoutNanoseconds: UInt64,
-        isBulk: Bool? = nil,
         done: @escaping Done
     ) {
-        if node == transport.identity?.node {
-            return callSelf(kind, payload, node, timeoutNanoseconds, done)
+        guard mayUse(kind) || node == transport.identity?.node else {
+            return done(.failure(.notHandled))
         }
-        guard mayUse(kind) else { return done(.failure(.notHandled)) }
-        guard let link = links[node] else { return done(.failure(.unreachable)) }
-        numbers += 1
-        let number = numbers
-        let timer = lane.post(after: timeoutNanoseconds) { link.timeOut(number) }
-        link.call(
-            PeerCalls.frame(kind, number, payload),
-            isBulk: isBulk,
-            PeerPending(done: done, timer: timer)
-        )
+        begin(kind, .calls, timeoutNanoseconds, { _ in payload }, done) {
+            transport.open($0, to: node)
+        }
     }
 
     /// Every member of the cluster understands frames of this kind.
@@ -244,8 +239,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         _ kind: UInt16,
         _ payload: [UInt8],
         to node: NodeNumber,
-        timeoutNanoseconds: UInt64,
-        isBulk: Bool? = nil
+        timeoutNanoseconds: UInt64
     ) async -> Result<[UInt8], PeerCallError> {
         await withUnsafeContinuation { continuation in
             lane.post {
@@ -253,129 +247,37 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
                     kind,
                     payload,
                     to: node,
-                    timeoutNanoseconds: timeoutNanoseconds,
-                    isBulk: isBulk
+                    timeoutNanoseconds: timeoutNanoseconds
                 ) { continuation.resume(returning: $0) }
             }
         }
     }
 
-    private func callSelf(
-        _ kind: UInt16,
-        _ payload: [UInt8],
-        _ node: NodeNumber,
-        _ timeoutNanoseconds: UInt64,
-        _ done: @escaping Done
-    ) {
-        guard let handler = callHandlers[kind] else {
-            return lane.post { done(.failure(.notHandled)) }
-        }
-        let once = SingleCall(done)
-        once.timer = lane.post(after: timeoutNanoseconds) { once.finish(.failure(.timedOut)) }
-        lane.post {
-            handler(node, payload) { answer in
-                self.lane.post { once.finish(.success(answer)) }
-            }
-        }
-    }
-
-    static func frame(_ kind: UInt16, _ call: UInt64, _ payload: [UInt8]) -> ReceivedPeerFrame {
-        check(kind)
-        precondition(payload.count <= PeerFrame.payloadBytesMax, "a payload is bounded")
-        return ReceivedPeerFrame(kind: kind, call: call, payload: payload)
-    }
-
-    // MARK: For links
-
     func reportEvent(_ event: PeerEvent) { observer(event) }
-
-    func ping(_ channel: PeerChannel) {
-        numbers += 1
-        let ping = ReceivedPeerFrame(kind: PeerChannel.pingKind, call: numbers, payload: [])
-        // If the queue is full, skip the ping: the other side already has frames to answer.
-        _ = channel.enqueue(ping)
-    }
 }
 
 // MARK: Being called
 
 extension PeerCalls {
-    private func accept(_ port: any PeerPort) -> any ConnectionHandler {
-        let box = PeerChannelBox()
-        let channel = PeerChannel(
-            over: port,
-            lane: lane,
-            time: environment.time,
-            limits: limits,
-            arrived: { frames in
-                if let channel = box.channel { self.handleFrames(frames, from: channel) }
-            },
-            ended: {
-                if let channel = box.channel { self.lost(channel) }
-                box.channel = nil
-            }
-        )
-        lane.post {
-            box.channel = channel
-            self.accepted(channel)
-        }
-        return channel
-    }
-
-    /// Keeps one accepted connection from each node: a new one means that the older one is broken.
-    private func accepted(_ channel: PeerChannel) {
-        let identity = channel.port.identity
-        guard identity.service == .control else { return }
-        accepted.updateValue(channel, forKey: identity.node)?.close()
-        links[identity.node]?.hurry()
-    }
-
-    private func lost(_ channel: PeerChannel) {
-        let node = channel.port.identity.node
-        if accepted[node] === channel { accepted[node] = nil }
-        called.remove(ObjectIdentifier(channel))
-    }
-
-    private func handleFrames(_ frames: [ReceivedPeerFrame], from channel: PeerChannel) {
-        for frame in frames {
-            guard frame.kind & PeerFrame.answerBit == 0 else { return channel.close() }
-            handleFrame(frame, from: channel)
-        }
-    }
-
-    private func handleFrame(_ frame: ReceivedPeerFrame, from channel: PeerChannel) {
-        let identity = channel.port.identity
-        let (kind, call) = (frame.kind, frame.call)
-        if call == 0 {
-            if identity.service == .control { messageHandlers[kind]?(identity.node, frame.payload) }
-            return
-        }
-        let answer: Answer = { payload in
-            PeerCalls.answer(channel, kind | PeerFrame.answerBit, call, payload)
-        }
-        let handlers = identity.service == .epoch ? epochHandlers : callHandlers
-        if identity.isProved, let handler = handlers[kind] {
-            handler(identity.node, frame.payload, answer)
-        } else if !identity.isProved, let handler = strangerHandlers[kind] {
-            // One call for each connection: a stranger must not have any number of them answered.
-            guard called.insert(ObjectIdentifier(channel)).inserted else { return channel.close() }
-            handler(Stranger(channel.port), frame.payload, answer)
-        } else {
-            let refused = PeerChannel.notHandledKind | PeerFrame.answerBit
-            PeerCalls.answer(channel, refused, call, [])
-        }
-    }
-
-    /// If the queue has no room for an answer, the caller would wait until its timeout; so the
-    /// connection is closed.
-    private static func answer(
-        _ channel: PeerChannel,
+    /// Answers a call, on the lane; `answer` gets nil if there is no handler for its kind.
+    private func answer(
         _ kind: UInt16,
-        _ call: UInt64,
-        _ payload: [UInt8]
+        _ payload: [UInt8],
+        _ port: any StreamPort,
+        _ service: NodeService,
+        _ answer: @escaping @Sendable ([UInt8]?) -> Void
     ) {
-        precondition(payload.count <= PeerFrame.payloadBytesMax, "an answer is bounded")
-        let frame = ReceivedPeerFrame(kind: kind, call: call, payload: payload)
-        if !channel.enqueue(frame) { channel.close() }
+        lane.post {
+            let handlers = service == .epoch ? self.epochHandlers : self.callHandlers
+            if service != .join, let handler = handlers[kind] {
+                handler(port.node, payload, answer)
+            } else if service == .join, let handler = self.strangerHandlers[kind],
+                let link = (port as? LinkStream)?.link
+            {
+                handler(Stranger(link.port), payload, answer)
+            } else {
+                answer(nil)
+            }
+        }
     }
 }

@@ -1,20 +1,21 @@
 internal import Bytes
 internal import Seams
+internal import Vocabulary
 internal import Wire
 
-/// One connection between nodes, inside a secured connection: a handshake, then another protocol.
+/// One connection between nodes, inside a secured connection: a handshake, then the link.
 ///
-/// - The inner handler is made only after the handshake, and called as on a socket.
-final class PeerConnection: SecuredHandler,
+/// - The link is made only after the handshake, and called as on a socket.
+final class PeerConnection: SecuredHandler, DuplexHandler,
     @unchecked Sendable  // tidy:allow its state belongs to one reactor's thread
 {
-    /// Makes the inner handler; nil if the connection is no longer wanted.
-    typealias Established = @Sendable (any PeerPort) -> (any ConnectionHandler)?
+    /// Makes the link; nil if the connection is no longer wanted.
+    typealias Established = @Sendable (any PeerPort) -> NodeLink?
     typealias Failed = @Sendable (PeerFailure) -> Void
     /// Whether a side that has proved this public key may be the one that was called.
     typealias Secured = @Sendable ([UInt8]) -> PeerRefusal?
     /// Decides whether a claim is accepted from the side that has proved this public key.
-    typealias Judge = @Sendable (PeerClaim, PeerService, [UInt8]) -> PeerRefusal?
+    typealias Judge = @Sendable (PeerClaim, NodeService.Connection, [UInt8]) -> PeerRefusal?
 
     /// Decisions and notifications of the connection's maker.
     struct Hooks: Sendable {
@@ -31,7 +32,6 @@ final class PeerConnection: SecuredHandler,
     private let number: UInt64
     private let isInitiator: Bool
     private let limits: PeerLimits
-    private var contentBytesMax: Int
     private let hooks: Hooks
     private var failed: Failed?
     private var timer: LaneTimer?
@@ -41,7 +41,7 @@ final class PeerConnection: SecuredHandler,
     private var hasStarted = false
     private var isStranger = false
     private var key: [UInt8] = []
-    private var inner: (any ConnectionHandler)?
+    private var inner: NodeLink?
 
     /// A connection over `outer`.
     ///
@@ -66,7 +66,6 @@ final class PeerConnection: SecuredHandler,
         self.isInitiator = isInitiator
         self.transport = transport
         self.limits = transport.limits
-        contentBytesMax = limits.contentBytesMax
         self.hooks = hooks
         self.failed = hooks.failed
     }
@@ -112,12 +111,22 @@ final class PeerConnection: SecuredHandler,
 
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         if handshake != nil { return greet(input, output) }
-        return bounded(inner?.receive(input, output: output), input)
+        return inner?.receive(input, output: output) ?? PeerConnection.closing(input)
     }
 
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         if handshake != nil { return greet(input, output) }
-        return bounded(inner?.wake(input, output: output), input)
+        return inner?.wake(input, output: output) ?? PeerConnection.closing(input)
+    }
+
+    var isDuplex: Bool { inner?.isDuplex ?? false }
+
+    func receiveWhileSending(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        inner?.receiveWhileSending(input, output: output) ?? PeerConnection.closing(input)
+    }
+
+    private static func closing(_ input: ByteView) -> ReceiveProgress {
+        ReceiveProgress(consumed: input.count, next: .close)
     }
 
     func closed() {
@@ -158,7 +167,7 @@ final class PeerConnection: SecuredHandler,
             guard !rest.isEmpty else {
                 return ReceiveProgress(consumed: consumed, next: .receive)
             }
-            var progress = bounded(inner.receive(rest, output: output), rest)
+            var progress = inner.receive(rest, output: output)
             progress.consumed += consumed
             return progress
         }
@@ -169,15 +178,13 @@ final class PeerConnection: SecuredHandler,
         inner = hooks.established(IdentifiedPort(outer: outer, identity: identity))
         guard inner != nil else { return false }
         failed = nil
-        if identity.service == .join && !isInitiator { boundStranger() }
+        if identity.connection == .join && !isInitiator { boundStranger() }
         return true
     }
 
-    /// Any process that reaches the port can open such a connection, so its size and time are
-    /// limited.
+    /// Any process that reaches the port can open such a connection, so its time is limited.
     private func boundStranger() {
         isStranger = true
-        contentBytesMax = limits.strangerContentBytesMax
         let lane = transport.environment.network.lane(ofReactor: outer.reactor)
         timer = lane.post(after: limits.strangerNanoseconds) { [weak self] in self?.outer.close() }
     }
@@ -187,15 +194,6 @@ final class PeerConnection: SecuredHandler,
         let told = failed
         failed = nil
         told?(failure)
-    }
-
-    /// The inner handler's progress; closes the connection if the other side sends too much.
-    private func bounded(_ progress: ReceiveProgress?, _ input: ByteView) -> ReceiveProgress {
-        guard let progress else { return ReceiveProgress(consumed: input.count, next: .close) }
-        let kept = max(input.count - progress.consumed, progress.needed)
-        guard kept > contentBytesMax else { return progress }
-        broken("it sent a frame beyond all bounds")
-        return ReceiveProgress(consumed: input.count, next: .close)
     }
 }
 

@@ -9,7 +9,7 @@ internal import Wire
 /// connection.
 final class PeerDial: Sendable {
     struct Call: Sendable {
-        let service: PeerService
+        let connection: NodeService.Connection
         /// 0 for a stranger.
         let node: NodeNumber
         let claim: PeerClaim
@@ -24,7 +24,7 @@ final class PeerDial: Sendable {
     private let call: Call
     private let address: PeerAddress
     private let transport: PeerTransport
-    private let connected: PeerTransport.Accept
+    private let connected: PeerTransport.Connected
     private let failed: PeerTransport.Failed
     private let state = Guarded(State())
 
@@ -32,7 +32,7 @@ final class PeerDial: Sendable {
         _ call: Call,
         to address: PeerAddress,
         by transport: PeerTransport,
-        connected: @escaping PeerTransport.Accept,
+        connected: @escaping PeerTransport.Connected,
         failed: @escaping PeerTransport.Failed
     ) {
         self.call = call
@@ -87,21 +87,21 @@ final class PeerDial: Sendable {
             fail(.closed)
             return ClosingHandler(port)
         }
-        let (expected, isStranger) = (address.key, call.service == .join)
+        let (expected, isStranger) = (address.key, call.connection == .join)
         let connection = PeerConnection(
             over: port,
             entry: number,
-            handshake: .initiator(call.claim, service: call.service, expected: call.node),
+            handshake: .initiator(call.claim, service: call.connection, expected: call.node),
             isInitiator: true,
             transport: transport,
             hooks: PeerConnection.Hooks(
                 secured: { key in
                     key == expected || expected == nil && isStranger ? nil : .wrongKey
                 },
-                judge: { claim, service, _ in self.transport.judge(levelOf: claim, for: service) },
+                judge: { claim, _, _ in self.transport.judge(levelOf: claim) },
                 established: { self.end() ? self.connected($0) : nil },
                 failed: { failure in
-                    if case .refused(let refusal) = failure {
+                    if case .refused(let refusal) = failure, refusal != .connected {
                         let known = self.transport.address(of: self.call.node)
                         self.transport.logRefusal(
                             refusal,

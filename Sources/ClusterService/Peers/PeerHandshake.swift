@@ -19,16 +19,16 @@ package struct PeerHandshake: Sendable {
         /// More bytes are needed: `needed` in all, without the consumed ones.
         case waiting(needed: Int)
         /// The other side's claim is accepted. Send the output; the service's content follows.
-        case established(PeerClaim, PeerService)
+        case established(PeerClaim, NodeService.Connection)
         /// Send the output, which may hold a message that explains the refusal, and close.
         case refused(PeerRefusal)
     }
 
     /// Returns why a claim is refused, or nil to accept it.
-    package typealias Judge = (PeerClaim, PeerService) -> PeerRefusal?
+    package typealias Judge = (PeerClaim, NodeService.Connection) -> PeerRefusal?
 
     private enum Role {
-        case initiator(PeerService, expected: NodeNumber)
+        case initiator(NodeService.Connection, expected: NodeNumber)
         case responder
     }
 
@@ -52,7 +52,7 @@ package struct PeerHandshake: Sendable {
     /// - Returns: A handshake that has sent nothing yet.
     package static func initiator(
         _ claim: PeerClaim,
-        service: PeerService,
+        service: NodeService.Connection,
         expected: NodeNumber,
         version: UInt16 = PeerHandshake.version
     ) -> PeerHandshake {
@@ -103,7 +103,7 @@ package struct PeerHandshake: Sendable {
 
     /// Runs on the responder.
     private func answer(_ hello: PeerGreeting.Hello, _ output: ByteWriter, _ judge: Judge) -> Step {
-        guard let service = PeerService(rawValue: hello.service) else {
+        guard let service = NodeService.Connection(rawValue: hello.service) else {
             return refuse(.notExpected, output)
         }
         if service != .join {
@@ -123,7 +123,7 @@ package struct PeerHandshake: Sendable {
     /// Runs on the initiator: checks that the expected node has answered.
     private func check(
         _ theirs: PeerClaim,
-        _ service: PeerService,
+        _ service: NodeService.Connection,
         _ expected: NodeNumber,
         _ judge: Judge
     ) -> Step {
@@ -144,7 +144,8 @@ package struct PeerHandshake: Sendable {
     }
 
     /// The refusal that a message carries; a node without an expected key cannot say `removed`.
-    private func understood(_ refusal: PeerGreeting.Refusal, _ service: PeerService) -> PeerRefusal
+    private func understood(_ refusal: PeerGreeting.Refusal, _ service: NodeService.Connection)
+        -> PeerRefusal
     {
         let understood = PeerRefusal(refusal, version: version)
         if case .removed = understood, service == .join { return .notExpected }

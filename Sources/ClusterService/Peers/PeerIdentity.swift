@@ -63,20 +63,20 @@ package struct PeerDirectory: Hashable, Sendable {
 package struct PeerIdentity: Hashable, Sendable {
     package let node: NodeNumber
     package let nodeUUID: String
-    package let service: PeerService
+    package let connection: NodeService.Connection
     package let level: FeatureLevel
     /// The public key that the node has proved.
     package let key: [UInt8]
     /// False for a stranger (`join`): then all but the key is only claimed.
     package let isProved: Bool
 
-    init(_ claim: PeerClaim, _ service: PeerService, _ key: [UInt8]) {
+    init(_ claim: PeerClaim, _ connection: NodeService.Connection, _ key: [UInt8]) {
         node = claim.node
         nodeUUID = claim.nodeUUID
-        self.service = service
+        self.connection = connection
         level = claim.level
         self.key = key
-        isProved = service != .join
+        isProved = connection != .join
     }
 }
 
@@ -93,6 +93,8 @@ package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
     case noIdentity
     case unreachable(NetworkError)
     case refused(PeerRefusal)
+    /// The link has as many streams as it may have.
+    case tooManyStreams
     /// The cluster's feature level is below the service's.
     case levelTooLow(FeatureLevel)
     case timedOut
@@ -105,6 +107,7 @@ package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
         case .noIdentity: "this node has no identity yet"
         case .unreachable(let error): error.description
         case .refused(let refusal): refusal.description
+        case .tooManyStreams: "there are too many requests to it at a time"
         case .levelTooLow(let level):
             "the cluster's feature level is below \(level.number): upgrade all its nodes"
         case .timedOut: "the other node did not answer in time"

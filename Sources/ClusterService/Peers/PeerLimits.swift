@@ -13,30 +13,33 @@ package struct PeerLimits: Sendable {
     package var strangersMax = 16
     /// How long a stranger's connection may live: a join is one request and one answer.
     package var strangerNanoseconds: UInt64 = 60_000_000_000
-    /// As `contentBytesMax`, for strangers: any process that reaches the port can be one.
-    package var strangerContentBytesMax = 1 << 20
-    /// Unconsumed content of one connection: the largest frame and its header, as for a client's
-    /// connection.
-    package var contentBytesMax = (30 << 20) + 4_096
+    /// Unconsumed content of one connection: some frames of a link, whose handler consumes each at once.
+    package var contentBytesMax = 1 << 20
     /// Replies that may accumulate before the connection must send some.
     package var outputBytesMax = 256 << 10
-    /// Frames to one node that wait to be sent, and frames from one node that wait to be handled:
-    /// two of the largest.
+    /// Messages to one node that wait to be sent: two of the largest.
     package var queueBytesMax = 48 << 20
     /// Larger payloads are bulk unless the sender decides: a beat must not wait for a piece of a
     /// snapshot.
     package var urgentBytesMax = 16 << 10
-    /// Bytes of bulk frames sent in one turn: the most that an urgent frame waits for.
-    package var bulkBytesPerTurn = 256 << 10
     /// The pause between connection attempts doubles from the minimum to the maximum, with jitter.
     package var backoffNanosecondsMin: UInt64 = 50_000_000
     package var backoffNanosecondsMax: UInt64 = 1_000_000_000
-    /// If an answer is outstanding and nothing arrives for this time, the node is pinged.
+    /// The pause between two checks of a link, at which a silent node is pinged.
     package var pingNanoseconds: UInt64 = 1_000_000_000
-    /// If an answer is outstanding and nothing arrives for this time, the connection is closed.
+    /// Checks without a byte after which a link is closed: TCP alone would retry for a quarter of an hour,
+    /// and still wait after the network recovered.
+    package var silentTicksMax = 3
+    /// Checks without a stream after which a link is closed.
+    package var idleTicksMax = 60
+    /// Streams to one node that wait for its link.
+    package var waitingMax = 1_024
+    /// A call of a node that succeeds takes no longer than this.
     ///
-    /// TCP alone would retry for a quarter of an hour, and still wait after the network recovered.
-    package var silenceNanoseconds: UInt64 = 3_000_000_000
+    /// If two nodes start at the same time, neither may abandon its first attempt.
+    package var promptNanoseconds: UInt64 = 300_000_000
+    /// The pause before a node calls another one again that is calling it.
+    package var crossingNanoseconds: UInt64 = 50_000_000
 
     package init() {}
 

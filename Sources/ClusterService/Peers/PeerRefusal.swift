@@ -17,6 +17,8 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
     /// Another node than the one called, a node not known yet, a group that was left behind, or an
     /// unknown service. Retrying later may succeed.
     case notExpected
+    /// The other node is calling this one, or has a connection of the two: one of them is enough.
+    case connected
     /// The received bytes are not a valid handshake.
     case invalidHandshake
 
@@ -32,6 +34,7 @@ package enum PeerRefusal: Error, Hashable, Sendable, CustomStringConvertible {
             "the cluster uses feature level \(required.number), and the node that was refused "
                 + "announces a lower one: start it with the release of the other nodes, or a later one"
         case .notExpected: "the other node did not expect this connection, or is not the one called"
+        case .connected: "the two nodes have another connection"
         case .invalidHandshake: "the other side sent an invalid handshake"
         }
     }
@@ -47,6 +50,7 @@ extension PeerRefusal {
         case .otherVersion(let have, _): .init(reason: 4, detail: UInt64(have))
         case .notExpected: .init(reason: 5, detail: 0)
         case .invalidHandshake: .init(reason: 6, detail: 0)
+        case .connected: .init(reason: 8, detail: 0)
         case .levelTooLow(let required): .init(reason: 7, detail: UInt64(required.number))
         }
     }
@@ -63,6 +67,7 @@ extension PeerRefusal {
         case 7:
             let level = UInt16(truncatingIfNeeded: message.detail)
             self = .levelTooLow(required: FeatureLevel(level))
+        case 8: self = .connected
         default: self = .invalidHandshake
         }
     }

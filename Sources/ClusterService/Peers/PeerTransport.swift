@@ -1,20 +1,25 @@
-internal import Bytes
+package import Bytes
 package import Seams
 package import Vocabulary
 package import Wire
 
-/// Connections between nodes: this node's identity, the other nodes' addresses, and the services.
+/// Links between nodes: this node's identity, the other nodes' addresses, and the services.
 ///
-/// Wraps any `ConnectionHandler` in a secured connection whose both sides have proved a key, by
-/// service. All calls may come from any thread; handlers are made and called on reactors.
+/// Each pair of nodes has one link for Raft, calls and queries, and one for bulk, each over a secured
+/// connection whose both sides have proved a key. A link is opened when the first stream needs it. All calls
+/// may come from any thread; handlers are made and called on reactors.
 ///
 /// - A node is who it says only with the key that the directory has for it. Before that comparison,
 ///   nothing is sent to the other side and nothing of it is believed.
 /// - A connection is closed if this node's identity changes or the other node's entry leaves the
 ///   directory. Connections of `join` depend on neither: they stay open until one side closes them.
+/// - If two nodes call each other at once, the connection of the lower number stays: its node refuses the
+///   other's call while it calls itself or has a link. A call of the lower node replaces the link that the
+///   higher one has.
 /// - Strangers are bounded in number and time.
-package final class PeerTransport: Sendable {
-    package typealias Accept = @Sendable (any PeerPort) -> any ConnectionHandler
+package final class PeerTransport: NodeStreams {
+    typealias Accept = @Sendable (any StreamPort, ByteView) -> (any StreamHandler)?
+    typealias Connected = @Sendable (any PeerPort) -> NodeLink
     package typealias Failed = @Sendable (PeerFailure) -> Void
 
     private struct Entry {
@@ -33,6 +38,22 @@ package final class PeerTransport: Sendable {
         var security: any SecurityIdentity
     }
 
+    /// A shared connection of this node and another one.
+    private struct LinkKey: Hashable {
+        let node: NodeNumber
+        let connection: NodeService.Connection
+    }
+
+    private struct Slot {
+        var link: NodeLink?
+        /// The attempt that is under way; results of older ones are ignored.
+        var attempt: UInt64?
+        var attemptedAt: UInt64 = 0
+        /// What waits for the link, and since when.
+        var waiting: [NodeLink.Opening] = []
+        var waitingSince: UInt64 = 0
+    }
+
     private struct State {
         var own: Own?
         /// The number of identities that this node has had.
@@ -41,7 +62,8 @@ package final class PeerTransport: Sendable {
         /// Addresses from which, or at which, members have proved their keys.
         var memberHosts: [NodeNumber: String] = [:]
         var refusals = RefusalLog()
-        var services: [PeerService: Accept] = [:]
+        var services: [NodeService: Accept] = [:]
+        var slots: [LinkKey: Slot] = [:]
         var entries: [UInt64: Entry] = [:]
         var numbers: UInt64 = 0
         var refused: (@Sendable (SocketAddress, PeerRefusal) -> Void)?
@@ -75,7 +97,7 @@ package final class PeerTransport: Sendable {
             )
             state.generation += 1
             return PeerTransport.removeEntries(&state) { entry in
-                entry.identity?.service != .join && entry.identity?.service != .epoch
+                entry.identity?.connection.isShared ?? true
             }
         }
         for port in ending { port.close() }
@@ -93,7 +115,7 @@ package final class PeerTransport: Sendable {
             return PeerTransport.removeEntries(&state) { entry in
                 guard let identity = entry.identity, identity.isProved else { return false }
                 // A node that changes its group has no directory for a moment, and still answers.
-                if identity.service == .epoch {
+                if identity.connection == .epoch {
                     return !directory.nodes.isEmpty
                         && directory.nodes[identity.node]?.key != identity.key
                 }
@@ -114,10 +136,15 @@ package final class PeerTransport: Sendable {
         state.withLock { $0.refused = refused }
     }
 
-    /// Serves `service` to other nodes of the cluster; `join` is served to strangers.
-    package func register(_ service: PeerService, accept: @escaping Accept) {
+    package func serve(
+        _ service: NodeService,
+        _ accept: @escaping @Sendable (any StreamPort, ByteView) -> (any StreamHandler)?
+    ) {
         state.withLock { $0.services[service] = accept }
     }
+
+    /// What serves a service; nil if nothing does.
+    func accept(_ service: NodeService) -> Accept? { state.withLock { $0.services[service] } }
 
     // MARK: Being called
 
@@ -154,12 +181,11 @@ package final class PeerTransport: Sendable {
             transport: self,
             hooks: PeerConnection.Hooks(
                 judge: { self.judge($0, $1, key: $2, claim) },
-                established: { peer in
-                    let accept = self.state.withLock { $0.services[peer.identity.service] }
-                    return accept?(peer)
-                },
+                established: { self.accepted($0) },
                 failed: { failure in
-                    guard case .refused(let refusal) = failure else { return }
+                    guard case .refused(let refusal) = failure, refusal != .connected else {
+                        return
+                    }
                     self.logRefusal(refusal, "refused \(port.peer)", isExpected: self.isNewNode)
                     let refused = self.state.withLock { $0.refused }
                     refused?(port.peer, refusal)
@@ -172,15 +198,12 @@ package final class PeerTransport: Sendable {
     /// Why a connection is refused; nil if it is accepted.
     private func judge(
         _ claim: PeerClaim,
-        _ service: PeerService,
+        _ connection: NodeService.Connection,
         key: [UInt8],
         _ own: PeerClaim
     ) -> PeerRefusal? {
-        let (directory, isServed) = state.withLock { state in
-            (state.directory, state.services[service] != nil)
-        }
-        guard isServed else { return .notExpected }
-        if service == .join { return nil }
+        let directory = state.withLock { $0.directory }
+        if connection == .join { return nil }
         guard let known = directory.nodes[claim.node] else {
             // If a number was assigned and is not in the directory, its node was removed. An
             // unknown higher number may belong to a node whose entry is not applied here yet. If
@@ -193,57 +216,216 @@ package final class PeerTransport: Sendable {
         guard known.key == key else { return .wrongKey }
         // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
-        guard isCurrent || service == .epoch else { return .notExpected }
-        return judge(levelOf: claim, for: service)
+        guard isCurrent || connection == .epoch else { return .notExpected }
+        if let refusal = judge(levelOf: claim) { return refusal }
+        return isCrossing(claim.node, connection, own) ? .connected : nil
     }
 
     /// Why a member with this claim is refused for its feature level; nil if it is not.
-    func judge(levelOf claim: PeerClaim, for service: PeerService) -> PeerRefusal? {
-        let required = max(state.withLock { $0.directory.level }, service.level)
+    func judge(levelOf claim: PeerClaim) -> PeerRefusal? {
+        let required = state.withLock { $0.directory.level }
         return claim.level < required ? .levelTooLow(required: required) : nil
     }
 
-    // MARK: Calling
-
-    /// Opens a connection to a node of the directory.
-    ///
-    /// - Parameters:
-    ///   - service: The service that uses the connection.
-    ///   - node: The node to call.
-    ///   - connected: Called on a reactor when the node has proved its identity.
-    ///   - failed: Called instead, on any thread, perhaps before this returns.
-    package func open(
-        _ service: PeerService,
-        to node: NodeNumber,
-        connected: @escaping Accept,
-        failed: @escaping Failed
-    ) {
-        precondition(service != .join, "strangers have no number")
-        let (own, address, level) = state.withLock { state in
-            (state.own, state.directory.nodes[node], state.directory.level)
-        }
-        guard let own else { return failed(.noIdentity) }
-        guard level >= service.level else { return failed(.levelTooLow(service.level)) }
-        guard let address else { return failed(.unknownNode(node)) }
-        let call = PeerDial.Call(
-            service: service,
-            node: node,
-            claim: own.proof.claim
-        )
-        PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
+    /// Whether this node's own call or link is the one that stays.
+    private func isCrossing(
+        _ node: NodeNumber,
+        _ connection: NodeService.Connection,
+        _ own: PeerClaim
+    ) -> Bool {
+        guard connection.isShared, own.node < node else { return false }
+        let key = LinkKey(node: node, connection: connection)
+        let slot = state.withLock { $0.slots[key] }
+        // If the other node has lost it, it ends soon.
+        slot?.link?.probe()
+        if slot?.link != nil { return true }
+        // The first packet of an older call may be lost, and TCP repeats it only after seconds.
+        let age = environment.time.monotonicNanoseconds() &- (slot?.attemptedAt ?? 0)
+        return slot?.attempt != nil && age < limits.promptNanoseconds
     }
 
-    /// Opens a connection to a node that need not be a member, for `join`.
+    // MARK: Links
+
+    package func open(
+        _ service: NodeService,
+        to node: NodeNumber,
+        request: [UInt8],
+        opened: @escaping @Sendable (any StreamPort) -> any StreamHandler,
+        failed: @escaping @Sendable (String) -> Void
+    ) {
+        let opening = NodeLink.Opening(service: service, request: request, opened: opened) {
+            failed($0.description)
+        }
+        open(opening, to: node)
+    }
+
+    /// Opens a stream of the link of the two nodes, or of a connection of its own.
+    func open(_ opening: NodeLink.Opening, to node: NodeNumber) {
+        let row = opening.service.row
+        precondition(row.connection != .join, "strangers have no number")
+        let (own, level) = state.withLock { ($0.own, $0.directory.level) }
+        guard let own else { return opening.failed(.noIdentity) }
+        guard level >= row.level else { return opening.failed(.levelTooLow(row.level)) }
+        if node == own.proof.claim.node { return openHere(opening, node) }
+        guard row.connection.isShared else {
+            let address = address(of: node)
+            guard let address else { return opening.failed(.unknownNode(node)) }
+            return openOnce(opening, node, at: address)
+        }
+        let key = LinkKey(node: node, connection: row.connection)
+        let now = environment.time.monotonicNanoseconds()
+        let (link, attempt, isFull) = state.withLock { state in
+            var slot = state.slots[key] ?? Slot()
+            defer { state.slots[key] = slot }
+            if let link = slot.link { return (NodeLink?.some(link), UInt64?.none, false) }
+            guard slot.waiting.count < limits.waitingMax else { return (nil, nil, true) }
+            if slot.waiting.isEmpty { slot.waitingSince = now }
+            slot.waiting.append(opening)
+            guard slot.attempt == nil else { return (nil, nil, false) }
+            return (nil, PeerTransport.begin(&slot, &state, now), false)
+        }
+        if isFull { return opening.failed(.tooManyStreams) }
+        if let attempt { return dial(key, attempt) }
+        guard let link, !link.open(opening) else { return }
+        // It has just ended.
+        unlink(link)
+        open(opening, to: node)
+    }
+
+    private static func begin(_ slot: inout Slot, _ state: inout State, _ now: UInt64) -> UInt64 {
+        state.numbers += 1
+        slot.attempt = state.numbers
+        slot.attemptedAt = now
+        return state.numbers
+    }
+
+    /// Calls a node at its new address if it is being called.
+    func redial(_ node: NodeNumber) {
+        let now = environment.time.monotonicNanoseconds()
+        for connection in NodeService.Connection.allCases where connection.isShared {
+            let key = LinkKey(node: node, connection: connection)
+            let attempt = state.withLock { state -> UInt64? in
+                guard var slot = state.slots[key], slot.attempt != nil else { return nil }
+                defer { state.slots[key] = slot }
+                return PeerTransport.begin(&slot, &state, now)
+            }
+            if let attempt { dial(key, attempt) }
+        }
+    }
+
+    private func openHere(_ opening: NodeLink.Opening, _ node: NodeNumber) {
+        guard let accept = accept(opening.service) else {
+            return opening.failed(.refused(.notExpected))
+        }
+        LocalStream.open(
+            opening.service,
+            between: (node, node),
+            on: environment.network.lane(ofReactor: 0),
+            request: opening.request,
+            accept: accept,
+            opened: opening.opened
+        )
+    }
+
+    private func dial(_ key: LinkKey, _ attempt: UInt64) {
+        let (own, address) = state.withLock { ($0.own, $0.directory.nodes[key.node]) }
+        guard let own else { return dialFailed(key, attempt, .noIdentity) }
+        guard let address else { return dialFailed(key, attempt, .unknownNode(key.node)) }
+        let call = PeerDial.Call(
+            connection: key.connection,
+            node: key.node,
+            claim: own.proof.claim
+        )
+        PeerDial(
+            call,
+            to: address,
+            by: self,
+            connected: { port in
+                let link = NodeLink(over: port, key.connection, isInitiator: true, transport: self)
+                return self.join(link, attempt)
+            },
+            failed: { self.dialFailed(key, attempt, $0) }
+        ).begin()
+    }
+
+    private func dialFailed(_ key: LinkKey, _ attempt: UInt64, _ failure: PeerFailure) {
+        let now = environment.time.monotonicNanoseconds()
+        let (failed, isRetried) = state.withLock { state in
+            guard var slot = state.slots[key], slot.attempt == attempt else {
+                return ([NodeLink.Opening](), false)
+            }
+            defer { state.slots[key] = slot }
+            let isInTime = now &- slot.waitingSince < limits.openNanoseconds
+            // The other node calls this one, whose link then takes what waits.
+            if failure == .refused(.connected), isInTime { return ([], true) }
+            slot.attempt = nil
+            defer { slot.waiting = [] }
+            return (slot.waiting, false)
+        }
+        if isRetried {
+            environment.network.lane(ofReactor: 0).post(after: limits.crossingNanoseconds) {
+                let isDue = self.state.withLock { $0.slots[key]?.attempt == attempt }
+                if isDue { self.dial(key, attempt) }
+            }
+        }
+        for opening in failed { opening.failed(failure) }
+    }
+
+    private func accepted(_ port: any PeerPort) -> NodeLink {
+        let connection = port.identity.connection
+        let link = NodeLink(over: port, connection, isInitiator: false, transport: self)
+        return connection.isShared ? join(link) : link
+    }
+
+    /// Makes a link that of its pair of nodes: what waits for it is opened, and an older one ends.
+    ///
+    /// - Parameter attempt: The attempt that made it; nil if the other node has opened it.
+    private func join(_ link: NodeLink, _ attempt: UInt64? = nil) -> NodeLink {
+        let key = LinkKey(node: link.node, connection: link.connection)
+        let (previous, waiting) = state.withLock { state -> (NodeLink?, [NodeLink.Opening]) in
+            let slot = state.slots[key] ?? Slot()
+            // Meanwhile the other node has opened one, or a later attempt began.
+            if let attempt, slot.attempt != attempt { return (link, []) }
+            state.slots[key] = Slot(link: link)
+            return (slot.link, slot.waiting)
+        }
+        previous?.end("it has opened another connection")
+        for opening in waiting where !link.open(opening) { opening.failed(.closed) }
+        return link
+    }
+
+    /// Forgets a link that is over.
+    func unlink(_ link: NodeLink) {
+        let key = LinkKey(node: link.node, connection: link.connection)
+        state.withLock { state in
+            if state.slots[key]?.link === link { state.slots[key] = nil }
+        }
+    }
+
+    // MARK: Single calls
+
+    /// Opens a connection with one stream to a node that need not be a member.
     ///
     /// The other side has proved the key of `address`, or any key if that has none.
-    package func openStranger(
-        to address: PeerAddress,
-        connected: @escaping Accept,
-        failed: @escaping Failed
-    ) {
-        guard let claim = identity else { return failed(.noIdentity) }
-        let call = PeerDial.Call(service: .join, node: NodeNumber(0), claim: claim)
-        PeerDial(call, to: address, by: self, connected: connected, failed: failed).begin()
+    func openOnce(_ opening: NodeLink.Opening, at address: PeerAddress) {
+        openOnce(opening, NodeNumber(0), at: address)
+    }
+
+    private func openOnce(_ opening: NodeLink.Opening, _ node: NodeNumber, at address: PeerAddress)
+    {
+        guard let claim = identity else { return opening.failed(.noIdentity) }
+        let connection = opening.service.row.connection
+        PeerDial(
+            PeerDial.Call(connection: connection, node: node, claim: claim),
+            to: address,
+            by: self,
+            connected: { port in
+                let link = NodeLink(over: port, connection, isInitiator: true, transport: self)
+                _ = link.open(opening)
+                return link
+            },
+            failed: opening.failed
+        ).begin()
     }
 
     /// Closes the port and all connections; no connection can be opened afterwards.
@@ -256,6 +438,11 @@ package final class PeerTransport: Sendable {
         }
         for port in ending { port.close() }
         listener?.close()
+        let waiting = state.withLock { state -> [NodeLink.Opening] in
+            defer { state.slots = [:] }
+            return state.slots.values.flatMap(\.waiting)
+        }
+        for opening in waiting { opening.failed(.closed) }
     }
 
     /// The number of connections, and how many of them have not finished the handshake.

@@ -27,7 +27,7 @@ final class ChangeTraffic: Sendable {
         let notify: Notify
     }
 
-    /// The last acknowledgement of a node's copy, on the node's current connection.
+    /// The last acknowledgement of a node's copy, on the node's current stream.
     private struct LastAcknowledgement {
         let link: UInt64
         var progress: NodeAcknowledgement?
@@ -133,10 +133,10 @@ final class ChangeTraffic: Sendable {
 
     // MARK: Copies elsewhere
 
-    /// A node requests a vBucket's changes: from now on only this connection's acknowledgements
+    /// A node requests a vBucket's changes: from now on only this producer's acknowledgements
     /// count.
     ///
-    /// Acknowledgements still in flight on an earlier connection may describe a copy that no longer
+    /// Acknowledgements still in flight to an earlier one may describe a copy that no longer
     /// exists.
     func begin(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
         state.withLock {
@@ -158,7 +158,7 @@ final class ChangeTraffic: Sendable {
         if isCurrent { notify(.acknowledged, of: vBucket) }
     }
 
-    /// Discards a node's acknowledgements: its connection is closed, and the node may have crashed.
+    /// Discards a node's acknowledgements: its stream is over, and the node may have crashed.
     func forget(_ node: NodeNumber, _ vBucket: VBucketID, link: UInt64) {
         state.withLock { state in
             guard state.acknowledged[vBucket]?[node]?.link == link else { return }

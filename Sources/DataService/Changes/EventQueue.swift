@@ -1,21 +1,23 @@
 internal import Bytes
 internal import Seams
 
-/// A queue of events from other lanes to a connection's handler.
+/// A queue of events from other lanes to the handler of a connection or a stream.
 ///
 /// The first event of a batch wakes the handler.
 final class EventQueue<Event: Sendable>: Sendable {
     private let events = Guarded<[Event]>([])
-    private let port: any ConnectionPort
+    private let wake: @Sendable () -> Void
 
-    init(port: any ConnectionPort) { self.port = port }
+    init(wake: @escaping @Sendable () -> Void) { self.wake = wake }
+
+    convenience init(port: any ConnectionPort) { self.init { port.wake() } }
 
     func put(_ event: Event) {
         let isFirst = events.withLock { events in
             events.append(event)
             return events.count == 1
         }
-        if isFirst { port.wake() }
+        if isFirst { wake() }
     }
 
     func drain() -> [Event] {

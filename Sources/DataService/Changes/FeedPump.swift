@@ -2,7 +2,7 @@ internal import Bytes
 internal import Replication
 internal import Vocabulary
 
-/// A feed that a connection sends.
+/// A feed that a connection or a stream between nodes sends.
 class FeedStream {
     let feed: VBucketFeed
     fileprivate(set) var handle: StreamPump.Handle?
@@ -13,9 +13,9 @@ class FeedStream {
     var isBusy: Bool { false }
 }
 
-/// The streams of one connection: steps their feeds in the order of a `StreamPump`.
+/// Steps the feeds of one connection, or of one stream between nodes, in the order of a `StreamPump`.
 ///
-/// A feed that wakes its connection names its key and ticket; the ticket distinguishes the stream from
+/// A feed that wakes its handler names its key and ticket; the ticket distinguishes the stream from
 /// an earlier one of the same key.
 final class FeedPump<Key: Hashable, Stream: FeedStream> {
     private(set) var streams: [Key: Stream] = [:]
@@ -23,8 +23,7 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
     /// By the index of its handle.
     private var entries: [(key: Key, stream: Stream)?] = []
 
-    /// The bytes of one stream per turn, and of all streams before the reactor serves other
-    /// connections.
+    /// The bytes of one feed per turn, and of all feeds before the reactor serves others.
     static var turnBytes: Int { 64 << 10 }
 
     init(admittedMax: Int? = nil) {
@@ -84,6 +83,7 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
     ///
     /// - Parameters:
     ///   - output: Where the streams' messages go.
+    ///   - end: The count of the output that is large enough.
     ///   - limit: The credit of a stream, of at most the passed one; nil if the stream is not to be
     ///     stepped until it is woken.
     ///   - stepped: Called after a step with the stream and the end of the output before it.
@@ -91,11 +91,12 @@ final class FeedPump<Key: Hashable, Stream: FeedStream> {
     /// - Returns: Whether streams have work that waits for the output to be sent.
     func pump(
         _ output: ByteWriter,
+        upTo end: Int = turnBytes,
         limit: (Stream, Int) -> Int? = { $1 },
         stepped: (Stream, Int) -> Void = { _, _ in },
         ended: (Key, Stream) -> Void = { _, _ in }
     ) -> Bool {
-        while output.count < Self.turnBytes, let handle = machine.next() {
+        while output.count < end, let handle = machine.next() {
             guard let (key, stream) = entries[handle.index] else { continue }
             guard let credit = limit(stream, machine.credit(of: handle)) else {
                 machine.finish(handle, .asleep, credit: 0, sent: 0, isReading: true)

@@ -12,47 +12,45 @@ extension ReplicationConsumer {
     private static let channelNanoseconds: UInt64 = 10_000_000
 
     /// Opens streams that are wanted and missing, closes streams that are no longer wanted.
-    func reconcile(_ output: ByteWriter) {
+    func reconcile() {
         let wanted = link.wanted
-        for (uuid, number) in numbers where wanted[uuid] == nil {
-            closeChannel(number, uuid, output)
-        }
+        for (uuid, number) in numbers where wanted[uuid] == nil { closeChannel(number, uuid) }
         for (uuid, feed) in wanted {
             guard let number = numbers[uuid] else {
                 lastNumber &+= 1
                 numbers[uuid] = lastNumber
                 channels[lastNumber] = Channel(feed: feed)
-                NodeStreamEncoder.openChannel(lastNumber, bucket: uuid, to: output)
+                NodeStreamEncoder.openChannel(lastNumber, bucket: uuid, to: outbox)
                 continue
             }
             switch channels[number]?.state {
-            case .open: reconcile(feed, number, output)
+            case .open: reconcile(feed, number)
             case .refused:
                 channels[number]?.state = .opening
-                NodeStreamEncoder.openChannel(number, bucket: uuid, to: output)
+                NodeStreamEncoder.openChannel(number, bucket: uuid, to: outbox)
             case .opening, nil: break
             }
         }
     }
 
-    private func closeChannel(_ number: UInt16, _ uuid: String, _ output: ByteWriter) {
-        for address in streams.keys where address.channel == number { closeStream(address, output) }
+    private func closeChannel(_ number: UInt16, _ uuid: String) {
+        for address in streams.keys where address.channel == number { closeStream(address) }
         numbers[uuid] = nil
         shortSince[number] = nil
     }
 
-    private func closeStream(_ address: NodeStreamAddress, _ output: ByteWriter) {
+    private func closeStream(_ address: NodeStreamAddress) {
         guard let stream = streams.removeValue(forKey: address) else { return }
         if stream.phase == .asked || stream.phase == .streaming {
-            NodeStreamEncoder.closeStream(at: address, to: output)
+            NodeStreamEncoder.closeStream(at: address, to: outbox)
         }
         stream.end()
     }
 
-    func reconcile(_ feed: ReplicationTopology.Feed, _ number: UInt16, _ output: ByteWriter) {
+    func reconcile(_ feed: ReplicationTopology.Feed, _ number: UInt16) {
         for (address, stream) in streams where address.channel == number {
             if feed.vBuckets[address.vBucket] != stream.fence || stream.bucket.isRetired {
-                closeStream(address, output)
+                closeStream(address)
             }
         }
         guard let bucket = service.bucket(uuid: feed.uuid) else { return }
@@ -68,12 +66,12 @@ extension ReplicationConsumer {
                 }
             }
             streams[address] = stream
-            requestStream(stream, output)
+            requestStream(stream)
         }
     }
 
     /// The other node has answered whether it has the bucket of a channel.
-    func handleOpened(_ number: UInt16, _ status: Status?, _ output: ByteWriter) {
+    func handleOpened(_ number: UInt16, _ status: Status?) {
         guard let feed = channels[number]?.feed else { return }
         guard status == .success else {
             // The map can name a new bucket before the other node has it. Changes made meanwhile
@@ -87,6 +85,6 @@ extension ReplicationConsumer {
         }
         channels[number]?.state = .open
         channels[number]?.refusals = 0
-        if let wanted = link.wanted[feed.uuid] { reconcile(wanted, number, output) }
+        if let wanted = link.wanted[feed.uuid] { reconcile(wanted, number) }
     }
 }

@@ -7,7 +7,7 @@ internal import Wire
 /// Agreement with the active copy on the start of a stream.
 extension ReplicationConsumer {
     /// Requests a vBucket's changes as soon as the copy can apply them.
-    func requestStream(_ stream: IncomingStream, _ output: ByteWriter) {
+    func requestStream(_ stream: IncomingStream) {
         guard stream.phase == .waiting else { return }
         let (standing, isLoaded) = stream.vBucket.withCore { core in
             (core.follows(stream.fence) ? core.copyStanding : nil, core.isLoaded)
@@ -31,7 +31,7 @@ extension ReplicationConsumer {
             }
             return
         }
-        perform(stream.request(from: standing), stream, output)
+        perform(stream.request(from: standing), stream)
     }
 
     func retryLater(_ stream: IncomingStream) {
@@ -49,19 +49,14 @@ extension ReplicationConsumer {
         }
     }
 
-    /// Closes a stream for a while, so that its blocked copy does not block the other streams of
-    /// the connection.
-    func suspend(_ stream: IncomingStream, for nanoseconds: UInt64, _ output: ByteWriter) {
+    /// Closes a stream for a while, so that its blocked copy does not block the other vBuckets.
+    func suspend(_ stream: IncomingStream, for nanoseconds: UInt64) {
         guard stream.phase == .streaming else { return }
-        NodeStreamEncoder.closeStream(at: stream.address, to: output)
+        NodeStreamEncoder.closeStream(at: stream.address, to: outbox)
         requestStream(stream, after: nanoseconds)
     }
 
-    private func perform(
-        _ step: ReplicaStream.Step,
-        _ stream: IncomingStream,
-        _ output: ByteWriter
-    ) {
+    private func perform(_ step: ReplicaStream.Step, _ stream: IncomingStream) {
         switch step {
         case .ask(let request):
             stream.phase = .asked
@@ -72,7 +67,7 @@ extension ReplicationConsumer {
                 fence: stream.fence,
                 number: lastRequest,
                 at: stream.address,
-                to: output
+                to: outbox
             )
         case .rewind: reset(stream)
         case .follow, .askLog, .stop: retryLater(stream)
@@ -82,8 +77,7 @@ extension ReplicationConsumer {
     func handleAnswer(
         _ address: NodeStreamAddress,
         _ number: UInt64,
-        _ answer: NodeStreamAnswer,
-        _ output: ByteWriter
+        _ answer: NodeStreamAnswer
     ) {
         guard let stream = streams[address], stream.phase == .asked, stream.asked == number
         else { return }
@@ -91,7 +85,7 @@ extension ReplicationConsumer {
         case .accepted(let high, let log):
             guard case .follow = stream.machine.accepted(log) else { return retryLater(stream) }
             guard stream.begin(log, high: high) else {
-                NodeStreamEncoder.closeStream(at: address, to: output)
+                NodeStreamEncoder.closeStream(at: address, to: outbox)
                 return retryLater(stream)
             }
             link.noteStreamStarted()
@@ -100,7 +94,7 @@ extension ReplicationConsumer {
         case .rollback(let seqno, let log):
             var step = stream.machine.rolledBack(to: seqno)
             if case .askLog = step { step = stream.machine.told(log) }
-            perform(step, stream, output)
+            perform(step, stream)
         case .refused(let status):
             _ = stream.machine.refused()
             let what = "Node \(source) refused the stream of \(address.vBucket): \(status.name)"
@@ -109,14 +103,14 @@ extension ReplicationConsumer {
         }
     }
 
-    func handleEnd(_ stream: IncomingStream, _ reason: DCPStreamEnd?, _ output: ByteWriter) {
+    func handleEnd(_ stream: IncomingStream, _ reason: DCPStreamEnd?) {
         switch stream.machine.ended(reason) {
         // An unreadable block stays unreadable for a while, and each attempt costs a whole scan.
         case .ask where reason == .backfillFailed:
             requestStream(stream, after: Self.unreadablePause)
         case .ask:
             stream.phase = .waiting
-            requestStream(stream, output)
+            requestStream(stream)
         default: retryLater(stream)
         }
     }
@@ -142,9 +136,9 @@ extension ReplicationConsumer {
         }
     }
 
-    func handleReset(_ address: NodeStreamAddress, _ output: ByteWriter) {
+    func handleReset(_ address: NodeStreamAddress) {
         guard let stream = streams[address], stream.phase == .resetting else { return }
         stream.phase = .waiting
-        requestStream(stream, output)
+        requestStream(stream)
     }
 }

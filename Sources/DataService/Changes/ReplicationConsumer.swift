@@ -5,18 +5,19 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Follows all vBuckets whose active copy is on one other node, on one connection.
+/// Follows all vBuckets whose active copy is on one other node, on one stream of the nodes.
 ///
-/// The link states the wanted feeds; `reconcile` compares them with the open streams whenever they
-/// change. A document change that has to wait for the disk or for memory blocks all later changes
-/// on the connection. It blocks the producer as well, since bytes are acknowledged only once they
-/// are applied. If the wait is long, the consumer closes the stream of that change for a while, so
-/// that a full bucket or an unreadable disk does not block other buckets.
+/// The link states the wanted feeds; `reconcile` compares them with the vBuckets' open streams
+/// whenever they change. A message is one or more whole frames. A document change that has to wait
+/// for the disk or for memory pauses its message and all later ones. It blocks the producer as well,
+/// since bytes are acknowledged only once they are applied. If the wait is long, the consumer closes
+/// the vBucket's stream for a while, so that a full bucket or an unreadable disk does not block other
+/// buckets.
 ///
 /// - A change is applied under the vBucket's lock, and only while the copy follows the fence for
 ///   which the stream was requested.
-/// - After each call every copy that progressed is acknowledged once.
-final class ReplicationConsumer: ConnectionHandler {
+/// - With each sent message every copy that progressed since is acknowledged once.
+final class ReplicationConsumer: StreamHandler {
     enum Event: Sendable {
         /// The wanted feeds changed.
         case wanted
@@ -55,10 +56,9 @@ final class ReplicationConsumer: ConnectionHandler {
     /// suspended.
     private static let shortNanosecondsMax: UInt64 = 1_000_000_000
     private static let fullNanoseconds: UInt64 = 2_000_000_000
-    private static let tickNanoseconds: UInt64 = 500_000_000
+    private static let tickNanoseconds: UInt64 = 1_000_000_000
     private static let memoryNanoseconds: UInt64 = 20_000_000
 
-    let source: NodeNumber
     let service: DocumentService
     let events: EventQueue<Event>
     let link: ReplicationLink
@@ -73,77 +73,64 @@ final class ReplicationConsumer: ConnectionHandler {
     var shortSince: [UInt16: UInt64] = [:]
     private var touched: Set<NodeStreamAddress> = []
     private var isPaused = false
-    private var receivedAt: UInt64
-    private var ticks = 0
-    private let decoder = NodeStreamMessage.decoder
+    /// Where the paused message continues; 0 between messages.
+    private var offset = 0
+    /// Frames to send, except for acknowledgements of copies.
+    let outbox = ByteWriter()
 
-    init(_ link: ReplicationLink, port: any ConnectionPort, service: DocumentService) {
+    init(_ link: ReplicationLink, port: any StreamPort, service: DocumentService) {
         self.link = link
         self.service = service
-        source = link.source
-        events = EventQueue(port: port)
+        events = EventQueue { port.wake() }
         context = service.contexts[port.reactor]
-        receivedAt = service.environment.time.monotonicNanoseconds()
         events.put(.wanted)
         postTick()
     }
 
+    var source: NodeNumber { link.source }
+
     private var now: UInt64 { service.environment.time.monotonicNanoseconds() }
 
-    // MARK: ConnectionHandler
+    // MARK: StreamHandler
 
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        if !input.isEmpty { receivedAt = now }
-        let progress = process(input, output)
-        acknowledge(output)
-        return progress
-    }
-
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for event in events.drain() {
-            guard handle(event, output) else {
-                return ReceiveProgress(consumed: 0, next: .close)
+    func receive(_ message: ByteView) -> StreamReception {
+        guard !isPaused else { return .paused }
+        let decoder = NodeStreamMessage.decoder
+        let turn = context.turn(service.environment.time.wallNanoseconds())
+        while offset < message.count {
+            guard case .frame(let frame) = decoder.next(in: message.dropFirst(offset)) else {
+                return .invalid("an invalid frame")
+            }
+            switch handle(frame, turn) {
+            case .done: offset += frame.byteCount
+            case .paused:
+                isPaused = true
+                return .paused
+            case .invalid: return .invalid("an invalid frame")
             }
         }
-        guard !isPaused else {
-            acknowledge(output)
-            return ReceiveProgress(consumed: 0, next: .pause)
-        }
-        let progress = process(input, output)
-        acknowledge(output)
-        return progress
+        offset = 0
+        return .handled
     }
 
-    func closed() {
+    func wake() {
+        for event in events.drain() { handle(event) }
+    }
+
+    func send(_ output: any StreamOutput) -> StreamProgress {
+        guard outbox.count > 0 || !touched.isEmpty else { return .asleep }
+        output.append { writer in
+            writer.append(outbox.view)
+            acknowledge(writer)
+        }
+        outbox.removeAll(keepingAtMost: NodeStreamLimits.turnBytes)
+        return .asleep
+    }
+
+    func closed(_ reason: String?) {
         for stream in streams.values { stream.end() }
         streams = [:]
-        link.handleLoss(of: events)
-    }
-
-    private func process(_ input: ByteView, _ output: ByteWriter) -> ReceiveProgress {
-        var offset = 0
-        let turn = context.turn(service.environment.time.wallNanoseconds())
-        while true {
-            switch decoder.next(in: input.dropFirst(offset)) {
-            case .frame(let frame):
-                switch handle(frame, turn, output) {
-                case .done: offset += frame.byteCount
-                case .paused:
-                    isPaused = true
-                    return ReceiveProgress(consumed: offset, next: .pause)
-                case .close:
-                    service.environment.trace.error(
-                        "replication",
-                        "Closing connection to node \(source): invalid frame."
-                    )
-                    return ReceiveProgress(consumed: input.count, next: .close)
-                }
-            case .incomplete(let needed):
-                return ReceiveProgress(consumed: offset, next: .receive, needed: needed)
-            case .valueTooBig, .invalid:
-                return ReceiveProgress(consumed: input.count, next: .close)
-            }
-        }
+        link.handleLoss(reason)
     }
 
     // MARK: Frames
@@ -151,35 +138,31 @@ final class ReplicationConsumer: ConnectionHandler {
     private enum Outcome {
         case done
         case paused
-        case close
+        case invalid
     }
 
-    private func handle(_ frame: Frame, _ turn: borrowing ExecutionContext, _ output: ByteWriter)
-        -> Outcome
-    {
+    private func handle(_ frame: Frame, _ turn: borrowing ExecutionContext) -> Outcome {
         let address = NodeStreamAddress(opaque: frame.opaque)
         if frame.header.magic == .response {
             switch frame.opcode {
-            case .nodeOpenChannel: handleOpened(address.channel, frame.header.status, output)
+            case .nodeOpenChannel: handleOpened(address.channel, frame.header.status)
             case .nodeStreamRequest:
-                guard let answer = NodeStreamAnswer(frame) else { return .close }
-                handleAnswer(address, frame.cas.value, answer, output)
-            default: return .close
+                guard let answer = NodeStreamAnswer(frame) else { return .invalid }
+                handleAnswer(address, frame.cas.value, answer)
+            default: return .invalid
             }
             return .done
         }
         let outcome: Outcome
         switch NodeStreamMessage(frame) {
-        case .changes(.noop): return .done
-        case .changes(let message): outcome = handle(message, address, turn, output)
-        case .outstanding(let seqnos):
-            outcome = apply(address, output) { $0.apply(outstanding: seqnos) }
-        case .purge(let purge): outcome = apply(address, output) { $0.apply(purge) }
-        default: return .close
+        case .changes(let message): outcome = handle(message, address, turn)
+        case .outstanding(let seqnos): outcome = apply(address) { $0.apply(outstanding: seqnos) }
+        case .purge(let purge): outcome = apply(address) { $0.apply(purge) }
+        default: return .invalid
         }
         if outcome == .done, let bytes = channels[address.channel]?.debt.applied(frame.byteCount) {
             DCPEncoder(vBucket: VBucketID(0), opaque: UInt32(address.channel) << 16)
-                .append(acknowledged: bytes, to: output)
+                .append(acknowledged: bytes, to: outbox)
         }
         return outcome
     }
@@ -187,8 +170,7 @@ final class ReplicationConsumer: ConnectionHandler {
     private func handle(
         _ message: DCPMessage,
         _ address: NodeStreamAddress,
-        _ turn: borrowing ExecutionContext,
-        _ output: ByteWriter
+        _ turn: borrowing ExecutionContext
     ) -> Outcome {
         // The message belongs to a stream that was closed meanwhile.
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
@@ -196,26 +178,25 @@ final class ReplicationConsumer: ConnectionHandler {
         switch message {
         case .snapshotMarker(let marker): result = stream.apply(marker)
         case .seqnoAdvanced(let seqno): result = stream.apply(advancedTo: seqno)
-        case .change(let change): return apply(.change(change), stream, turn, output)
+        case .change(let change): return apply(.change(change), stream, turn)
         case .prepare(let change, let level):
-            let outcome = apply(.prepare(change, level), stream, turn, output)
+            let outcome = apply(.prepare(change, level), stream, turn)
             // The active copy waits until this copy has persisted the write.
             if level == .persistToMajority { stream.bucket.disk?.flushNow(address.vBucket) }
             return outcome
-        case .abort(let abort): return apply(.abort(abort), stream, turn, output)
+        case .abort(let abort): return apply(.abort(abort), stream, turn)
         case .streamEnd(let reason):
-            handleEnd(stream, DCPStreamEnd(rawValue: reason), output)
+            handleEnd(stream, DCPStreamEnd(rawValue: reason))
             return .done
-        default: return .close
+        default: return .invalid
         }
-        return finish(result, stream, output)
+        return finish(result, stream)
     }
 
     private func apply(
         _ entry: IncomingStream.Entry,
         _ stream: IncomingStream,
-        _ turn: borrowing ExecutionContext,
-        _ output: ByteWriter
+        _ turn: borrowing ExecutionContext
     ) -> Outcome {
         let hash = service.hash(entry.key)
         let result = stream.apply(entry, hash: hash, turn)
@@ -223,24 +204,19 @@ final class ReplicationConsumer: ConnectionHandler {
             shortSince[stream.address.channel] = nil
         }
         if case .waits(let wait) = result { return fetch(wait, entry.key, hash, stream) }
-        return finish(result, stream, output)
+        return finish(result, stream)
     }
 
     /// Applies what accompanies a snapshot: the list of outstanding prepares or the purge.
     private func apply(
         _ address: NodeStreamAddress,
-        _ output: ByteWriter,
         _ body: (IncomingStream) -> IncomingStream.ApplyResult
     ) -> Outcome {
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
-        return finish(body(stream), stream, output)
+        return finish(body(stream), stream)
     }
 
-    private func finish(
-        _ result: IncomingStream.ApplyResult,
-        _ stream: IncomingStream,
-        _ output: ByteWriter
-    ) -> Outcome {
+    private func finish(_ result: IncomingStream.ApplyResult, _ stream: IncomingStream) -> Outcome {
         switch result {
         case .applied:
             touched.insert(stream.address)
@@ -250,7 +226,7 @@ final class ReplicationConsumer: ConnectionHandler {
             let since = shortSince[stream.address.channel] ?? now
             shortSince[stream.address.channel] = since
             guard now &- since < ReplicationConsumer.shortNanosecondsMax else {
-                suspend(stream, for: ReplicationConsumer.fullNanoseconds, output)
+                suspend(stream, for: ReplicationConsumer.fullNanoseconds)
                 return .done
             }
             service.lanes.nonIO.lane.post(after: ReplicationConsumer.memoryNanoseconds) {
@@ -258,10 +234,10 @@ final class ReplicationConsumer: ConnectionHandler {
             }
             return .paused
         case .overtaken:
-            NodeStreamEncoder.closeStream(at: stream.address, to: output)
+            NodeStreamEncoder.closeStream(at: stream.address, to: outbox)
             retryLater(stream)
             return .done
-        case .waits, .violation: return .close
+        case .waits, .violation: return .invalid
         }
     }
 
@@ -272,7 +248,7 @@ final class ReplicationConsumer: ConnectionHandler {
         _ hash: UInt64,
         _ stream: IncomingStream
     ) -> Outcome {
-        guard let disk = stream.bucket.disk else { return .close }
+        guard let disk = stream.bucket.disk else { return .invalid }
         let address = stream.address
         let resume: @Sendable (Completion) -> Void = { [events] completion in
             if case .failed = completion {
@@ -281,50 +257,32 @@ final class ReplicationConsumer: ConnectionHandler {
                 events.put(.resume)
             }
         }
-        if case .handOver = wait { return .close }
+        if case .handOver = wait { return .invalid }
         disk.provide(wait, of: address.vBucket, key: key, hash: hash, resume)
         return .paused
     }
 
     // MARK: Events
 
-    private func handle(_ event: Event, _ output: ByteWriter) -> Bool {
+    private func handle(_ event: Event) {
         switch event {
-        case .wanted: reconcile(output)
-        case .ask(let address): if let stream = streams[address] { requestStream(stream, output) }
+        case .wanted: reconcile()
+        case .ask(let address): if let stream = streams[address] { requestStream(stream) }
         case .loaded(let address):
             streams[address]?.awaitsLoading = false
-            if let stream = streams[address] { requestStream(stream, output) }
-        case .reset(let address): handleReset(address, output)
+            if let stream = streams[address] { requestStream(stream) }
+        case .reset(let address): handleReset(address)
         case .persisted(let address): touched.insert(address)
         case .resume: isPaused = false
         case .unreadable(let address):
             isPaused = false
             if let stream = streams[address] {
-                suspend(stream, for: ReplicationConsumer.unreadableNanoseconds, output)
+                suspend(stream, for: ReplicationConsumer.unreadableNanoseconds)
             }
-        case .tick: return tick(output)
+        case .tick:
+            reconcile()
+            postTick()
         }
-        return true
-    }
-
-    private func tick(_ output: ByteWriter) -> Bool {
-        // While the input is paused, nothing is received.
-        if isPaused { receivedAt = now }
-        guard now &- receivedAt < Limits.replicationSilenceMilliseconds * 1_000_000 else {
-            service.environment.trace.info(
-                "replication",
-                "Closing connection to node \(source): nothing received."
-            )
-            return false
-        }
-        ticks += 1
-        if ticks % 2 == 0 {
-            DCPEncoder(vBucket: VBucketID(0), opaque: 0).appendNoop(to: output)
-            reconcile(output)
-        }
-        postTick()
-        return true
     }
 
     private func postTick() {
@@ -334,7 +292,6 @@ final class ReplicationConsumer: ConnectionHandler {
     }
 
     private func acknowledge(_ output: ByteWriter) {
-        guard !touched.isEmpty else { return }
         for address in touched {
             guard let stream = streams[address], let news = stream.acknowledgement() else {
                 continue

@@ -1,140 +1,109 @@
 internal import Bytes
 internal import Replication
-package import Seams
-package import Vocabulary
+internal import Seams
+internal import Vocabulary
 
-/// Opens connections to other nodes for the data service; implemented by the cluster service.
-package protocol ChangeLinks: Sendable {
-    /// Opens a connection to the change streams of `node` (its `acceptChanges`).
-    ///
-    /// - Parameters:
-    ///   - node: The node to connect to.
-    ///   - connected: Called on the connection's reactor.
-    ///   - failed: Called from any lane if no connection can be opened.
-    func connect(
-        to node: NodeNumber,
-        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        failed: @escaping @Sendable () -> Void
-    )
-}
-
-/// The connection on which one other node's vBuckets are followed.
+/// The stream of changes on which one other node's vBuckets are followed.
 ///
 /// It stays open while feeds are wanted, and is reopened after a loss with a growing delay.
 final class ReplicationLink: Sendable {
     private struct State {
         var wanted: [String: ReplicationTopology.Feed] = [:]
-        var consumer: EventQueue<ReplicationConsumer.Event>?
-        var port: (any ConnectionPort)?
-        var isConnecting = false
+        var stream: (events: EventQueue<ReplicationConsumer.Event>, port: any StreamPort)?
+        var isOpening = false
         var failures = 0
         var isStopped = false
     }
 
     let source: NodeNumber
     private let service: DocumentService
-    private let links: any ChangeLinks
+    private let streams: any NodeStreams
     private let state = Guarded(State())
 
     private static let pauseNanoseconds: UInt64 = 50_000_000
 
-    init(_ source: NodeNumber, _ links: any ChangeLinks, service: DocumentService) {
+    init(_ source: NodeNumber, _ streams: any NodeStreams, service: DocumentService) {
         self.source = source
-        self.links = links
+        self.streams = streams
         self.service = service
     }
 
     var wanted: [String: ReplicationTopology.Feed] { state.withLock { $0.wanted } }
 
-    /// Sets the wanted feeds; an empty set closes the connection.
+    /// Sets the wanted feeds; an empty set ends the stream.
     func setWanted(_ feeds: [String: ReplicationTopology.Feed]) {
-        let (consumer, port) = state.withLock { state in
-            state.wanted = feeds
-            return (state.consumer, state.port)
+        let stream = state.withLock { state in
+            state.wanted = state.isStopped ? [:] : feeds
+            return state.stream
         }
-        if feeds.isEmpty {
-            port?.close()
-        } else if let consumer {
-            consumer.put(.wanted)
-        } else {
-            connect()
-        }
+        guard let stream else { return open() }
+        if feeds.isEmpty { stream.port.end(nil) } else { stream.events.put(.wanted) }
     }
 
     func stop() {
-        let port = state.withLock { state in
-            state.isStopped = true
-            state.wanted = [:]
-            return state.port
-        }
-        port?.close()
+        state.withLock { $0.isStopped = true }
+        setWanted([:])
     }
 
-    private func connect() {
+    private func open() {
         let isDue = state.withLock { state in
-            guard !state.isConnecting, state.consumer == nil, !state.isStopped,
-                !state.wanted.isEmpty
-            else { return false }
-            state.isConnecting = true
+            guard !state.isOpening, state.stream == nil, !state.wanted.isEmpty else { return false }
+            state.isOpening = true
             return true
         }
         guard isDue else { return }
-        links.connect(
+        streams.open(
+            .copies,
             to: source,
-            connected: { [self] port in
+            request: [],
+            opened: { [self] port in
                 let consumer = ReplicationConsumer(self, port: port, service: service)
                 let isWanted = state.withLock { state in
-                    state.isConnecting = false
-                    state.consumer = consumer.events
-                    state.port = port
-                    return !state.isStopped
+                    state.isOpening = false
+                    state.stream = (consumer.events, port)
+                    return !state.wanted.isEmpty
                 }
-                if !isWanted { port.close() }
+                if !isWanted { port.end(nil) }
                 return consumer
             },
-            failed: { [self] in
-                state.withLock { $0.isConnecting = false }
-                connectLater()
-            }
+            failed: { [self] _ in handleLoss(nil) }
         )
     }
 
-    /// Records that the connection was lost, and reconnects later.
-    func handleLoss(of consumer: EventQueue<ReplicationConsumer.Event>) {
-        state.withLock { state in
-            guard state.consumer === consumer else { return }
-            state.consumer = nil
-            state.port = nil
+    /// Opens the stream again later: it is over, or could not be opened.
+    func handleLoss(_ reason: String?) {
+        if let reason {
+            service.environment.trace.info(
+                "replication",
+                "The stream of changes from node \(source) ended: \(reason)."
+            )
         }
-        connectLater()
-    }
-
-    /// Resets the delay of reconnects: a stream works.
-    func noteStreamStarted() { state.withLock { $0.failures = 0 } }
-
-    private func connectLater() {
         let failures = state.withLock { state in
+            (state.stream, state.isOpening) = (nil, false)
             state.failures += 1
             return state.failures
         }
         let pause = ReplicationLink.pauseNanoseconds << UInt64(min(failures - 1, 5))
-        service.lanes.nonIO.lane.post(after: pause) { [weak self] in self?.connect() }
+        service.lanes.nonIO.lane.post(after: pause) { [weak self] in self?.open() }
     }
+
+    /// Resets the delay: a vBucket's stream works.
+    func noteStreamStarted() { state.withLock { $0.failures = 0 } }
 }
 
-/// The connections from this node's replicas to the nodes of their active copies.
+/// The streams from this node's replicas to the nodes of their active copies.
 final class ReplicationLinkTable: Sendable {
     private struct State {
         var topology = ReplicationTopology()
         var links: [NodeNumber: ReplicationLink] = [:]
     }
 
-    private let links: any ChangeLinks
+    private let streams: any NodeStreams
     private let service: DocumentService
     private let state = Guarded(State())
 
-    init(_ links: any ChangeLinks, service: DocumentService) {
-        self.links = links
+    init(_ streams: any NodeStreams, service: DocumentService) {
+        self.streams = streams
         self.service = service
     }
 
@@ -150,8 +119,7 @@ final class ReplicationLinkTable: Sendable {
         let work = state.withLock { state in
             change(&state.topology).map { node in
                 let feeds = state.topology.feeds[node] ?? [:]
-                let link =
-                    state.links[node] ?? ReplicationLink(node, links, service: service)
+                let link = state.links[node] ?? ReplicationLink(node, streams, service: service)
                 state.links[node] = link
                 return (link, feeds)
             }

@@ -1,3 +1,4 @@
+internal import Bytes
 internal import Engine
 internal import Vocabulary
 internal import Wire
@@ -12,6 +13,7 @@ extension ReplicationProducer {
         _ number: UInt64
     ) -> NodeStreamAnswer? {
         close(address)
+        guard outbox.count < Self.outboxBytesMax else { return .refused(.temporaryFailure) }
         guard let uuid = channels[address.channel]?.uuid, let bucket = service.bucket(uuid: uuid)
         else { return .refused(.noBucket) }
         let consumer = consumer(at: address, fence: fence, ticket: feeds.nextTicket)

@@ -4,14 +4,14 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// Sends the changes of this node's active copies to one other node, all buckets on one connection.
+/// Sends the changes of this node's active copies to one other node, on one stream of the nodes.
 ///
-/// Streams are served round-robin by bytes. The unacknowledged bytes of a bucket are bounded by its
-/// window. Each stream is a `VBucketFeed` in replication mode.
+/// The vBuckets' streams are served round-robin by bytes. The unacknowledged bytes of a bucket are
+/// bounded by its window. Each stream is a `VBucketFeed` in replication mode.
 ///
 /// - A stream belongs to a fence and ends with the next one.
-/// - Acknowledgements count only on the connection on which they arrived.
-final class ReplicationProducer: ConnectionHandler {
+/// - Acknowledgements count only on the stream of the nodes on which they arrived.
+final class ReplicationProducer: StreamHandler {
     enum Event: Sendable {
         /// The feed of this stream may have work.
         case news(NodeStreamAddress, ticket: UInt64)
@@ -39,76 +39,84 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     private static let heldMax = 1 << 14
-    private static let tickNanoseconds: UInt64 = 500_000_000
+    /// Bytes of unsent answers from which on requests are refused: they become one message.
+    static let outboxBytesMax = 8 << 20
+    private static let tickNanoseconds: UInt64 = 1_000_000_000
 
     let peer: NodeNumber
     let service: DocumentService
     let events: EventQueue<Event>
-    private let port: any ConnectionPort
     var channels: [UInt16: Channel] = [:]
     let feeds = FeedPump<NodeStreamAddress, OutgoingStream>()
     /// Streams that wait for the pacer's room.
     private var awaitingRoom: [OutgoingStream] = []
-    var held: [Held] = []
+    private var held: [Held] = []
     private let mapListener: UInt64
-    private var receivedAt: UInt64
-    private var ticks: UInt64 = 0
-    private var tickedAt: UInt64
-    private let decoder = NodeStreamMessage.decoder
+    private var ticks = 0
+    /// Answers to send.
+    let outbox = ByteWriter()
     /// The vBuckets of which acknowledgements are recorded, including those of ended streams;
-    /// discarded when the connection closes.
+    /// discarded when the producer is closed.
     private var started: Set<NodeStreamAddress> = []
 
-    init(peer: NodeNumber, port: any ConnectionPort, service: DocumentService) {
-        self.peer = peer
-        self.port = port
+    init(port: any StreamPort, service: DocumentService) {
+        peer = port.node
         self.service = service
-        let events = EventQueue<Event>(port: port)
+        let events = EventQueue<Event> { port.wake() }
         self.events = events
-        receivedAt = service.environment.time.monotonicNanoseconds()
-        tickedAt = receivedAt
         mapListener = service.listenToMaps { events.put(.map) }
         postTick()
     }
 
-    /// Identifies this connection: the acknowledgements of a node's newest connection count.
+    /// Identifies this producer: the acknowledgements to a node's newest one count.
     private var link: UInt64 { mapListener }
 
     var now: UInt64 { service.environment.time.monotonicNanoseconds() }
 
-    // MARK: ConnectionHandler
+    // MARK: StreamHandler
 
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        if !input.isEmpty { receivedAt = now }
+    func receive(_ message: ByteView) -> StreamReception {
+        let decoder = NodeStreamMessage.decoder
         var offset = 0
-        while true {
-            switch decoder.next(in: input.dropFirst(offset)) {
-            case .frame(let frame):
-                guard handle(frame, output) else {
-                    service.environment.trace.error(
-                        "replication",
-                        "Closing connection to node \(peer): invalid frame."
-                    )
-                    return ReceiveProgress(consumed: input.count, next: .close)
+        while offset < message.count {
+            guard case .frame(let frame) = decoder.next(in: message.dropFirst(offset)),
+                handle(frame)
+            else { return .invalid("an invalid frame") }
+            offset += frame.byteCount
+        }
+        return .handled
+    }
+
+    func wake() {
+        for event in events.drain() { handle(event) }
+    }
+
+    func send(_ output: any StreamOutput) -> StreamProgress {
+        guard outbox.count > 0 || feeds.machine.hasWork else { return .asleep }
+        var hasMore = false
+        output.append { writer in
+            let end = writer.count + output.room
+            writer.append(outbox.view)
+            hasMore = feeds.pump(
+                writer,
+                upTo: end,
+                limit: { limit($0, $1) },
+                stepped: { stream, before in
+                    if stream.isPaced { service.copyPacer.sent(writer.count - before) }
                 }
-                offset += frame.byteCount
-            case .incomplete(let needed): return pump(output, consumed: offset, needed: needed)
-            case .valueTooBig, .invalid:
-                return ReceiveProgress(consumed: input.count, next: .close)
-            }
+            )
         }
+        outbox.removeAll(keepingAtMost: NodeStreamLimits.turnBytes)
+        return hasMore ? .again : .asleep
     }
 
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        for event in events.drain() {
-            guard handle(event, output) else {
-                return ReceiveProgress(consumed: 0, next: .close)
-            }
+    func closed(_ reason: String?) {
+        if let reason {
+            service.environment.trace.info(
+                "replication",
+                "The stream of changes to node \(peer) ended: \(reason)."
+            )
         }
-        return receive(input, output: output)
-    }
-
-    func closed() {
         feeds.removeAll()
         for address in started {
             guard let uuid = channels[address.channel]?.uuid else { continue }
@@ -121,15 +129,15 @@ final class ReplicationProducer: ConnectionHandler {
 
     // MARK: Frames
 
-    private func handle(_ frame: Frame, _ output: ByteWriter) -> Bool {
+    private func handle(_ frame: Frame) -> Bool {
         guard let message = NodeStreamMessage(frame) else { return false }
         let address = NodeStreamAddress(opaque: frame.opaque)
         switch message {
-        case .openChannel(let bucket): openChannel(address, bucket.text, frame, output)
+        case .openChannel(let bucket): openChannel(address, bucket.text, frame)
         case .streamRequest(let request, let fence):
             let number = frame.cas.value
             if let answer = answer(address, request, fence, number) {
-                NodeStreamEncoder.append(answer, to: number, at: address, to: output)
+                NodeStreamEncoder.append(answer, to: number, at: address, to: outbox)
             }
         case .closeStream: close(address)
         case .acknowledgement(let progress):
@@ -139,18 +147,12 @@ final class ReplicationProducer: ConnectionHandler {
         case .changes(.bufferAcknowledgement(let bytes)):
             guard let channel = channels[address.channel] else { return true }
             return feeds.machine.acknowledge(Int(bytes), window: channel.window)
-        case .changes(.noop): break
         case .changes, .outstanding, .purge: return false
         }
         return true
     }
 
-    private func openChannel(
-        _ address: NodeStreamAddress,
-        _ uuid: String,
-        _ frame: Frame,
-        _ output: ByteWriter
-    ) {
+    private func openChannel(_ address: NodeStreamAddress, _ uuid: String, _ frame: Frame) {
         let isThere = service.bucket(uuid: uuid) != nil
         if isThere {
             let window = channels[address.channel]?.window
@@ -163,7 +165,7 @@ final class ReplicationProducer: ConnectionHandler {
         }
         ResponseEncoder.append(
             isThere ? .success : .keyNotFound,
-            to: output,
+            to: outbox,
             replyTo: frame.replyTo
         )
     }
@@ -209,10 +211,10 @@ final class ReplicationProducer: ConnectionHandler {
 
     // MARK: Events
 
-    private func handle(_ event: Event, _ output: ByteWriter) -> Bool {
+    private func handle(_ event: Event) {
         switch event {
         case .news(let address, let ticket): feeds.wake(address, ticket: ticket)
-        case .map: retryHeld(output)
+        case .map: retryHeld()
         case .room:
             let streams = awaitingRoom
             awaitingRoom = []
@@ -220,58 +222,39 @@ final class ReplicationProducer: ConnectionHandler {
                 stream.isWaiting = false
                 feeds.wake(stream)
             }
-        case .tick: return tick(output)
+        case .tick: tick()
         }
-        return true
     }
 
-    private func retryHeld(_ output: ByteWriter) {
+    private func retryHeld() {
         let waiting = held
         held = []
         for request in waiting {
             if request.deadline <= now {
-                let answer = NodeStreamAnswer.refused(.temporaryFailure)
-                send(answer, to: request, output)
+                send(.refused(.temporaryFailure), to: request)
             } else if let answer = answer(
                 request.address,
                 request.request,
                 request.fence,
                 request.number
             ) {
-                send(answer, to: request, output)
+                send(answer, to: request)
             } else if let index = held.indices.last {
                 held[index] = request
             }
         }
     }
 
-    private func send(_ answer: NodeStreamAnswer, to request: Held, _ output: ByteWriter) {
-        NodeStreamEncoder.append(answer, to: request.number, at: request.address, to: output)
+    private func send(_ answer: NodeStreamAnswer, to request: Held) {
+        NodeStreamEncoder.append(answer, to: request.number, at: request.address, to: outbox)
     }
 
-    /// Runs twice a second: sends a no-op, detects a silent peer, and retries streams that may have
-    /// missed a wakeup.
-    private func tick(_ output: ByteWriter) -> Bool {
-        let tick = now
-        // While the output is blocked, the handler is not called and nothing is received.
-        if tick &- tickedAt > 3 * ReplicationProducer.tickNanoseconds { receivedAt = tick }
-        tickedAt = tick
-        let silence = tick &- receivedAt
-        guard silence < Limits.replicationSilenceMilliseconds * 1_000_000 else {
-            service.environment.trace.info(
-                "replication",
-                "Closing connection to node \(peer): nothing received."
-            )
-            return false
-        }
+    /// Runs each second: retries what may have missed a wakeup.
+    private func tick() {
         ticks += 1
-        if ticks % 2 == 0 {
-            DCPEncoder(vBucket: VBucketID(0), opaque: 0).appendNoop(to: output)
-        }
-        retryHeld(output)
-        feeds.retry(all: ticks % 4 == 0)
+        retryHeld()
+        feeds.retry(all: ticks % 2 == 0)
         postTick()
-        return true
     }
 
     private func postTick() {
@@ -281,17 +264,6 @@ final class ReplicationProducer: ConnectionHandler {
     }
 
     // MARK: Sending
-
-    private func pump(_ output: ByteWriter, consumed: Int, needed: Int) -> ReceiveProgress {
-        let isFull = feeds.pump(
-            output,
-            limit: { limit($0, $1) },
-            stepped: { stream, before in
-                if stream.isPaced { service.copyPacer.sent(output.count - before) }
-            }
-        )
-        return ReceiveProgress(consumed: consumed, next: isFull ? .drain : .receive, needed: needed)
-    }
 
     /// The credit of a stream; nil if it waits for the pacer.
     private func limit(_ stream: OutgoingStream, _ credit: Int) -> Int? {

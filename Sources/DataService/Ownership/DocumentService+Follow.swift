@@ -18,23 +18,18 @@ struct Membership {
 /// `CopyPlan` decides. This applies it: the visible part under each vBucket's lock, the slow part
 /// afterwards, step by step.
 extension DocumentService {
-    /// Sets the source of connections to other nodes.
+    /// Sets the streams between the nodes, on which copies are made in both directions.
     ///
     /// Called once, before the first map.
-    package func use(_ links: any ChangeLinks) {
-        let made = ReplicationLinkTable(links, service: self)
+    package func use(_ streams: any NodeStreams) {
+        streams.serve(.copies) { [weak self] port, _ in
+            self.map { ReplicationProducer(port: port, service: $0) }
+        }
+        let made = ReplicationLinkTable(streams, service: self)
         membership.withLock { $0.links = made }
     }
 
     var links: ReplicationLinkTable? { membership.withLock { $0.links } }
-
-    /// The handler of a connection on which another node follows copies of this node.
-    package func acceptChanges(
-        from node: NodeNumber,
-        port: any ConnectionPort
-    ) -> any ConnectionHandler {
-        ReplicationProducer(peer: node, port: port, service: self)
-    }
 
     /// Applies the map of one bucket.
     ///

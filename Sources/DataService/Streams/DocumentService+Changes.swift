@@ -1,3 +1,4 @@
+package import Bytes
 internal import Engine
 package import Seams
 internal import Vocabulary
@@ -15,18 +16,23 @@ enum ChangesFeedOpening {
 }
 
 extension DocumentService {
-    /// Serves the connection of an HTTP feed's collector.
-    package func answerChanges(on port: any ConnectionPort) -> any ConnectionHandler {
-        ChangesResponder(port: port, service: self)
+    /// Serves the stream of an HTTP feed's collector; nil if its request is invalid.
+    package func answerChanges(
+        on port: any StreamPort,
+        to request: ByteView
+    ) -> (any StreamHandler)? {
+        (try? ChangesOpening(decoding: request)).map {
+            ChangesResponder($0, port: port, service: self)
+        }
     }
 
     /// Opens a feed from a position of an HTTP feed, whose history may be known by its check only.
     func openFeed(
-        for request: ChangesStreamRequest,
+        of id: VBucketID,
+        from position: ChangesPosition,
         in bucket: OpenBucket,
         _ consumer: FeedConsumer
     ) -> ChangesFeedOpening {
-        let (id, position) = (request.vBucket, request.position)
         guard let vBucket = bucket.engine[id.number] else { return .unavailable }
         let copy: (log: FailoverLog, purged: Seqno)? = vBucket.withCore { core in
             guard core.state == .active, core.isThere, core.isLoaded else { return nil }

@@ -3,9 +3,8 @@ package import Vocabulary
 
 /// What the coordinator of a query asks of one node.
 ///
-/// The payload of one frame: its length is the frame's. Parts have their own length. A reader skips
-/// bytes behind the fields that it knows, so a later release can add fields to the end of the
-/// message and of its parts.
+/// One message of a stream. Its parts have their own length. A reader skips bytes behind the fields that
+/// it knows, so a later release can add fields to the end of the message and of its parts.
 package struct QueryRequest: Equatable, Sendable {
     package var bucket: String
     /// The cluster map that assigned the vBuckets.

@@ -39,7 +39,7 @@ package struct QueryStart: Equatable, Sendable {
 
 // MARK: Encoding
 
-/// The payload of one frame: decode it with `skipsRest`.
+/// One message of a stream: decode it with `skipsRest`.
 extension QueryReply: Coded {
     package func write(to writer: inout FieldWriter) {
         switch self {

@@ -1,14 +1,14 @@
 package import Bytes
 package import Vocabulary
 
-/// Rows of one responder, in the order of the query: what one frame carries.
+/// Rows of one responder, in the order of the query: what one message carries.
 ///
 /// The bytes stay as they arrived; an entry says where its key and value are. So a row costs neither
-/// memory of its own nor a copy between the frame and the answer.
+/// memory of its own nor a copy between the message and the answer.
 package struct RowBatch: Sendable {
     /// Bytes of rows at which a responder sends a batch.
     ///
-    /// With two in credit, 64 nodes need 8 MiB of the coordinator at most, and a frame's cost is
+    /// With two in credit, 64 nodes need 8 MiB of the coordinator at most, and a message's cost is
     /// small beside its rows'.
     package static let bytesTarget = 64 << 10
 

@@ -18,7 +18,7 @@ package protocol SecuredHandler: ConnectionHandler {
 ///   `closed` may be called before.
 /// - Opened and unconsumed content is bounded. While the inner handler is paused, nothing is opened,
 ///   so the socket's flow control holds the other side back.
-package final class SecureConnection: ConnectionHandler {
+package final class SecureConnection: DuplexHandler {
     package struct Limits: Sendable {
         /// Unconsumed content.
         package var contentBytesMax: Int
@@ -66,6 +66,15 @@ package final class SecureConnection: ConnectionHandler {
         serve(input, output, isWake: true)
     }
 
+    /// Content goes on to the inner handler only if that is a `DuplexHandler` too.
+    package var isDuplex: Bool {
+        isSecured && !isPaused && (inner as? any DuplexHandler)?.isDuplex ?? false
+    }
+
+    package func receiveWhileSending(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
+        serve(input, output, isWake: false, isSending: true)
+    }
+
     package func closed() {
         inner.closed()
         content.removeAll(keepingAtMost: 16)
@@ -76,18 +85,21 @@ package final class SecureConnection: ConnectionHandler {
     private func serve(
         _ input: ByteView,
         _ output: ByteWriter,
-        isWake: Bool
+        isWake: Bool,
+        isSending: Bool = false
     ) -> ReceiveProgress {
         var consumed = 0
         var isWake = isWake && isSecured
-        var isDue = isWake || isDraining
+        var isDue = isWake || (isDraining && !isSending)
         if isWake { isPaused = false }
-        isDraining = false
+        // What waits for the earlier output goes on waiting.
+        isDraining = isDraining && isSending
         while true {
             if isDue {
-                let next = callInner(isWake: isWake, output)
+                let next = callInner(isWake: isWake, isSending: isSending, output)
                 (isDue, isWake) = (false, false)
-                if next != .receive || output.count >= limits.outputBytesMax {
+                let isFull = next != .receive || output.count >= limits.outputBytesMax
+                if isFull, !isSending || next == .close {
                     // The output is full, and more content may be complete: continue when it was
                     // sent.
                     let wanted = next == .receive ? .drain : next
@@ -96,7 +108,7 @@ package final class SecureConnection: ConnectionHandler {
             }
             if isPaused { return ReceiveProgress(consumed: consumed, next: .pause) }
             if consumed == input.count && !hasMore {
-                return ReceiveProgress(consumed: consumed, next: .receive)
+                return ReceiveProgress(consumed: consumed, next: isDraining ? .drain : .receive)
             }
             let rest = input.dropFirst(consumed)
             let progress = channel.receive(rest, content: content, output: output)
@@ -119,34 +131,43 @@ package final class SecureConnection: ConnectionHandler {
                 isDue = isSecured && !content.view.isEmpty && content.count >= needed
             }
             if progress.next.isReceive && !isDue {
-                return ReceiveProgress(consumed: consumed, next: .receive)
+                return ReceiveProgress(consumed: consumed, next: isDraining ? .drain : .receive)
             }
         }
     }
 
-    private func callInner(isWake: Bool, _ output: ByteWriter) -> ReceiveProgress.Next {
+    private func callInner(
+        isWake: Bool,
+        isSending: Bool,
+        _ output: ByteWriter
+    ) -> ReceiveProgress.Next {
         let view = content.view
         let progress =
-            isWake
-            ? inner.wake(view, output: replies) : inner.receive(view, output: replies)
+            if isSending, let duplex = inner as? any DuplexHandler {
+                duplex.receiveWhileSending(view, output: replies)
+            } else if isWake {
+                inner.wake(view, output: replies)
+            } else {
+                inner.receive(view, output: replies)
+            }
         precondition(
             progress.consumed >= 0 && progress.consumed <= view.count,
             "a handler can only consume what it was given"
         )
         precondition(
-            progress.next != .drain || replies.count > 0,
-            "a handler that waits for its replies to go out must have made some"
+            isSending ? replies.count == 0 : progress.next != .drain || replies.count > 0,
+            "a handler that waits for its replies to go out has made some, and makes none meanwhile"
         )
         if progress.consumed == view.count {
             content.removeAll(keepingAtMost: Self.keptBytesMax)
         } else {
             content.removeFirst(progress.consumed)
         }
-        let isSent = channel.send(replies.view, output: output)
+        let isSent = isSending || channel.send(replies.view, output: output)
         replies.removeAll(keepingAtMost: Self.keptBytesMax)
         needed = progress.needed
         isPaused = progress.next == .pause
-        isDraining = progress.next == .drain
+        isDraining = progress.next == .drain || (isDraining && isSending)
         guard isSent else {
             inner.broken("it is in the middle of a handshake")
             return .close

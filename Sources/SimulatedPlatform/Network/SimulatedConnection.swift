@@ -3,7 +3,8 @@ internal import Seams
 
 /// One end of a connection: calls its handler as a socket of LinuxPlatform does.
 ///
-/// - While output is pending, nothing is read and the handler is not called.
+/// - While output is pending, nothing is read and the handler is not called, unless it is a
+///   `DuplexHandler`.
 /// - The same `ReceiveAllowance` as on Linux limits the received bytes in memory.
 /// - The handler is called only on its reactor, and never after `closed`.
 /// - The handler's last output arrives, unless the connection is reset before.
@@ -180,11 +181,13 @@ final class SimulatedConnection: ConnectionPort,
         guard phase != .gone else { return }
         if isReset { return end() }
         outgoing.sendBacklog()
-        guard !outgoing.hasBacklog else { return }
+        guard !outgoing.hasBacklog || (phase == .open && isDuplex) else { return }
         switch phase {
         case .opening, .gone: return
         case .open:
-            if isDraining {
+            if outgoing.hasBacklog {
+                if mayReceive { receive() }
+            } else if isDraining {
                 isDraining = false
                 callHandler(isWake: false)
             } else if isWoken {
@@ -199,10 +202,13 @@ final class SimulatedConnection: ConnectionPort,
             arrived.removeAll()
             if hasPeerEnded { end() }
         }
-        guard phase == .open, !outgoing.hasBacklog else { return }
+        guard phase == .open, !outgoing.hasBacklog || isDuplex else { return }
         let isReadable = mayReceive && (arrived.count > 0 || hasPeerEnded)
-        if isDraining || isWoken || isReadable { serveSoon() }
+        let isDue = !outgoing.hasBacklog && (isDraining || isWoken)
+        if isDue || isReadable { serveSoon() }
     }
+
+    private var isDuplex: Bool { (handler as? any DuplexHandler)?.isDuplex ?? false }
 
     private var mayReceive: Bool { !isPaused && !allowance.isWaiting }
 
@@ -276,16 +282,21 @@ final class SimulatedConnection: ConnectionPort,
         var progress: ReceiveProgress
         repeat {
             output.removeAll()
+            let isSending = outgoing.hasBacklog
             progress =
-                isWake
-                ? handler.wake(input.view, output: output)
-                : handler.receive(input.view, output: output)
+                if isSending, let duplex = handler as? any DuplexHandler {
+                    duplex.receiveWhileSending(input.view, output: output)
+                } else if isWake {
+                    handler.wake(input.view, output: output)
+                } else {
+                    handler.receive(input.view, output: output)
+                }
             require(
                 progress.consumed >= 0 && progress.consumed <= input.count,
                 "a handler consumes at most its input"
             )
             require(
-                progress.next != .drain || output.count > 0,
+                progress.next != .drain || output.count > 0 || isSending,
                 "a handler returns drain only with output"
             )
             input.removeFirst(progress.consumed)

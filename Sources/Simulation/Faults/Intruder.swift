@@ -134,17 +134,18 @@ final class Intruder {
             key: own.keys.identity
         )
         transport.setDirectory(PeerDirectory([own.number: place], level: state.featureLevel))
-        let asked = pickOne(PeerService.allCases.filter { $0 != .join }) ?? .control
+        let asked = pickOne(NodeService.allCases.filter { $0 != .join }) ?? .calls
         tally[.check, "intrusion"] += 1
         let (judge, claimed) = (judge, claim.node)
         transport.open(
             asked,
             to: own.number,
-            connected: { port in
+            request: [],
+            opened: { port in
                 if node.service === service {
                     judge.accuse("Identity: \(node.address) accepted a foreign key for \(claimed)")
                 }
-                port.close()
+                port.end(nil)
                 return SilentHandler()
             },
             failed: { _ in }
@@ -170,7 +171,7 @@ final class Intruder {
         )
         transport.setIdentity(PeerIdentityProof(claim: claim, keys: copy.proof.keys))
         transport.setDirectory(PeerDirectory([:], highestGiven: NodeNumber(.max)))
-        for service in PeerService.allCases { transport.register(service) { _ in SilentHandler() } }
+        for service in NodeService.allCases { transport.serve(service) { _, _ in SilentHandler() } }
         let address = SocketAddress(host: node.address, port: SimulatedNode.peerPort)
         do throws(NetworkError) {
             _ = try transport.listen(on: address)
@@ -269,14 +270,8 @@ final class Intruder {
 }
 
 /// Receives nothing and sends nothing.
-private final class SilentHandler: ConnectionHandler {
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        ReceiveProgress(consumed: input.count, next: .receive)
-    }
-
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        ReceiveProgress(consumed: input.count, next: .receive)
-    }
-
-    func closed() {}
+private final class SilentHandler: StreamHandler {
+    func receive(_ message: ByteView) -> StreamReception { .handled }
+    func send(_ output: any StreamOutput) -> StreamProgress { .asleep }
+    func closed(_ reason: String?) {}
 }

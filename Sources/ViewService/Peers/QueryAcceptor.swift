@@ -1,272 +1,192 @@
 internal import Bytes
 internal import Indexing
 package import Seams
-package import Vocabulary
+internal import Vocabulary
 
-/// Answers the queries of other nodes on the connections that they open.
+/// Answers the queries of other nodes, each on the stream that its coordinator opens.
 package final class QueryAcceptor: Sendable {
-    private let respond: QueryTransport.Respond
-    private let environment: Environment
-    private let limits: QueryLimits
+    fileprivate let respond: QueryTransport.Respond
+    fileprivate let environment: Environment
+    fileprivate let keys: KeyMemory
+    /// The streams of each coordinator.
+    private let counts = Guarded<[NodeNumber: Int]>([:])
 
+    /// Serves the streams of queries until the acceptor is gone.
+    ///
     /// - Parameters:
     ///   - respond: Answers a request, as `IndexService` does; called on reactors.
+    ///   - streams: The streams that other nodes open.
     ///   - environment: The outside world.
-    ///   - limits: The bounds of connections.
     ///   - keys: The memory of the keys of requests, which the queries of this node's clients share.
     package init(
         respond: @escaping QueryTransport.Respond,
+        streams: any NodeStreams,
         environment: Environment,
-        limits: QueryLimits = QueryLimits(),
         keys: KeyMemory = KeyMemory()
     ) {
-        self.respond = { request, reply in
-            CountedQuery(request, in: keys, by: respond, reply)
-        }
-        self.environment = environment
-        self.limits = limits
-    }
-
-    /// Serves a connection that a node has opened.
-    package func accept(
-        from node: NodeNumber,
-        port: any ConnectionPort
-    ) -> any ConnectionHandler {
-        let handler = QueryConnectionHandler(
-            of: node,
-            port: port,
-            respond: respond,
-            environment: environment,
-            limits: limits
-        )
-        handler.postTick()
-        return handler
-    }
-}
-
-/// A query of another node, with the memory of its keys until it ends.
-private struct CountedQuery: QueryCall {
-    private let call: (any QueryCall)?
-    private let keys: KeyMemory.Reservation?
-
-    /// Answers a request, or replies with a failure if there is no memory for its keys.
-    init(
-        _ request: QueryRequest,
-        in memory: KeyMemory,
-        by respond: QueryTransport.Respond,
-        _ reply: @escaping @Sendable (QueryReply) -> Void
-    ) {
-        keys = memory.reserve(request.scan.keyBytes, for: .node)
-        call = keys == nil ? nil : respond(request, reply)
-        guard keys == nil else { return }
-        reply(
-            .failed(
-                "The keys of queries use the memory that the node has for them. Retry the query later,"
-                    + " or send its `keys` in several requests."
-            )
-        )
-    }
-
-    func addCredit() { call?.addCredit() }
-    func cancel() { call?.cancel() }
-}
-
-/// The responder's side of one connection.
-///
-/// Replies arrive on any thread and are sent in the reactor's next turn. While the coordinator does not
-/// read, the reactor reads nothing of it either, so no credit arrives and the responses pause. The end
-/// of the connection cancels all of them.
-final class QueryConnectionHandler: ConnectionHandler, Sendable {
-    private struct State {
-        var queries = AnsweredQueries()
-        var isWoken = false
-        var isClosed = false
-        var timer: LaneTimer?
-        var hasReceived = true
-        var silentTicks = 0
-    }
-
-    private let node: NodeNumber
-    private let port: any ConnectionPort
-    private let respond: QueryTransport.Respond
-    private let environment: Environment
-    private let limits: QueryLimits
-    private let decoder = QueryFrameDecoder(isFromCoordinator: true)
-    private let state = Guarded(State())
-
-    init(
-        of node: NodeNumber,
-        port: any ConnectionPort,
-        respond: @escaping QueryTransport.Respond,
-        environment: Environment,
-        limits: QueryLimits
-    ) {
-        self.node = node
-        self.port = port
         self.respond = respond
         self.environment = environment
-        self.limits = limits
+        self.keys = keys
+        streams.serve(.views) { [weak self] port, _ in self?.accept(port) }
+    }
+
+    private func accept(_ port: any StreamPort) -> AnsweredQuery? {
+        let isAccepted = counts.withLock { counts in
+            guard counts[port.node, default: 0] < QueryLimits.acceptedMax else { return false }
+            counts[port.node, default: 0] += 1
+            return true
+        }
+        return isAccepted ? AnsweredQuery(port, of: self) : nil
+    }
+
+    /// A stream of the node is over.
+    fileprivate func remove(_ node: NodeNumber) {
+        counts.withLock { counts in
+            let count = counts[node, default: 0] - 1
+            counts[node] = count > 0 ? count : nil
+        }
+    }
+}
+
+/// A query of another node: the responder's side of its stream.
+///
+/// Replies arrive on any thread and are sent in the reactor's next turn. What waits here is bounded by the
+/// query's credit. The end of the stream cancels the query.
+private final class AnsweredQuery: StreamHandler, Sendable {
+    private struct State {
+        var progress = QueryProgress()
+        /// Whether the request has arrived.
+        var hasBegun = false
+        /// Nil before the answer begins, and after its last reply.
+        var call: (any QueryCall)?
+        /// The memory of the request's keys, as long as `call`.
+        var keys: KeyMemory.Reservation?
+        /// Encoded replies that are not sent yet.
+        var waiting: [[UInt8]] = []
+
+        mutating func removeCall() -> (any QueryCall)? {
+            defer { (call, keys) = (nil, nil) }
+            return call
+        }
+    }
+
+    private let port: any StreamPort
+    private let acceptor: QueryAcceptor
+    private let state = Guarded(State())
+
+    init(_ port: any StreamPort, of acceptor: QueryAcceptor) {
+        self.port = port
+        self.acceptor = acceptor
     }
 
     // MARK: Called by the reactor
 
-    func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        if !input.isEmpty { state.withLock { $0.hasReceived = true } }
-        var consumed = 0
-        while true {
-            switch decoder.next(in: input.dropFirst(consumed)) {
-            case .frame(let frame):
-                if let flaw = handle(frame) { return refuse(flaw, input) }
-                consumed += frame.byteCount
-            case .incomplete(let needed):
-                return send(output, consumed: consumed, needed: needed)
-            case .invalid(let flaw): return refuse(flaw, input)
+    func receive(_ message: ByteView) -> StreamReception {
+        let isRequest = state.withLock { state in
+            defer { state.hasBegun = true }
+            return !state.hasBegun
+        }
+        return isRequest ? begin(message) : addCredit(message)
+    }
+
+    private func begin(_ message: ByteView) -> StreamReception {
+        let request: QueryRequest
+        do throws(CodingFailure) {
+            request = try QueryRequest(decoding: message, skipsRest: true)
+        } catch {
+            return .invalid("an invalid request (\(error.description))")
+        }
+        guard let keys = acceptor.keys.reserve(request.scan.keyBytes, for: .node) else {
+            fail(
+                "The keys of queries use the memory that the node has for them. Retry the query later,"
+                    + " or send its `keys` in several requests."
+            )
+            return .handled
+        }
+        let call = acceptor.respond(request) { [weak self] reply in self?.reply(reply) }
+        let isOpen = state.withLock { state in
+            if !state.progress.hasEnded { (state.call, state.keys) = (call, keys) }
+            return !state.progress.hasEnded
+        }
+        // It has ended by its own reply, and may still work for what was not accepted.
+        if !isOpen { call.cancel() }
+        return .handled
+    }
+
+    private func addCredit(_ message: ByteView) -> StreamReception {
+        guard message.bytes == QueryLimits.creditMessage else {
+            return .invalid("a message of \(message.count) bytes that is no credit")
+        }
+        let (isAllowed, call) = state.withLock { state in
+            // The credit was sent before the last reply arrived.
+            guard !state.progress.hasEnded else { return (true, (any QueryCall)?.none) }
+            return (state.progress.addCredit(), state.call)
+        }
+        // More would let the query exceed the bound of what waits here.
+        guard isAllowed else { return .invalid("too many credits") }
+        call?.addCredit()
+        return .handled
+    }
+
+    func send(_ output: any StreamOutput) -> StreamProgress {
+        let room = output.room
+        let (messages, progress) = state.withLock { state in
+            var bytes = 0
+            let messages = state.waiting.prefix { message in
+                defer { bytes += message.count }
+                return bytes < room
             }
+            state.waiting.removeFirst(messages.count)
+            guard state.waiting.isEmpty else { return (messages, StreamProgress.again) }
+            return (messages, state.progress.hasEnded ? .over : .asleep)
         }
+        for message in messages { output.append { $0.append(message) } }
+        return progress
     }
 
-    func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
-        receive(input, output: output)
-    }
-
-    func closed() {
-        let (calls, timer) = state.withLock { state in
-            state.isClosed = true
-            let timer = state.timer
-            state.timer = nil
-            return (state.queries.end(), timer)
+    func closed(_ reason: String?) {
+        let call = state.withLock { state in
+            _ = state.progress.end()
+            state.waiting = []
+            return state.removeCall()
         }
-        timer?.cancel()
-        for call in calls { call.cancel() }
-    }
-
-    private func send(_ output: ByteWriter, consumed: Int, needed: Int) -> ReceiveProgress {
-        let hasMore = state.withLock { state in
-            let hasMore = state.queries.write(to: output)
-            // Until everything is sent, the reactor calls again without a wakeup.
-            state.isWoken = hasMore
-            return hasMore
-        }
-        return ReceiveProgress(
-            consumed: consumed,
-            next: hasMore ? .drain : .receive,
-            needed: hasMore ? 0 : needed
-        )
-    }
-
-    private func refuse(_ flaw: String, _ input: ByteView) -> ReceiveProgress {
-        environment.trace.warning(
-            "views",
-            "Closing the connection for queries of node \(node): it sent \(flaw)."
-        )
-        port.close()
-        return ReceiveProgress(consumed: input.count, next: .close)
-    }
-
-    /// Returns what is wrong with the frame.
-    private func handle(_ frame: QueryFrame) -> String? {
-        switch state.withLock({ $0.queries.receive(frame) }) {
-        case .none: return nil
-        case .begin(let number, let request): return begin(number, request)
-        case .credit(let call):
-            call.addCredit()
-            return nil
-        case .cancel(let call):
-            call.cancel()
-            return nil
-        case .invalid(let flaw): return flaw
-        }
+        call?.cancel()
+        acceptor.remove(port.node)
     }
 
     // MARK: Answers
 
-    private func begin(_ number: UInt32, _ bytes: [UInt8]) -> String? {
-        let request: QueryRequest
-        do throws(CodingFailure) {
-            request = try QueryRequest(decoding: bytes, skipsRest: true)
-        } catch {
-            return "an invalid request (\(error.description))"
+    private func reply(_ reply: QueryReply) {
+        let bytes = reply.encoded
+        guard bytes.count <= QueryLimits.replyBytesMax else {
+            return fail("A row of the index is too large for a reply.")
         }
-        let call = respond(request) { [weak self] reply in self?.reply(number, reply) }
-        let isOpen = state.withLock { $0.queries.begin(number, call) }
-        // It has ended by its own reply, and may still work for what was not accepted.
-        if !isOpen { call.cancel() }
-        return nil
-    }
-
-    private func reply(_ number: UInt32, _ reply: QueryReply) {
-        var frame = QueryConnectionHandler.frame(number, reply)
-        var reply = reply
-        if frame.count > QueryFrame.headerBytes + QueryLimits.replyBytesMax {
-            fail(number, &reply, &frame, "A row of the index is too large for a reply.")
-        }
-        if admit(number, reply, frame) == .exceeding {
-            environment.trace.fault("views", "A query sent more rows than its credit allows.")
-            fail(number, &reply, &frame, "The node sent more rows than requested.")
-            _ = admit(number, reply, frame)
-        }
-    }
-
-    /// Replaces a reply that cannot be sent by a failure, and ends the work of its query.
-    private func fail(
-        _ number: UInt32,
-        _ reply: inout QueryReply,
-        _ frame: inout [UInt8],
-        _ reason: String
-    ) {
-        reply = .failed(reason)
-        frame = QueryConnectionHandler.frame(number, reply)
-        state.withLock { $0.queries.call(number) }?.cancel()
-    }
-
-    private func admit(
-        _ number: UInt32,
-        _ reply: QueryReply,
-        _ frame: [UInt8]
-    ) -> AnsweredQueries.Admission {
-        let (admission, wakes) = state.withLock { state in
-            let admission = state.queries.reply(number, reply, frame)
-            guard admission == .accepted, !state.isWoken else { return (admission, false) }
-            state.isWoken = true
-            return (admission, true)
-        }
-        if wakes { port.wake() }
-        return admission
-    }
-
-    private static func frame(_ number: UInt32, _ reply: QueryReply) -> [UInt8] {
-        let writer = ByteWriter()
-        QueryFrame.append(.reply, number, to: writer)
-        reply.append(to: writer)
-        writer.replace(at: 0, bigEndian: UInt32(writer.count - QueryFrame.headerBytes))
-        return writer.bytes
-    }
-
-    // MARK: Checks
-
-    func postTick() {
-        let lane = environment.network.lane(ofReactor: port.reactor)
-        let timer = lane.post(after: limits.tickNanoseconds) { [weak self] in self?.tick() }
-        let isWanted = state.withLock { state in
-            if !state.isClosed { state.timer = timer }
-            return !state.isClosed
-        }
-        if !isWanted { timer.cancel() }
-    }
-
-    /// Closes the connection if the coordinator, which sends pings while it has queries, is silent.
-    private func tick() {
-        let isLost = state.withLock { state in
-            let isSilent = !state.hasReceived && !state.queries.isEmpty
-            state.silentTicks = isSilent ? state.silentTicks + 1 : 0
-            state.hasReceived = false
-            return state.silentTicks >= limits.silentCoordinatorTicksMax
-        }
-        guard isLost else { return postTick() }
-        environment.trace.info(
+        guard admit(reply, bytes) == .exceeding else { return }
+        acceptor.environment.trace.fault(
             "views",
-            "Closing the connection for queries of node \(node): nothing received."
+            "A query sent more rows than its credit allows."
         )
-        port.close()
+        fail("The node sent more rows than requested.")
+    }
+
+    /// Replaces a reply that cannot be sent by a failure, and ends the work of the query.
+    private func fail(_ reason: String) {
+        let call = state.withLock { $0.call }
+        let failure = QueryReply.failed(reason)
+        _ = admit(failure, failure.encoded)
+        call?.cancel()
+    }
+
+    private func admit(_ reply: QueryReply, _ bytes: [UInt8]) -> QueryProgress.Admission {
+        let admission = state.withLock { state in
+            let admission = state.progress.admit(reply)
+            if admission == .accepted {
+                state.waiting.append(bytes)
+                if reply.isLast { _ = state.removeCall() }
+            }
+            return admission
+        }
+        if admission == .accepted { port.wake() }
+        return admission
     }
 }

@@ -142,7 +142,7 @@ extension QueryRun {
         let (node, attempt, now) = (id.node, id.attempt, now)
         switch event {
         case .reply(let reply):
-            if reply.endsCall { links.calls[id] = nil }
+            if reply.isLast { links.calls[id] = nil }
             perform(coordination.handle(reply, from: node, attempt: attempt, now: now))
         case .lost(let why):
             links.calls[id] = nil
@@ -165,15 +165,5 @@ extension QueryRun {
         let name = surroundings.ports.maps.name(of: node)
         links.names[node] = name
         return name
-    }
-}
-
-extension QueryReply {
-    /// Whether the responder sends nothing after it.
-    fileprivate var endsCall: Bool {
-        switch self {
-        case .start, .rows, .groups: false
-        case .end, .failed, .moved, .notReady: true
-        }
     }
 }

@@ -1,13 +1,13 @@
-package import Bytes
+public import Bytes
 package import Vocabulary
 
-/// What the connection of an HTTP feed between two nodes is for.
+/// The request with which the collector of an HTTP feed opens a stream to a node that has copies.
 package struct ChangesOpening: Hashable, Sendable {
     /// The bucket's UUID.
     package var bucket: String
     /// Whether changes have the values of documents.
     package var hasValues: Bool
-    /// How many streams may be inside a snapshot at a time.
+    /// How many vBuckets may be inside a snapshot at a time.
     package var snapshotsMax: UInt16
 
     package init(bucket: String, hasValues: Bool, snapshotsMax: UInt16) {
@@ -15,56 +15,90 @@ package struct ChangesOpening: Hashable, Sendable {
         self.hasValues = hasValues
         self.snapshotsMax = snapshotsMax
     }
+}
 
-    package func append(to output: ByteWriter) {
-        ChangesFrame.append(.begin, to: output) { output in
-            output.append(UInt8(hasValues ? 1 : 0))
-            output.append(bigEndian: snapshotsMax)
-            output.append(text: bucket)
+extension ChangesOpening: ExtensibleFields {
+    package init() { self.init(bucket: "", hasValues: false, snapshotsMax: 0) }
+
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&bucket, "bucket")
+        try coder.field(&hasValues, "values")
+        try coder.field(&snapshotsMax, "snapshots")
+        try coder.require(snapshotsMax > 0, "snapshots")
+    }
+}
+
+/// What one side of an HTTP feed's stream sends about the changes of one vBucket.
+///
+/// A message of the stream is a sequence of records, each with the vBucket's number in this feed before it.
+/// The collector counts these numbers from 1, and never uses one again.
+@usableFromInline
+package protocol ChangesRecord: Coded {}
+
+extension ChangesRecord {
+    /// Appends the number and the record.
+    @inlinable
+    package func append(_ number: UInt32, to output: ByteWriter) {
+        var writer = FieldWriter(output)
+        number.write(to: &writer)
+        write(to: &writer)
+    }
+
+    /// Calls `body` with each record of a message and its number.
+    ///
+    /// - Throws: `CodingFailure` at the first record that is invalid.
+    @inlinable
+    package static func forEach(
+        in message: ByteView,
+        _ body: (UInt32, Self) throws(CodingFailure) -> Void
+    ) throws(CodingFailure) {
+        var reader = FieldReader(message)
+        while !reader.isAtEnd {
+            let number: UInt32 = try reader.payload()
+            try body(number, try Self(from: &reader))
+        }
+    }
+}
+
+/// A record of the collector.
+package enum ChangesRequest: Hashable, Sendable {
+    /// Opens a vBucket under a new number.
+    case open(VBucketID, ChangesPosition)
+    case close
+    /// The other side may send changes, of all vBuckets: before, it only answers `open`. The number is 0.
+    case begin
+}
+
+extension ChangesRequest: ChangesRecord {
+    package func write(to writer: inout FieldWriter) {
+        switch self {
+        case .open(let vBucket, let position): writer.kind(1, vBucket, position)
+        case .close: writer.kind(2)
+        case .begin: writer.kind(3)
         }
     }
 
-    /// Decodes the payload of `begin`; nil if it is invalid.
-    package init?(_ payload: ByteView) {
-        var reader = ByteReader(payload)
-        guard let flags = reader.bigEndian(UInt8.self), flags <= 1,
-            let snapshots = reader.bigEndian(UInt16.self), snapshots > 0,
-            let bucket = String(validating: reader.rest.bytes, as: UTF8.self)
-        else { return nil }
-        self.init(bucket: bucket, hasValues: flags == 1, snapshotsMax: snapshots)
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("request") {
+        case 1: self = .open(try reader.payload(), try reader.payload())
+        case 2: self = .close
+        case 3: self = .begin
+        case let kind: throw reader.failure(.unknownKind(kind))
+        }
     }
 }
 
-/// The request for a stream of one vBucket.
-package struct ChangesStreamRequest: Hashable, Sendable {
-    package var vBucket: VBucketID
-    package var position: ChangesPosition
-
-    package init(vBucket: VBucketID, position: ChangesPosition) {
-        self.vBucket = vBucket
-        self.position = position
-    }
-
-    package func append(_ number: UInt32, to output: ByteWriter) {
-        ChangesFrame.append(.open, number, to: output) { append(to: $0) }
-    }
-}
-
-/// The payload of `open`.
-extension ChangesStreamRequest: CodedFields {
-    package init() { self.init(vBucket: VBucketID(0), position: .start) }
+extension ChangesPosition: CodedFields {
+    package init() { self = .start }
 
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
-        var number = vBucket.number
-        try coder.fixed(&number, "vBucket")
-        vBucket = VBucketID(number)
-        try coder.seqno(&position.seqno, "seqno")
-        try coder.seqno(&position.snapshotStart, "start of the snapshot")
-        try coder.require(position.snapshotStart <= position.seqno, "start of the snapshot")
-        try coder.seqno(&position.snapshotEnd, "end of the snapshot")
-        try coder.require(position.seqno <= position.snapshotEnd, "end of the snapshot")
-        try coder.field(&position.branch, "branch")
-        try coder.require(position.branch != .none || position.seqno == .zero, "branch")
+        try coder.field(&seqno, "seqno")
+        try coder.field(&snapshotStart, "start of the snapshot")
+        try coder.require(snapshotStart <= seqno, "start of the snapshot")
+        try coder.field(&snapshotEnd, "end of the snapshot")
+        try coder.require(seqno <= snapshotEnd, "end of the snapshot")
+        try coder.field(&branch, "branch")
+        try coder.require(branch != .none || seqno == .zero, "branch")
     }
 }
 
@@ -94,77 +128,56 @@ extension ChangesPosition.Branch: Coded {
     }
 }
 
-/// A message about a stream, from the node that has the copy; keys and values are borrowed.
+/// A record of the node that has the copies; keys and values are borrowed.
 package enum ChangesMessage {
-    /// The stream begins after `start`, of this history.
+    /// The changes begin after `start`, of this history.
     ///
     /// Everything that clients could see then has a seqno of at most `high`.
     case opened(VBucketUUID, start: Seqno, high: Seqno)
-    /// The consumer's changes after this seqno are not in the history of this UUID.
+    /// The consumer's changes after this seqno are not in the history of this UUID; the number is over.
     case rolledBack(VBucketUUID, to: Seqno)
+    /// Deletions after the position were purged; the number is over.
     case purged
+    /// This node does not serve the vBucket now; the number is over.
     case unavailable
     case snapshot(start: Seqno, end: Seqno)
     case change(ChangesRow)
+    /// The consumer has everything through this seqno.
     case advanced(to: Seqno)
+    /// The number is over; its consumer opens another one.
     case ended
-    case pong
+}
 
-    package func append(_ number: UInt32, to output: ByteWriter) {
+extension ChangesMessage: ChangesRecord {
+    package func write(to writer: inout FieldWriter) {
         switch self {
-        case .opened(let uuid, let start, let high):
-            ChangesFrame.append(.opened, number, to: output) { output in
-                output.append(bigEndian: uuid.value)
-                output.append(bigEndian: start.value)
-                output.append(bigEndian: high.value)
-            }
-        case .rolledBack(let uuid, let seqno):
-            ChangesFrame.append(.rolledBack, number, to: output) { output in
-                output.append(bigEndian: uuid.value)
-                output.append(bigEndian: seqno.value)
-            }
-        case .purged: ChangesFrame.append(.purged, number, to: output)
-        case .unavailable: ChangesFrame.append(.unavailable, number, to: output)
-        case .snapshot(let start, let end):
-            ChangesFrame.append(.snapshot, number, to: output) { output in
-                output.append(bigEndian: start.value)
-                output.append(bigEndian: end.value)
-            }
-        case .change(let row):
-            ChangesFrame.append(.change, number, to: output) { row.append(to: $0) }
-        case .advanced(let seqno):
-            ChangesFrame.append(.advanced, number, to: output) { output in
-                output.append(bigEndian: seqno.value)
-            }
-        case .ended: ChangesFrame.append(.ended, number, to: output)
-        case .pong: ChangesFrame.append(.pong, to: output)
+        case .opened(let uuid, let start, let high): writer.kind(1, uuid, start, high)
+        case .rolledBack(let uuid, let seqno): writer.kind(2, uuid, seqno)
+        case .purged: writer.kind(3)
+        case .unavailable: writer.kind(4)
+        case .snapshot(let start, let end): writer.kind(5, start, end)
+        case .change(let row): writer.kind(6, row)
+        case .advanced(let seqno): writer.kind(7, seqno)
+        case .ended: writer.kind(8)
         }
     }
 
-    /// - Throws: `CodingFailure` if the frame is none of the node that has the copies.
-    package init(_ frame: ChangesFrame) throws(CodingFailure) {
-        var reader = FieldReader(frame.payload)
-        switch frame.kind {
-        case .opened:
-            self = .opened(
-                try reader.payload(),
-                start: try reader.seqno("start"),
-                high: try reader.seqno("high seqno")
-            )
-        case .rolledBack:
-            self = .rolledBack(try reader.payload(), to: try reader.seqno("position"))
-        case .purged: self = .purged
-        case .unavailable: self = .unavailable
-        case .snapshot:
-            let (start, end) = (try reader.seqno("start"), try reader.seqno("end"))
-            try reader.require(start <= end, "end")
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        switch try reader.kind("message") {
+        case 1:
+            let uuid: VBucketUUID = try reader.payload()
+            self = .opened(uuid, start: try reader.payload(), high: try reader.payload())
+        case 2: self = .rolledBack(try reader.payload(), to: try reader.payload())
+        case 3: self = .purged
+        case 4: self = .unavailable
+        case 5:
+            let (start, end): (Seqno, Seqno) = (try reader.payload(), try reader.payload())
+            try reader.require(start <= end, "end of the snapshot")
             self = .snapshot(start: start, end: end)
-        case .change: self = .change(try ChangesRow(&reader))
-        case .advanced: self = .advanced(to: try reader.seqno("seqno"))
-        case .ended: self = .ended
-        case .pong: self = .pong
-        case .begin, .open, .close, .credit, .ping:
-            throw reader.failure(.unknownKind(frame.kind.rawValue))
+        case 6: self = .change(try reader.payload())
+        case 7: self = .advanced(to: try reader.payload())
+        case 8: self = .ended
+        case let kind: throw reader.failure(.unknownKind(kind))
         }
     }
 }
@@ -192,46 +205,29 @@ package struct ChangesRow {
         let isSent = hasValue && !change.meta.isDeleted
         value = isSent ? XattrBlob.body(of: change.value, change.meta.datatype) : nil
     }
+}
 
-    fileprivate func append(to output: ByteWriter) {
-        output.append(bigEndian: seqno.value)
-        output.append(bigEndian: cas.value)
+extension ChangesRow: Coded {
+    package func write(to writer: inout FieldWriter) {
+        seqno.write(to: &writer)
+        cas.write(to: &writer)
         let flags: UInt8 = (isDeleted ? 1 : 0) | (isExpired ? 2 : 0) | (value != nil ? 4 : 0)
-        output.append(flags)
-        output.append(bigEndian: UInt16(key.count))
-        output.append(key)
-        if let value { output.append(value) }
+        writer.output.append(flags)
+        writer.write(number: key.count)
+        writer.output.append(key)
+        guard let value else { return }
+        writer.write(number: value.count)
+        writer.output.append(value)
     }
 
-    fileprivate init(_ reader: inout FieldReader) throws(CodingFailure) {
-        seqno = try reader.seqno("seqno")
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        seqno = try reader.payload()
         cas = try reader.payload()
         let flags = try reader.readFixed(UInt8.self)
         try reader.require(flags < 8, "flags")
         isDeleted = flags & 1 != 0
         isExpired = flags & 2 != 0
-        key = try reader.readView(Int(try reader.readFixed(UInt16.self)))
-        value = flags & 4 != 0 ? try reader.readView(reader.bytesLeft) : nil
-    }
-}
-
-extension Coder {
-    /// Eight bytes, at most `Seqno.last`.
-    fileprivate mutating func seqno(
-        _ seqno: inout Seqno,
-        _ name: StaticString
-    ) throws(CodingFailure) {
-        var value = seqno.value
-        try fixed(&value, name)
-        try require(value <= Seqno.last.value, name)
-        seqno = Seqno(value)
-    }
-}
-
-extension FieldReader {
-    fileprivate mutating func seqno(_ name: StaticString) throws(CodingFailure) -> Seqno {
-        var seqno = Seqno.zero
-        try self.seqno(&seqno, name)
-        return seqno
+        key = try reader.readView(try reader.readNumber())
+        value = flags & 4 != 0 ? try reader.readView(try reader.readNumber()) : nil
     }
 }

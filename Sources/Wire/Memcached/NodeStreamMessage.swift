@@ -1,9 +1,9 @@
 package import Bytes
 package import Vocabulary
 
-/// Identifies a stream on a connection between two nodes; sent as the opaque of every frame.
+/// Identifies a vBucket's stream from another node; sent as the opaque of every frame.
 ///
-/// One connection carries the vBuckets of all buckets: the consumer numbers the buckets that it
+/// One stream of the nodes carries the vBuckets of all buckets: the consumer numbers the buckets that it
 /// requests, and each number is a channel.
 package struct NodeStreamAddress: Hashable, Sendable {
     package let channel: UInt16

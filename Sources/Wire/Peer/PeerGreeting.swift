@@ -14,7 +14,7 @@ package enum PeerGreeting: Hashable, Sendable {
     case refusal(Refusal)
 
     package struct Hello: Hashable, Sendable, CodedFields {
-        /// A `PeerService`, or one of a later version.
+        /// A `NodeService.Connection`, or one of a later version.
         package var service: UInt8
         /// The node that the sender expects to have called; 0 if its number is not known.
         package var expected: NodeNumber

@@ -20,7 +20,7 @@ import Wire
     private struct Pair {
         var one = claim(1)
         var other = claim(2)
-        var service = PeerService.control
+        var service = NodeService.Connection.main
         var expected: UInt16 = 2
         var versions: (UInt16, UInt16) = (1, 1)
         /// Of the responder's judge.
@@ -50,7 +50,7 @@ import Wire
     }
 
     @Test func bothSidesGetTheClaims() {
-        for service in PeerService.allCases {
+        for service in NodeService.Connection.allCases {
             var pair = Pair()
             pair.service = service
             guard
@@ -66,7 +66,7 @@ import Wire
 
     @Test func messagesMayArriveByteByByte() {
         let writer = ByteWriter()
-        PeerHandshake.initiator(Self.claim(1), service: .control, expected: NodeNumber(2))
+        PeerHandshake.initiator(Self.claim(1), service: .main, expected: NodeNumber(2))
             .start(output: writer)
         let hello = writer.bytes
         let called = PeerHandshake.responder(Self.claim(2))
@@ -84,7 +84,7 @@ import Wire
 
     @Test func refusalsReachTheCaller() {
         let tooLow = PeerRefusal.levelTooLow(required: FeatureLevel(258))
-        for verdict in [PeerRefusal.removed(epoch: 8), .notExpected, tooLow] {
+        for verdict in [PeerRefusal.removed(epoch: 8), .notExpected, .connected, tooLow] {
             var pair = Pair()
             pair.verdict = verdict
             let (one, other) = pair.run()
@@ -156,7 +156,7 @@ import Wire
             }
             let sides = [
                 PeerHandshake.responder(Self.claim(2)),
-                .initiator(Self.claim(1), service: .control, expected: NodeNumber(2)),
+                .initiator(Self.claim(1), service: .main, expected: NodeNumber(2)),
             ]
             for side in sides {
                 let writer = ByteWriter()

@@ -115,30 +115,32 @@ import Wire
         limits.strangerNanoseconds = 1_500_000_000
         let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
         defer { for node in nodes { node.stop() } }
-        for node in nodes {
-            node.transport.setIdentity(PeerNode.identity(node.number))
+        for node in nodes { node.identify() }
+        let (called, ended) = (Signal<Void>(), Signal<Result<[UInt8], PeerCallError>>())
+        nodes[0].lane.post { [calls = nodes[0].calls] in
+            // Without an answer, the connection stays.
+            calls.handleStrangers(3) { _, _, _ in called.send(()) }
         }
-        let (opened, closed) = (Signal<Void>(), Signal<Void>())
-        let address = PeerAddress(
-            host: "127.0.0.1",
-            port: nodes[0].address.port,
-            key: nil
-        )
+        let address = PeerAddress(host: "127.0.0.1", port: nodes[0].address.port, key: nil)
         for count in 1...12 {
-            nodes[1].transport.openStranger(
-                to: address,
-                connected: { port in
+            nodes[1].lane.post { [calls = nodes[1].calls] in
+                let payload: PeerCalls.StrangerPayload = { port in
                     #expect(!port.identity.isProved)
-                    opened.send(())
-                    return ClosureHandler.sink(closed: { closed.send(()) })
-                },
-                failed: { Issue.record("\($0)") }
-            )
-            #expect(await opened.wait(count).count == count)
+                    return []
+                }
+                calls.callStranger(
+                    at: address,
+                    3,
+                    payload,
+                    timeoutNanoseconds: 60_000_000_000
+                ) { ended.send($0) }
+            }
+            #expect(await called.wait(count).count == count)
         }
-        #expect(await closed.wait(8).count >= 8)
+        #expect(await ended.wait(8).count >= 8)
         #expect(nodes[0].transport.counts.all <= 4)
-        #expect(await closed.wait(12).count == 12)
+        let outcomes = await ended.wait(12)
+        #expect(outcomes.count == 12 && outcomes.allSatisfy { $0 == .failure(.unreachable) })
     }
 
     /// A listener that never answers the greeting.

@@ -9,49 +9,97 @@ import Wire
 
 /// Connections to slow or silent nodes, and full queues.
 @Suite struct PeerTimeoutTests {
-    /// Makes a node accept frames without answering, or not even read them.
-    private func mute(_ node: PeerNode, takes: Bool) {
-        node.transport.register(.control) { _ in
-            ClosureHandler { input, _ in
-                ReceiveProgress(
-                    consumed: takes ? input.count : 0,
-                    next: takes ? .receive : .pause
-                )
-            }
+    /// A node that calls a raw one, which is in its directory as node 2.
+    private func caller(
+        _ limits: PeerLimits,
+        isReading: Bool
+    ) async throws -> (nodes: [PeerNode], accepted: Signal<RawPeer>) {
+        let nodes = try [PeerNode(1, limits: limits), PeerNode(3)]
+        let mute = try RawPeer.listen(as: NodeNumber(2), isReading: isReading, over: nodes[1])
+        nodes[0].identify()
+        nodes[0].know([nodes[0]], at: [NodeNumber(2): mute.port])
+        let isConnected = await nodes[0].events.wait { event in
+            if case .connected(NodeNumber(2)) = event { true } else { false }
         }
+        #expect(!isConnected.isEmpty)
+        return (nodes, mute.accepted)
     }
 
-    @Test func connectionToSilentNodeIsClosed() async throws {
+    /// It proves its key and answers no ping, whether or not it reads them.
+    @Test(arguments: [true, false])
+    func linkToSilentNodeIsClosed(_ isReading: Bool) async throws {
         var limits = PeerLimits()
         limits.pingNanoseconds = 50_000_000
-        limits.silenceNanoseconds = 200_000_000
-        let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
+        let (nodes, accepted) = try await caller(limits, isReading: isReading)
         defer { for node in nodes { node.stop() } }
-        mute(nodes[1], takes: true)
-        for node in nodes {
-            node.identify()
-            node.know(nodes)
-        }
-        #expect(await nodes[0].connected(to: nodes[1]))
-        // Without an outstanding answer the connection stays open.
-        try await Task.sleep(for: .milliseconds(400))
-        let early = nodes[0].events.values.contains { event in
-            if case .disconnected = event { true } else { false }
-        }
-        #expect(!early)
-        nodes[0].send(2, [1], to: nodes[1])
+        let stream = try await TestStream.open(.views, from: nodes[0], to: NodeNumber(2))
+        #expect(await stream.closes.wait() == ["it did not answer"])
         let left = await nodes[0].events.wait { event in
             if case .disconnected(NodeNumber(2)) = event { true } else { false }
         }
         #expect(!left.isEmpty)
-        let failed = await nodes[0].call(1, [], to: nodes[1], seconds: 15)
+        if isReading {
+            #expect(accepted.values.first?.frames.values.contains { $0.kind == .ping } == true)
+        }
+        let failed = await nodes[0].calls.call(
+            1,
+            [],
+            to: NodeNumber(2),
+            timeoutNanoseconds: 15_000_000_000
+        )
         #expect(failed == .failure(.unreachable))
+    }
+
+    @Test func linkOfNodeThatAnswersPingsIsKept() async throws {
+        var limits = PeerLimits()
+        limits.pingNanoseconds = 20_000_000
+        limits.silentTicksMax = 10
+        let nodes = try await PeerNode.cluster(2, limits: limits)
+        defer { for node in nodes { node.stop() } }
+        try await Task.sleep(for: .milliseconds(600))
+        #expect(nodes.allSatisfy { $0.transport.counts.all == 1 })
+        let left = nodes[0].events.values.contains { event in
+            if case .disconnected = event { true } else { false }
+        }
+        #expect(!left)
+    }
+
+    /// The pings of a node that sends much wait behind its bytes, so it must hear the other one.
+    @Test func nodeThatOnlyReceivesStillPings() async throws {
+        var limits = PeerLimits()
+        limits.pingNanoseconds = 50_000_000
+        limits.silentTicksMax = 100
+        let (nodes, accepted) = try await caller(limits, isReading: true)
+        defer { for node in nodes { node.stop() } }
+        let peer = try #require(await accepted.wait().first)
+        let hasPinged = await eventually {
+            peer.send(RawPeer.frame(.pong))
+            return peer.frames.values.count { $0.kind == .ping } >= 3
+        }
+        #expect(hasPinged)
+    }
+
+    @Test func bulkConnectionWithoutStreamsIsClosed() async throws {
+        var limits = PeerLimits()
+        limits.pingNanoseconds = 20_000_000
+        limits.silentTicksMax = 50
+        limits.idleTicksMax = 10
+        let nodes = try await PeerNode.cluster(2, limits: limits)
+        defer { for node in nodes { node.stop() } }
+        _ = TestStream.serve(.copies, of: nodes[1])
+        let stream = try await TestStream.open(.copies, from: nodes[0], to: nodes[1].number)
+        try await Task.sleep(for: .milliseconds(500))
+        #expect(stream.closes.values.isEmpty)
+        #expect(nodes.allSatisfy { $0.transport.counts.all == 2 })
+        stream.port.end(nil)
+        let isGone = await eventually { nodes.allSatisfy { $0.transport.counts.all == 1 } }
+        #expect(isGone)
     }
 
     @Test func connectionToBusyNodeIsKept() async throws {
         var limits = PeerLimits()
         limits.pingNanoseconds = 20_000_000
-        limits.silenceNanoseconds = 200_000_000
+        limits.silentTicksMax = 10
         let nodes = try await PeerNode.cluster(2, limits: limits)
         defer { for node in nodes { node.stop() } }
         let lane = nodes[1].lane
@@ -67,35 +115,24 @@ import Wire
         #expect(!left)
     }
 
-    @Test func fullQueueDropsFramesAndFailsCalls() async throws {
+    @Test func fullQueueDropsMessages() async throws {
         var limits = PeerLimits()
         limits.queueBytesMax = 4 << 20
-        limits.silenceNanoseconds = 60_000_000_000
-        let nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
+        limits.silentTicksMax = 1_000
+        let (nodes, _) = try await caller(limits, isReading: true)
         defer { for node in nodes { node.stop() } }
-        mute(nodes[1], takes: false)
-        for node in nodes {
-            node.identify()
-            node.know(nodes)
-        }
-        #expect(await nodes[0].connected(to: nodes[1]))
         let large = [UInt8](repeating: 1, count: 1 << 20)
-        // The kernel and the connection buffer some frames.
-        for _ in 0..<60 { nodes[0].send(2, large, to: nodes[1]) }
-        let dropped = await nodes[0].events.wait { event in
+        // The raw node lets it send no more than a window.
+        nodes[0].lane.post { [calls = nodes[0].calls] in
+            for _ in 0..<10 { calls.send(2, large, to: NodeNumber(2)) }
+        }
+        let dropped = await nodes[0].events.wait(3) { event in
             if case .dropped(NodeNumber(2)) = event { true } else { false }
         }
-        #expect(!dropped.isEmpty)
-        // Until the kernel's buffers are full, the queue empties again.
-        let isOverloaded = await eventually {
-            for _ in 0..<10 { nodes[0].send(2, large, to: nodes[1]) }
-            return await nodes[0].call(1, large, to: nodes[1], seconds: 0.02)
-                == .failure(.overloaded)
-        }
-        #expect(isOverloaded)
+        #expect(dropped.count >= 3 && dropped.count <= 6)
     }
 
-    @Test func smallFramesOvertakeLargeFrames() async throws {
+    @Test func smallMessagesOvertakeLargeOnes() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let heard = Signal<Int>()
@@ -118,10 +155,8 @@ import Wire
     }
 
     /// A slow lane holds the sender back, without loss.
-    @Test func slowLaneLosesNoFrames() async throws {
-        var limits = PeerLimits()
-        limits.queueBytesMax = 1 << 20
-        let nodes = try [PeerNode(1), PeerNode(2, limits: limits)]
+    @Test func slowLaneLosesNoMessages() async throws {
+        let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         let heard = nodes[1].echo()
         for node in nodes {
@@ -139,33 +174,5 @@ import Wire
         try await Task.sleep(for: .milliseconds(200))
         gate.send(())
         #expect(await heard.wait(60).count == 60)
-    }
-
-    @Test func newConnectionOfNodeReplacesOldOne() async throws {
-        let nodes = try await PeerNode.cluster(2)
-        defer { for node in nodes { node.stop() } }
-        let heard = nodes[1].echo()
-        #expect(await nodes[0].connected(to: nodes[1]))
-        // A second node 1, without the old connection.
-        let closed = Signal<Void>()
-        nodes[0].transport.open(
-            .control,
-            to: nodes[1].number,
-            connected: { _ in
-                ClosureHandler.sink(closed: { closed.send(()) })
-            },
-            failed: { Issue.record("\($0)") }
-        )
-        let left = await nodes[0].events.wait { event in
-            if case .disconnected(NodeNumber(2)) = event { true } else { false }
-        }
-        #expect(!left.isEmpty)
-        // The link's next connection replaces that one.
-        #expect(await closed.wait().count == 1)
-        let reached = await eventually {
-            nodes[0].send(2, [1], to: nodes[1])
-            return !heard.values.isEmpty
-        }
-        #expect(reached)
     }
 }

@@ -39,17 +39,17 @@ import ViewService
 
     @Test func requestBeyondTheMemoryIsRefusedUntilAnotherEnds() async throws {
         let memory = Self.memory()
-        let world = try LinkWorld(keys: memory)
+        let world = LinkWorld(keys: memory)
         defer { world.end() }
         let request = try LinkWorld.request(boundBytes: 600 << 10)
-        let first = try world.send(request)
+        let first = world.send(request)
         let asked = await world.asked.wait()
         try #require(asked.count == 1)
         #expect(memory.usedBytes > 600 << 10)
-        let second = try world.send(request)
+        let second = world.send(request)
         #expect(await second.events.wait() == [Self.refusal])
-        // Other queries of the connection continue, and small ones are accepted.
-        let small = try world.send(try LinkWorld.request())
+        // Other queries continue, and small ones are accepted.
+        let small = world.send(try LinkWorld.request())
         let next = await world.asked.wait(2)
         try #require(next.count == 2)
         next[1].reply(.end)
@@ -57,7 +57,7 @@ import ViewService
         asked[0].reply(.end)
         #expect(await first.events.wait() == ["end"])
         #expect(await eventually { memory.usedBytes == 0 })
-        let third = try world.send(request)
+        let third = world.send(request)
         #expect(await world.asked.wait(3).count == 3)
         #expect(third.events.values.isEmpty && memory.usedBytes > 600 << 10)
     }
@@ -65,13 +65,13 @@ import ViewService
     @Test(arguments: [false, true])
     func cancellationAndLossEndTheReservation(isLost: Bool) async throws {
         let memory = Self.memory()
-        let world = try LinkWorld(keys: memory)
+        let world = LinkWorld(keys: memory)
         defer { world.end() }
-        let query = try world.send(try LinkWorld.request(boundBytes: 600 << 10))
+        let query = world.send(try LinkWorld.request(boundBytes: 600 << 10))
         let asked = await world.asked.wait()
         try #require(asked.count == 1)
         #expect(memory.usedBytes > 0)
-        if isLost { world.cutConnections() } else { query.call.cancel() }
+        if isLost { world.streams.cut() } else { query.call.cancel() }
         #expect(await eventually { asked[0].isCancelled && memory.usedBytes == 0 })
     }
 }
