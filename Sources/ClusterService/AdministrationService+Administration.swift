@@ -219,17 +219,26 @@ extension AdministrationService {
         )
     }
 
-    private func carry(
+    /// Proposes commands.
+    ///
+    /// - Parameters:
+    ///   - commands: In this order; those after a refused one are left out.
+    ///   - login: The administrator or local user that orders them.
+    ///   - conflicts: The refusals after which the request must be checked again.
+    ///   - text: The event if all are applied.
+    /// - Returns: The result.
+    func carry(
         _ commands: [ClusterCommand],
         by login: String? = nil,
+        overtakenBy conflicts: Set<ClusterRefusal> = [
+            .changedMeanwhile, .memoryQuotaExceeded, .nodeTooSmall,
+        ],
         logging text: String? = nil
     ) async -> ClusterFormOutcome {
         for command in commands {
             do {
                 switch try await propose(command, by: login) {
-                case .refused(.changedMeanwhile), .refused(.memoryQuotaExceeded),
-                    .refused(.nodeTooSmall):
-                    return .overtaken
+                case .refused(let refusal) where conflicts.contains(refusal): return .overtaken
                 case .refused(.alreadyInitialised):
                     return .refused([FieldError("_", "The cluster is initialized already")])
                 case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])

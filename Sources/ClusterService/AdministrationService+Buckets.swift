@@ -66,19 +66,31 @@ extension AdministrationService {
         _ form: FormParameters,
         by requester: BucketForm.Requester = .node
     ) async -> BucketOutcome {
+        await carry(form, changing: nil, by: requester) { await tryCreatingBucket(form, $0) }
+            ?? .busy("Nodes or buckets are being changed by other requests. Retry.")
+    }
+
+    /// Creates or changes a bucket by `attempt`, with the keys of the form's password; nil if each round
+    /// ended without an outcome, because other requests changed nodes or buckets meanwhile.
+    private func carry(
+        _ form: FormParameters,
+        changing name: String?,
+        by requester: BucketForm.Requester,
+        _ attempt: ([UInt8]) async -> BucketOutcome?
+    ) async -> BucketOutcome? {
         guard let password = await password(in: form) else {
             return .failed("The node is stopping.")
         }
-        // A round ends without an outcome if nodes or buckets changed meanwhile.
         for _ in 0..<Self.changesMax {
-            if let missing = missingPermission(form, changing: nil, by: requester) {
+            let existing = name.flatMap { state.bucket(named: $0) }
+            if let missing = missingPermission(form, changing: name, by: requester) {
                 return .forbidden(missing)
             }
-            guard let outcome = await tryCreatingBucket(form, password) else { continue }
-            logAccess(form, changing: nil, by: requester, outcome)
+            guard let outcome = await attempt(password) else { continue }
+            logAccess(form, changing: existing, by: requester, outcome)
             return outcome
         }
-        return .busy("Nodes or buckets are being changed by other requests. Retry.")
+        return nil
     }
 
     /// Nil if nodes or buckets changed meanwhile and the form is still valid.
@@ -149,22 +161,9 @@ extension AdministrationService {
         by requester: BucketForm.Requester = .node,
         ifRevision revision: String? = nil
     ) async -> BucketOutcome {
-        guard let password = await password(in: form) else {
-            return .failed("The node is stopping.")
-        }
-        // A round ends without an outcome if another request changed the bucket meanwhile.
-        for _ in 0..<Self.changesMax {
-            let existing = state.bucket(named: name)
-            if let missing = missingPermission(form, changing: name, by: requester) {
-                return .forbidden(missing)
-            }
-            guard let outcome = await tryChangingBucket(name, form, password, revision) else {
-                continue
-            }
-            logAccess(form, changing: existing, by: requester, outcome)
-            return outcome
-        }
-        return .busy("The bucket is being changed by other requests. Reload and retry.")
+        await carry(form, changing: name, by: requester) {
+            await tryChangingBucket(name, form, $0, revision)
+        } ?? .busy("The bucket is being changed by other requests. Reload and retry.")
     }
 
     private static var changesMax: Int { 10 }

@@ -5,8 +5,10 @@ internal import Seams
 internal import Vocabulary
 
 /// Carries out applied entries on the data plane; on the control lane.
-extension AdministrationService: StateFollower {
+extension AdministrationService {
     /// Writes an event of a change of users, the administrator or members.
+    ///
+    /// Called before `stateChanged`, for a proposal that was applied or refused.
     func proposalApplied(
         _ envelope: ClusterEnvelope,
         at index: UInt64,
@@ -20,6 +22,9 @@ extension AdministrationService: StateFollower {
         logEvent(trail.severity, trail.kind, index: index, trail.text)
     }
 
+    /// An entry was applied.
+    ///
+    /// - Returns: Why the data plane could not carry it out; nil if it did.
     func stateChanged(
         from before: ClusterState,
         to now: ClusterState,

@@ -119,8 +119,4 @@ struct Outbox: Sendable {
     var stored: UInt64 = 0
     /// The hard state as of the last issued write.
     var saved: HardState
-
-    init(saved: HardState) {
-        self.saved = saved
-    }
 }

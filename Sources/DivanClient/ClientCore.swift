@@ -14,7 +14,6 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
     enum Due {
         case deadline(operation: UInt64)
         case backOffEnded(operation: UInt64, turn: UInt64)
-        case paused(number: UInt64)
         case connect(ClusterNode)
         case bootstrap
         case openDeadline
@@ -40,8 +39,6 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
     var operations: [UInt64: Operation] = [:]
     var bytesPending = 0
     var lines = DocumentLines()
-    /// Work to do after a wait, for operations that consist of several requests.
-    private var pauses: [UInt64: @Sendable () -> Void] = [:]
     /// When a map was last requested, because of a failure or by polling.
     var lastMapRequest: UInt64 = 0
     var nextToQuery = 0
@@ -118,20 +115,11 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
             guard let operation = operations[number], case .backingOff(turn, _) = operation.stage
             else { return }
             dispatch(operation)
-        case .paused(let number): pauses.removeValue(forKey: number)?()
         case .connect(let node): connectIfWanted(node)
         case .bootstrap: bootstrap()
         case .openDeadline: expireOpening()
         case .periodicCheck: runChecks()
         }
-    }
-
-    /// Runs `work` after a wait; at once if the client is closed or closes meanwhile.
-    func pause(_ nanoseconds: UInt64, _ work: @escaping @Sendable () -> Void) {
-        if case .closed = life { return work() }
-        let number = nextNumber()
-        pauses[number] = work
-        schedule(.paused(number: number), after: nanoseconds)
     }
 
     // MARK: Opening and closing
@@ -219,9 +207,6 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         }
         for node in nodes { node.connection?.close() }
         nodes = []
-        let waiting = pauses
-        pauses = [:]
-        for number in waiting.keys.sorted() { waiting[number]?() }
         interrupted?(.failure(ClientError(.closed, "the client was closed before it was open")))
         done()
     }

@@ -14,7 +14,7 @@ package struct JSONGrammar {
 
     /// Whether all of `view` is one JSON text, nested at most `depthMax` deep.
     package static func accepts(_ view: ByteView) -> Bool {
-        var grammar = JSONGrammar(scanner: JSONScanner(view))
+        var grammar = JSONGrammar(scanner: JSONScanner(view: view))
         return grammar.checkText()
     }
 

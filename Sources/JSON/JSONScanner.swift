@@ -8,10 +8,6 @@ struct JSONScanner {
     let view: ByteView
     private(set) var offset = 0
 
-    init(_ view: ByteView) {
-        self.view = view
-    }
-
     var isAtEnd: Bool { offset == view.count }
 
     /// The next byte, or 0 at the end: no token begins with NUL.

@@ -7,7 +7,7 @@ extension JSONValue {
     /// Parses one JSON text; nil if it is not JSON, nests deeper than `depthMax`, or has a number
     /// that overflows a `Double`.
     package static func parse(_ view: ByteView) -> JSONValue? {
-        var parser = Parser(scanner: JSONScanner(view))
+        var parser = Parser(scanner: JSONScanner(view: view))
         guard let value = parser.parseValue(depth: 0) else { return nil }
         parser.scanner.skipBlank()
         return parser.scanner.isAtEnd ? value : nil

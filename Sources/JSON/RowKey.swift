@@ -21,8 +21,13 @@ package struct RowKey {
     ///
     /// It checks the structure, not the content of strings and numbers.
     package init?(_ bytes: ByteView) {
-        guard let length = RowKey.sortKeyLength(bytes),
-            let end = ZeroEscape.end(of: bytes, from: length),
+        guard let length = RowKey.sortKeyLength(bytes) else { return nil }
+        self.init(bytes, sortKeyLength: length)
+    }
+
+    /// As `init(_:)`, if the length of the sort key at the front is known.
+    package init?(_ bytes: ByteView, sortKeyLength length: Int) {
+        guard let end = ZeroEscape.end(of: bytes, from: length),
             bytes.count - end == RowKey.tailCount
         else { return nil }
         sortKey = bytes.slice(0, length)

@@ -9,7 +9,7 @@ struct SortKeyEncoder {
     private var brackets = BracketStack()
 
     init(text: ByteView) {
-        scanner = JSONScanner(text)
+        scanner = JSONScanner(view: text)
     }
 
     /// Appends the whole text; false, with undefined bytes appended, if it is not JSON.

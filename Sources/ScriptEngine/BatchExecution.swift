@@ -158,29 +158,27 @@ struct BatchExecution {
 
     /// Sends what the items produced since the last call.
     private func sendResults() {
-        replies.scratch.removeAll(keepingAtMost: ScriptLimits.pieceBytes)
-        guard context.append(.results, to: replies.scratch) else { return }
-        if batch.purpose == .map { sendRows() } else { sendReductions() }
-    }
-
-    private func sendRows() {
-        let (encoder, output) = (replies.encoder, replies.output)
-        var text = ResultText(replies.scratch.view)
-        var frame = encoder.beginRows(function: function)
+        let (encoder, output, scratch) = (replies.encoder, replies.output, replies.scratch)
+        scratch.removeAll(keepingAtMost: ScriptLimits.pieceBytes)
+        guard context.append(.results, to: scratch) else { return }
+        let isMap = batch.purpose == .map
+        var text = ResultText(scratch.view)
+        var frame = beginResults()
         /// Items above a limit of bytes or levels, which the harness does not count.
         var refused: [(item: UInt32, reason: ScriptProblem.Reason)] = []
         var current: UInt32?
         var (start, bytes) = (0, 0)
         while !text.isAtEnd {
             let item = text.item()
-            let key = text.field(before: UInt8(ascii: "\t"))
+            // A reduction has no key.
+            let key = isMap ? text.field(before: UInt8(ascii: "\t")) : .empty
             let value = text.field(before: UInt8(ascii: "\n"))
             if item != current {
                 current = item
                 if output.count - frame > ScriptLimits.pieceBytes {
                     encoder.end(frame)
                     replies.flush()
-                    frame = encoder.beginRows(function: function)
+                    frame = beginResults()
                 }
                 (start, bytes) = (output.count, 0)
             }
@@ -189,45 +187,8 @@ struct BatchExecution {
             if let reason = refusal(key, value, bytes: bytes) {
                 refused.append((item, reason))
                 output.truncate(to: start)
-            } else {
+            } else if isMap {
                 encoder.appendRow(item: item, key: key, value: value)
-            }
-        }
-        encoder.end(frame)
-        for (item, reason) in refused { send(reason, item: item, text: explain(reason)) }
-        flushIfLarge()
-    }
-
-    /// Why a row is above a limit; nil if it is not.
-    ///
-    /// `bytes` are those of its item, with this row.
-    private func refusal(
-        _ key: ByteView,
-        _ value: ByteView,
-        bytes: Int
-    ) -> ScriptProblem.Reason? {
-        if key.count > ScriptLimits.keyBytesMax { return .keyTooLong }
-        if bytes > ScriptLimits.emittedBytesMax { return .emittedTooMuch }
-        return Nesting.isTooDeep(key) || Nesting.isTooDeep(value) ? .notJSON : nil
-    }
-
-    private func sendReductions() {
-        let (encoder, output) = (replies.encoder, replies.output)
-        var text = ResultText(replies.scratch.view)
-        var frame = encoder.beginReductions(function: function)
-        var refused: [(item: UInt32, reason: ScriptProblem.Reason)] = []
-        while !text.isAtEnd {
-            let item = text.item()
-            let value = text.field(before: UInt8(ascii: "\n"))
-            if output.count - frame > ScriptLimits.pieceBytes {
-                encoder.end(frame)
-                replies.flush()
-                frame = encoder.beginReductions(function: function)
-            }
-            if value.count > ScriptLimits.reductionBytesMax {
-                refused.append((item, .reductionTooLong))
-            } else if Nesting.isTooDeep(value) {
-                refused.append((item, .notJSON))
             } else {
                 encoder.appendReduction(item: item, value: value)
             }
@@ -235,6 +196,28 @@ struct BatchExecution {
         encoder.end(frame)
         for (item, reason) in refused { send(reason, item: item, text: explain(reason)) }
         flushIfLarge()
+    }
+
+    private func beginResults() -> Int {
+        batch.purpose == .map
+            ? replies.encoder.beginRows(function: function)
+            : replies.encoder.beginReductions(function: function)
+    }
+
+    /// Why a row or a reduction is above a limit; nil if it is not.
+    ///
+    /// `bytes` are those of its item, with this row.
+    private func refusal(
+        _ key: ByteView,
+        _ value: ByteView,
+        bytes: Int
+    ) -> ScriptProblem.Reason? {
+        if batch.purpose != .map, bytes > ScriptLimits.reductionBytesMax {
+            return .reductionTooLong
+        }
+        if key.count > ScriptLimits.keyBytesMax { return .keyTooLong }
+        if bytes > ScriptLimits.emittedBytesMax { return .emittedTooMuch }
+        return Nesting.isTooDeep(key) || Nesting.isTooDeep(value) ? .notJSON : nil
     }
 
     private func flushIfLarge() {

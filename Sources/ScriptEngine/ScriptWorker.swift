@@ -90,8 +90,11 @@ package final class ScriptWorker {
                 )
                 encoder.defined(function: definition.function)
             case .refused(let line, let text):
-                ScriptWorker.withComplaint(line, text) {
-                    encoder.refused(function: definition.function, $0)
+                var text = text
+                text.withUTF8 { bytes in
+                    let text = ByteView(UnsafeRawBufferPointer(bytes))
+                    let complaint = ScriptComplaint(line: line, text: text)
+                    encoder.refused(function: definition.function, complaint)
                 }
             }
         case .forget(let function): functions[function] = nil
@@ -198,16 +201,5 @@ package final class ScriptWorker {
         observer?.willExecute(batch, function, timeout)
         defer { observer?.didExecute() }
         return body()
-    }
-
-    private static func withComplaint(
-        _ line: UInt32,
-        _ text: String,
-        _ body: (ScriptComplaint) -> Void
-    ) {
-        var text = text
-        text.withUTF8 { bytes in
-            body(ScriptComplaint(line: line, text: ByteView(UnsafeRawBufferPointer(bytes))))
-        }
     }
 }

@@ -11,10 +11,6 @@ struct DataPlaneAdapter: DataPlane {
     let data: DocumentService
     let readiness = Readiness()
 
-    init(_ data: DocumentService) {
-        self.data = data
-    }
-
     // MARK: Buckets
 
     func retain(only buckets: [BucketSettings]) {

@@ -30,7 +30,7 @@ final class IndexOpening: Sendable {
     init(_ settings: NodeSettings, _ environment: Environment, _ data: DocumentService) {
         directory = settings.directory
         self.environment = environment
-        changes = ViewFeeds(data)
+        changes = ViewFeeds(data: data)
         programs = ScriptPrograms(
             environment,
             allowsUnfiltered: settings.allowsUnfilteredScripts

@@ -58,7 +58,7 @@ package final class Node: Sendable {
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
             let opening = IndexOpening(settings, environment, data)
-            administration.scripts = ViewSourceCheck(opening)
+            administration.scripts = ViewSourceCheck(opening: opening)
             administration.compactViews = { opening.follow($0) }
             administration.openIndexCount = { opening.openIndexCount }
             indexes = opening
@@ -67,7 +67,7 @@ package final class Node: Sendable {
             cluster = try AdministrationService(
                 settings: administration,
                 environment: environment,
-                dataPlane: DataPlaneAdapter(data),
+                dataPlane: DataPlaneAdapter(data: data),
                 passwords: data.passwords,
                 probe: probe
             )

@@ -11,11 +11,7 @@ internal import Wire
 /// Only active copies are read: the index of a node has the vBuckets that the node serves. A feed ends
 /// when its copy is no longer active.
 struct ViewFeeds: DocumentChangePort {
-    private let data: DocumentService
-
-    init(_ data: DocumentService) {
-        self.data = data
-    }
+    let data: DocumentService
 
     func openFeed(
         of vBucket: VBucketID,
@@ -65,7 +61,7 @@ struct ViewFeeds: DocumentChangePort {
         ofBucket uuid: String,
         _ changed: @escaping @Sendable () -> Void
     ) -> (any ChangeWatch)? {
-        data.bucket(uuid: uuid).map { ViewWatch(BucketWatch($0, vBuckets, changed)) }
+        data.bucket(uuid: uuid).map { ViewWatch(watch: BucketWatch($0, vBuckets, changed)) }
     }
 
     private static func encode(_ item: FeedItem, _ output: ByteWriter) {
@@ -89,11 +85,7 @@ extension VBucketFeed: ChangeFeed {}
 
 /// A watch of the data service, for the view service.
 private struct ViewWatch: ChangeWatch {
-    private let watch: BucketWatch
-
-    init(_ watch: BucketWatch) {
-        self.watch = watch
-    }
+    let watch: BucketWatch
 
     func cancel() { watch.cancel() }
 }

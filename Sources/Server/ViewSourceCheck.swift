@@ -4,11 +4,7 @@ internal import Wire
 
 /// Implements the cluster service's port `ScriptCheck` by the script processes.
 struct ViewSourceCheck: ScriptCheck {
-    private let opening: IndexOpening
-
-    init(_ opening: IndexOpening) {
-        self.opening = opening
-    }
+    let opening: IndexOpening
 
     func flaw(in source: String, of kind: ScriptKind, forBucket uuid: String) async -> ScriptFlaw? {
         // Without processes the check would only wait.

@@ -21,36 +21,36 @@ package struct CopyPosition: Hashable, Comparable, Sendable {
 
 /// A node's report on its copy of a vBucket.
 package struct CopyReport: Hashable, Sendable {
-    package var vBucket: VBucketID
-    package var state: VBucketState
+    package var vBucket = VBucketID(0)
+    package var state = VBucketState.dead
     /// The fence of the map that the copy follows.
-    package var fence: UInt64
-    package var position: CopyPosition
+    package var fence: UInt64 = 0
+    package var position = CopyPosition()
     /// The UUID of the copy's newest history.
     ///
     /// If the only copy of a chain crashes, it begins a new history under the same fence; progress
     /// that other copies reported for the previous history does not count for the new one.
-    package var history: VBucketUUID
+    package var history = VBucketUUID(1)
     /// The largest seqno the copy holds.
-    package var high: Seqno
+    package var high = Seqno.zero
     /// Every change up to this seqno is on disk.
-    package var persisted: Seqno
+    package var persisted = Seqno.zero
     /// The copy has every change that it acknowledged and every change that was committed before it
     /// was built ~ in-sync replica.
     ///
     /// True once the copy reached the seqno that its active copy had when the stream was opened,
     /// under `fence` or under an earlier fence of the same branch, and lost nothing since.
-    package var isIntact: Bool
+    package var isIntact = false
     /// The same as `isIntact`, but reached under `fence` itself.
-    package var hasCaughtUp: Bool
+    package var hasCaughtUp = false
     /// The node's previous process stopped cleanly: every change it acknowledged is on disk.
-    package var wasCleanStop: Bool
+    package var wasCleanStop = false
     /// Changes with each start of the node.
-    package var boot: UInt64
+    package var boot: UInt64 = 0
     /// The copy accepts no more changes from the active copy of `fence` ~ phase-1 promise.
-    package var isSealed: Bool
+    package var isSealed = false
     /// The node failed to read the copy from disk: prefer a readable copy at the same position.
-    package var isUnreadable: Bool
+    package var isUnreadable = false
 
     package init(
         vBucket: VBucketID,
@@ -81,23 +81,11 @@ package struct CopyReport: Hashable, Sendable {
         self.isSealed = isSealed
         self.isUnreadable = isUnreadable
     }
+
+    package init() {}
 }
 
 extension CopyReport: ExtensibleFields {
-    package init() {
-        self.init(
-            vBucket: VBucketID(0),
-            state: .dead,
-            fence: 0,
-            position: CopyPosition(),
-            high: .zero,
-            persisted: .zero,
-            isIntact: false,
-            wasCleanStop: false,
-            boot: 0
-        )
-    }
-
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&vBucket, "vBucket")
         try coder.choice(&state, "state")

@@ -60,10 +60,6 @@ extension Limits {
     package static let tableFreshMilliseconds: UInt64 = 300
     /// A new leader without beats from a majority waits this long: it may itself be disconnected.
     package static let leaderGraceMilliseconds: UInt64 = 10_000
-    /// Default for how long automatic failover waits for a silent node.
-    package static let autoFailoverSecondsDefault = 5
     /// With fewer than three voters, no node can tell a dead peer from a broken link.
     package static let autoFailoverVotersMin = 3
-    /// A disk counts as broken if this percentage of its commits fails.
-    package static let diskFailuresPercent = 60
 }

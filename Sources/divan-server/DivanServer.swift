@@ -124,7 +124,7 @@ struct DivanServer: AsyncParsableCommand {
             )
         )
         return ViewServer.Services(
-            designDocuments: ClusterDesignDocuments(node.cluster),
+            designDocuments: node.cluster,
             queries: queries,
             trials: PoolMapTrials(service: node.cluster, scripts: { views.openScripts() }),
             reading: { views.reading }

@@ -210,45 +210,6 @@ import Wire
         }
     }
 
-    @Test func waitPersistedReturnsOnceTheChangeIsOnDisk() async throws {
-        try await with([("documents", .persistent)]) { node in
-            let client = try await node.client()
-            let token = try #require(try await client.set("k", [1]).token)
-            try await client.perform { $0.waitPersisted(token, done: $1) }
-            let seen = try await client.perform { $0.observeSeqno(token, done: $1) }
-            #expect(seen.uuid == token.uuid)
-            #expect(seen.persisted >= token.seqno)
-            #expect(seen.forkedAt == nil)
-            await client.close()
-        }
-    }
-
-    /// The token of another bucket names a history that this bucket never had.
-    @Test func waitPersistedOfAnUnknownHistoryFails() async throws {
-        try await with([("one", .persistent), ("two", .persistent)]) { node in
-            let one = try await node.client("one")
-            let two = try await node.client("two")
-            let token = try #require(try await one.set("k", [1]).token)
-            await expect(.historyChanged, from: two) { $0.waitPersisted(token, done: $1) }
-            await one.close()
-            await two.close()
-        }
-    }
-
-    @Test func readOfCopiesAsksTheCopiesThatTheMapNames() async throws {
-        try await with { node in
-            let client = try await node.client()
-            try await client.set("k", [1])
-            let any = try await client.perform { $0.getAnyCopy("k".bytes, done: $1) }
-            #expect(any.copy == .active)
-            let all = try await client.perform { $0.getAllCopies("k".bytes, done: $1) }
-            #expect(all.map(\.document.value) == [[1]])
-            await expect(.notFound, from: client) { $0.getAnyCopy("none".bytes, done: $1) }
-            await expect(.notFound, from: client) { $0.getAllCopies("none".bytes, done: $1) }
-            await client.close()
-        }
-    }
-
     /// A node is restarted while operations are pending.
     @Test func restartLosesNoAcknowledgedWrite() async throws {
         let first = try RealNode(buckets: [("documents", .persistent)])

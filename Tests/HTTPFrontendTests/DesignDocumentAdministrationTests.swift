@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import HTTPFrontend
+import Orchestration
 import Testing
 
 /// Design documents on the admin port.
@@ -12,6 +13,7 @@ import Testing
             let empty = try await views.site.ask("GET \(Self.path)")
             #expect(empty.text == "{\"rows\":[]}")
             let body = "{\"views\": {}}"
+            let revision = DesignDocument(name: "", body: Array(body.utf8), number: 1).revision
             for name in ["dev_x", "a%2Fb"] {
                 _ = try await views.ask("PUT /b/_design/\(name)", json: body)
             }
@@ -19,7 +21,7 @@ import Testing
             #expect(reply.status == 200)
             let rows = [("a/b", "a%2Fb"), ("dev_x", "dev_x")].map { name, encoded in
                 let controllers = "\(Self.path)/_design%2F\(encoded)/controller"
-                return "{\"doc\":{\"meta\":{\"id\":\"_design/\(name)\",\"rev\":\"1-13\"},"
+                return "{\"doc\":{\"meta\":{\"id\":\"_design/\(name)\",\"rev\":\"\(revision)\"},"
                     + "\"json\":\(body)},\"controllers\":{\"compact\":\"\(controllers)/compactView\","
                     + "\"setUpdateMinChanges\":\"\(controllers)/setUpdateMinChanges\"}}"
             }

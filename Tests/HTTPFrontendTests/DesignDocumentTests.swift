@@ -25,7 +25,7 @@ import Vocabulary
             #expect(delete.text == "{\"ok\":true,\"id\":\"_design/d\"}")
             let gone = try await views.ask("GET /b/_design/d")
             #expect(gone.statusLine == "HTTP/1.1 404 Object Not Found")
-            #expect(gone.text == "{\"error\":\"not_found\",\"reason\":\"deleted\"}")
+            #expect(gone.text == "{\"error\":\"not_found\",\"reason\":\"missing\"}")
             let again = try await views.ask("DELETE /b/_design/d")
             #expect(again.statusLine == "HTTP/1.1 404 Object Not Found")
             #expect(again.text == Self.missing)
@@ -35,8 +35,9 @@ import Vocabulary
     @Test func designDocumentHasItsMetadataAndNotTheAdminPortsHeaders() async throws {
         try await ViewSite.with { views in
             _ = try await views.ask("PUT /b/_design/d", json: Self.body)
-            let meta =
-                "{\"id\":\"_design/d\",\"rev\":\"1-\(Self.body.utf8.count)\",\"type\":\"json\"}"
+            let revision = DesignDocument(name: "d", body: Array(Self.body.utf8), number: 1)
+                .revision
+            let meta = "{\"id\":\"_design/d\",\"rev\":\"\(revision)\",\"type\":\"json\"}"
             for method in ["GET", "HEAD"] {
                 let reply = try await views.ask("\(method) /b/_design/d")
                 #expect(reply.statusLine == "HTTP/1.1 200 OK")
@@ -83,7 +84,7 @@ import Vocabulary
             let put = try await views.ask("PUT \(path)", json: Self.body)
             #expect(put.status == 201)
             #expect(put.object["id"] as? String == "_design/\(name)")
-            let names = await views.documents.designDocuments(ofBucket: "b")?.map(\.name)
+            let names = views.documents.designDocuments(ofBucket: "b")?.map(\.name)
             #expect(names == [name])
             let get = try await views.ask("GET \(path)")
             #expect(get.text == Self.body)
@@ -133,8 +134,11 @@ import Vocabulary
             )
             #expect(type.statusLine == "HTTP/1.1 415 Unsupported Media Type")
             #expect(type.object["error"] as? String == "bad_content_type")
-            for (outcome, status) in [(DesignDocumentOutcome.busy("x"), 503), (.failed("x"), 500)] {
-                views.documents.outcome.withLock { $0 = outcome }
+            let codes: [(DesignDocumentError.Code, Int)] = [
+                (.descriptorsExhausted, 503), (.failed, 500),
+            ]
+            for (code, status) in codes {
+                views.documents.failure.withLock { $0 = DesignDocumentError(code, "x") }
                 let reply = try await views.ask("PUT /b/_design/d", json: Self.body)
                 #expect(reply.status == status)
                 #expect(reply.object["reason"] as? String == "x")

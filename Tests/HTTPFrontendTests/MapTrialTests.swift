@@ -27,7 +27,7 @@ final class ScriptedTrials: MapTrialRunner {
     @Test func rowsOfATrialAreShownWithTheLog() async throws {
         try await ViewSite.with { views in
             let rows = [(key: Array("[1]".utf8), value: Array("null".utf8))]
-            views.trials.outcome.withLock { $0 = .ended(MapTrialResult(rows: rows, log: ["x"])) }
+            views.trials.outcome.withLock { $0 = .ended(rows: rows, log: ["x"]) }
             let reply = try await views.site.ask("POST \(Self.path)", form: Self.form)
             #expect(reply.status == 200)
             #expect(

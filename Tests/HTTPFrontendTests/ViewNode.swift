@@ -99,7 +99,7 @@ struct ViewNode: Sendable {
             )
         )
         let services = ViewServer.Services(
-            designDocuments: ClusterDesignDocuments(node.cluster),
+            designDocuments: node.cluster,
             queries: queries,
             trials: PoolMapTrials(
                 service: node.cluster,

@@ -1,7 +1,9 @@
 import Bytes
+import ClusterService
 import Foundation
 import HTTPFrontend
 import Logging
+import Orchestration
 import Testing
 import ViewService
 import Vocabulary
@@ -100,28 +102,20 @@ struct ViewSite: Sendable {
 
 /// Design documents in memory; a body that is not a JSON object is refused.
 final class MemoryDesignDocuments: DesignDocumentPlane {
-    private struct Bucket {
-        var documents: [String: DesignDocumentCopy] = [:]
-        var deleted: Set<String> = []
-    }
-
-    private let buckets = Guarded<[String: Bucket]>([:])
+    private let buckets = Guarded<[String: [String: DesignDocument]]>([:])
     /// The controllers that were called, each as `operation bucket name`.
     let calls = Guarded<[String]>([])
     /// Answers every change with this, as a cluster without a majority might.
-    let outcome = Guarded<DesignDocumentOutcome?>(nil)
+    let failure = Guarded<DesignDocumentError?>(nil)
 
-    func designDocuments(ofBucket bucket: String) async -> [DesignDocumentCopy]? {
+    func designDocuments(ofBucket bucket: String) -> [DesignDocument]? {
         buckets.withLock { buckets in
-            (buckets[bucket]?.documents.values).map(Array.init)?.sorted { $0.name < $1.name } ?? []
+            (buckets[bucket]?.values).map(Array.init)?.sorted { $0.name < $1.name } ?? []
         }
     }
 
-    func designDocument(_ name: String, ofBucket bucket: String) async -> DesignDocumentLookup {
-        buckets.withLock { buckets in
-            if let found = buckets[bucket]?.documents[name] { return .found(found) }
-            return buckets[bucket]?.deleted.contains(name) == true ? .deleted : .missing
-        }
+    func designDocument(_ name: String, ofBucket bucket: String) -> DesignDocument? {
+        buckets.withLock { $0[bucket]?[name] }
     }
 
     func putDesignDocument(
@@ -129,68 +123,67 @@ final class MemoryDesignDocuments: DesignDocumentPlane {
         body: [UInt8],
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async -> DesignDocumentOutcome {
-        if let outcome = outcome.withLock({ $0 }) { return outcome }
-        guard permits(precondition, name, bucket) else { return .differs }
+    ) async throws(DesignDocumentError) -> DesignDocument {
+        if let failure = failure.withLock({ $0 }) { throw failure }
+        try check(precondition, name, bucket)
         guard (try? JSONSerialization.jsonObject(with: Data(body))) is [String: Any] else {
-            return .refused(error: "invalid_design_document", reason: "Not an object")
+            throw DesignDocumentError(.invalid, "Not an object")
         }
-        buckets.withLock { buckets in
-            let copy = DesignDocumentCopy(name: name, body: body, revision: "1-\(body.count)")
-            buckets[bucket, default: Bucket()].documents[name] = copy
-            buckets[bucket]?.deleted.remove(name)
-        }
-        return .done
+        let document = DesignDocument(name: name, body: body, number: 1)
+        buckets.withLock { $0[bucket, default: [:]][name] = document }
+        return document
     }
 
-    private func permits(_ precondition: Precondition<String>, _ name: String, _ bucket: String)
-        -> Bool
-    {
-        precondition.permits(buckets.withLock { $0[bucket]?.documents[name]?.revision })
+    private func check(
+        _ precondition: Precondition<String>,
+        _ name: String,
+        _ bucket: String
+    ) throws(DesignDocumentError) {
+        let revision = designDocument(name, ofBucket: bucket)?.revision.description
+        guard precondition.permits(revision) else { throw DesignDocumentError(.differs, "") }
     }
 
     func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async -> DesignDocumentOutcome {
-        guard permits(precondition, name, bucket) else { return .differs }
-        return buckets.withLock { buckets in
-            guard buckets[bucket]?.documents.removeValue(forKey: name) != nil else {
-                return .missing
-            }
-            buckets[bucket]?.deleted.insert(name)
-            return .done
+    ) async throws(DesignDocumentError) {
+        try check(precondition, name, bucket)
+        guard buckets.withLock({ $0[bucket]?.removeValue(forKey: name) }) != nil else {
+            throw DesignDocumentError(.documentUnknown, "")
         }
     }
 
     func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async -> DesignDocumentOutcome { record("compact", name, bucket) }
+    ) async throws(DesignDocumentError) { _ = try record("compact", name, bucket) }
 
-    func cancelCompaction(
+    func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async -> DesignDocumentOutcome { record("cancel", name, bucket) }
+    ) async throws(DesignDocumentError) { _ = try record("cancel", name, bucket) }
 
-    func setUpdateThresholds(
-        _ thresholds: UpdateThresholds,
+    func setUpdateMinChanges(
         ofDesignDocument name: String,
-        inBucket bucket: String
-    ) async -> DesignDocumentOutcome {
-        let numbers = [thresholds.active, thresholds.replica].map { $0.map(String.init) ?? "-" }
-        return record("thresholds \(numbers.joined(separator: " "))", name, bucket)
+        inBucket bucket: String,
+        updateMinChanges: Int?,
+        replicaUpdateMinChanges: Int?
+    ) async throws(DesignDocumentError) -> DesignDocument {
+        let numbers = [updateMinChanges, replicaUpdateMinChanges].map { $0.map(String.init) ?? "-" }
+        return try record("thresholds \(numbers.joined(separator: " "))", name, bucket)
     }
 
     private func record(
         _ operation: String,
         _ name: String,
         _ bucket: String
-    ) -> DesignDocumentOutcome {
+    ) throws(DesignDocumentError) -> DesignDocument {
         calls.withLock { $0.append("\(operation) \(bucket) \(name)") }
-        let exists = buckets.withLock { $0[bucket]?.documents[name] != nil }
-        return exists ? .done : .missing
+        guard let document = designDocument(name, ofBucket: bucket) else {
+            throw DesignDocumentError(.documentUnknown, "")
+        }
+        return document
     }
 }
 

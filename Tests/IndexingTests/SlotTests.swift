@@ -102,15 +102,11 @@ import Vocabulary
         let index = try ReduceTests.NumberIndex(nodeBytes: 256, count: 2_000, &random)
         let tree = index.model.tree
         let mask = WalkTests.mask(&random)
-        _ = try tree.reduceNumbers(mask: mask, partials: ForbiddenPartials())
         var settings = GroupWalk.Settings { key, level in min(level, key.count) }
         settings.mask = mask
-        try tree.reduceNumberGroups(KeyRange(), settings, partials: ForbiddenPartials()) { _, _ in
-            true
-        }
         for reduce in [
             CustomReduce(tree, KeyRange(), mask: mask, partials: ForbiddenPartials()),
-            CustomReduce(tree, KeyRange(), settings, partials: ForbiddenPartials()),
+            CustomReduce(tree, KeyRange(), groups: settings, partials: ForbiddenPartials()),
         ] {
             try finish(reduce)
             #expect(reduce.computed.isEmpty)
@@ -131,7 +127,7 @@ import Vocabulary
         settings.mask = mask
         let reduce =
             isGrouped
-            ? CustomReduce(tree, KeyRange(), settings, partials: ForbiddenPartials())
+            ? CustomReduce(tree, KeyRange(), groups: settings, partials: ForbiddenPartials())
             : CustomReduce(tree, KeyRange(), mask: mask, partials: ForbiddenPartials())
         var pauses = 0
         while case .paused = try reduce.next(readsMax: 4) { pauses += 1 }

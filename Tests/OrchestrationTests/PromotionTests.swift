@@ -297,7 +297,7 @@ import Vocabulary
                 isWaiting: isWaiting
             )
             return BucketAtStake(name: "b", isEphemeral: false, rows: [row])
-                .obstacles(failing: [NodeNumber(failing)], mayLoseEphemeral: false)
+                .obstacles(failing: [NodeNumber(failing)])
         }
         let loss = [FailoverBlocker.wouldLoseDurable(bucket: "b", vBuckets: [VBucketID(7)])]
         #expect(obstacles(2, isWaiting: true) == loss)

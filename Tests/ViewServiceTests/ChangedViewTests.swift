@@ -28,7 +28,7 @@ import Vocabulary
     }
 
     private func isOpen(_ service: IndexService, _ view: ViewDefinition) -> Bool {
-        service.index(service.signature(of: view), ofBucket: "b1") != nil
+        service.index(IndexSigning.signature(of: view), ofBucket: "b1") != nil
     }
 
     private func hasFile(_ service: IndexService, _ view: ViewDefinition) -> Bool {
@@ -93,7 +93,7 @@ import Vocabulary
         service.settle(new, ofBucket: "b1")
         service.follow([world.bucket([old])])
         try world.awaitFresh(service, old)
-        let slot = try #require(service.slotSignature(of: new))
+        let slot = try #require(IndexSigning.slotSignature(of: new))
         let function = service.reduceFunction(slot, ofBucket: "b1")
         #expect(function?.source == Self.source)
         service.settle(old, ofBucket: "b1")
@@ -129,8 +129,8 @@ import Vocabulary
         service.settle(large, ofBucket: "b1")
         service.follow([world.bucket([new])])
         let choice = IndexChoice(
-            current: service.signature(of: new),
-            previous: service.signature(of: large),
+            current: IndexSigning.signature(of: new),
+            previous: IndexSigning.signature(of: large),
             usesPrevious: true
         )
         let replies = try query(service, choice)
@@ -148,7 +148,7 @@ import Vocabulary
         let service = try world.service()
         service.follow([world.bucket([large])])
         try world.awaitFresh(service, large)
-        let replies = try query(service, IndexChoice(current: service.signature(of: large)))
+        let replies = try query(service, IndexChoice(current: IndexSigning.signature(of: large)))
         service.follow([])
         try waitUntil("the directory is removed") { world.files() == nil }
         replies.addCredit()

@@ -15,7 +15,7 @@ import ViewService
         _ view: ViewDefinition,
         addsCredit: Bool
     ) -> Replies {
-        let request = world.request(IndexChoice(current: service.signature(of: view)))
+        let request = world.request(IndexChoice(current: IndexSigning.signature(of: view)))
         let replies = Replies()
         let call = service.respond(to: request) { replies.add($0) }
         replies.begin(call, addsCredit: addsCredit)

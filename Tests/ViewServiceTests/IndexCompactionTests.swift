@@ -97,7 +97,7 @@ import Vocabulary
         defer { world.stop() }
         let service = try sparse()
         let rows = try lines(service)
-        let index = try #require(service.index(service.signature(of: view), ofBucket: "b1"))
+        let index = try #require(service.index(IndexSigning.signature(of: view), ofBucket: "b1"))
         _ = try index.file.checkpoint()
         let before = try bytes(service)
         #expect(service.compact("d", ofBucket: "b1"))

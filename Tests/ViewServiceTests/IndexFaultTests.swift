@@ -45,8 +45,8 @@ import Wire
         var request = QueryRequest(
             bucket: "b1",
             index: QueryRequest.IndexSelection(
-                choice: IndexChoice(current: service.signature(of: view)),
-                collation: service.collationVersion
+                choice: IndexChoice(current: IndexSigning.signature(of: view)),
+                collation: IndexService.collationVersion
             ),
             scan: QueryPlan(ViewQuery()).scan,
             freshness: .current
@@ -96,7 +96,7 @@ import Wire
         service.follow([world.bucket([view])])
         let index = try world.awaitFresh(service, view)
         try part.damage(index.file)
-        let request = world.request(IndexChoice(current: service.signature(of: view)))
+        let request = world.request(IndexChoice(current: IndexSigning.signature(of: view)))
         let replies = Replies()
         let call = service.respond(to: request) { replies.add($0) }
         replies.begin(call, addsCredit: true)
@@ -106,7 +106,8 @@ import Wire
             return
         }
         try waitUntil("the index is replaced") {
-            service.index(service.signature(of: view), ofBucket: "b1").map { $0 !== index } ?? false
+            service.index(IndexSigning.signature(of: view), ofBucket: "b1").map { $0 !== index }
+                ?? false
         }
         try world.awaitFresh(service, view)
         #expect(try world.reports(service).first?.status.rows == 40)
@@ -163,7 +164,7 @@ import Wire
         let view = world.view("d/a", "function () { while (true) {} }")
         let service = try world.service { $0.mapTimeoutMilliseconds = 10 }
         service.follow([world.bucket([view])])
-        let signature = service.signature(of: view)
+        let signature = IndexSigning.signature(of: view)
         try waitUntil("the index is open") {
             service.index(signature, ofBucket: "b1") != nil
         }
@@ -258,16 +259,14 @@ import Wire
             ofBucket: "b",
             timeoutMilliseconds: 10_000
         )
-        let frame = ByteWriter()
-        var encoder = ScriptBatchEncoder(.map, functions: [function.number], batch: 0, to: frame)
+        var writer = ScriptWorkWriter(.map, function)
         for _ in 0..<3 {
             let text = Array("{}".utf8)
             text.withUnsafeBytes { bytes in
-                encoder.append(stamp: 1, first: ByteView(bytes), second: ByteView(bytes))
+                writer.append(stamp: 1, first: ByteView(bytes), second: ByteView(bytes))
             }
         }
-        encoder.finish()
-        let work = ScriptWork(.map, function, count: 3, frame: frame.bytes)
+        let work = writer.finish()
         let results = Guarded<[ScriptResults]>([])
         let isStopped = Guarded(false)
         let add: ScriptPool.Done = { result in results.withLock { $0.append(result) } }

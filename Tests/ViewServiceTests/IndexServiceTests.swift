@@ -33,7 +33,7 @@ import Wire
         try world.awaitFresh(service, three)
         let reports = try world.reports(service)
         #expect(reports.count == 2)
-        let shared = try #require(reports.first { $0.signature == service.signature(of: two) })
+        let shared = try #require(reports.first { $0.signature == IndexSigning.signature(of: two) })
         #expect(shared.views.map(\.view) == ["one", "two"])
         #expect(shared.status.rows == 40 && shared.status.progress == 1 && shared.isOpen)
         #expect(shared.diskBytes > 0 && shared.memoryBytes > 0 && shared.fault == nil)
@@ -82,7 +82,7 @@ import Wire
         let source = "function (keys, values) { return values.length; }"
         let view = world.view("d/a", IndexServiceTests.byNumber, .custom(source))
         let service = try world.service()
-        let slot = try #require(service.slotSignature(of: view))
+        let slot = try #require(IndexSigning.slotSignature(of: view))
         let plain = world.bucket([world.view("d/a", IndexServiceTests.byNumber)], uuid: "b3")
         service.follow([world.bucket([view]), world.bucket([view], uuid: "b2"), plain])
         let function = try #require(service.reduceFunction(slot, ofBucket: "b1"))
@@ -162,7 +162,7 @@ import Wire
         try waitUntil("the file is removed") {
             !FileManager.default.fileExists(atPath: world.path(service, removed))
         }
-        #expect(service.index(service.signature(of: removed), ofBucket: "b1") == nil)
+        #expect(service.index(IndexSigning.signature(of: removed), ofBucket: "b1") == nil)
         #expect(throws: (any Error).self) { try index.file.head() }
         #expect(FileManager.default.fileExists(atPath: world.path(service, kept)))
         try world.awaitFresh(service, kept)

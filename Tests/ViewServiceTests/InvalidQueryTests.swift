@@ -23,7 +23,7 @@ import Vocabulary
     // MARK: Wrong coordinators
 
     @Test(arguments: [
-        Wrong("an invalid request", [200]), Wrong("an invalid request", []),
+        Wrong("an invalid request", [200]),
         Wrong("an invalid request", QueryLimits.creditMessage),
     ])
     func invalidRequestEndsItsStreamOnly(_ wrong: Wrong) async throws {
@@ -42,7 +42,6 @@ import Vocabulary
 
     @Test(arguments: [
         Wrong("too many credits", QueryLimits.creditMessage),
-        Wrong("a message of 0 bytes that is no credit", []),
         Wrong("a message of 1 bytes that is no credit", [2]),
         Wrong("a message of 2 bytes that is no credit", [1, 1]),
     ])
@@ -81,7 +80,7 @@ import Vocabulary
     private static let rows: [UInt8] = [2, 0, 0, 0, 0]
 
     static let wrongResponders = [
-        Wrong("an invalid reply", [99]), Wrong("an invalid reply", []),
+        Wrong("an invalid reply", [99]),
         Wrong("more rows than requested", rows, rows, rows),
         Wrong(
             "a reply of 4194305 bytes",

@@ -169,13 +169,7 @@ final class LinkWorld: Sendable {
                 choice: IndexChoice(current: signature),
                 collation: "1"
             ),
-            scan: ScanPlan(
-                reduction: .none,
-                ranges: [RowRange(lower: bound)],
-                hasKeys: false,
-                isDescending: false,
-                rowsMax: nil
-            ),
+            scan: ScanPlan(of: RowRange(lower: bound)),
             freshness: .any
         )
         request.vBuckets = [VBucketID(0), VBucketID(1)]

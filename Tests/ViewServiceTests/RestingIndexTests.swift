@@ -41,7 +41,7 @@ import Vocabulary
     }
 
     private func rows(_ service: IndexService, _ view: ViewDefinition) throws -> Int {
-        let request = world.request(IndexChoice(current: service.signature(of: view)))
+        let request = world.request(IndexChoice(current: IndexSigning.signature(of: view)))
         let replies = Replies()
         replies.begin(service.respond(to: request) { replies.add($0) }, addsCredit: true)
         try waitUntil("the query ends") { replies.last != nil }

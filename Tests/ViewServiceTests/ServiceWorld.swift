@@ -90,7 +90,7 @@ final class ServiceWorld: Sendable {
             try waitUntil("the index is fresh") { outcome.withLock { $0 } != nil }
             // An index that was replaced meanwhile ends the wait.
             let isReplaced =
-                service.index(service.signature(of: definition), ofBucket: uuid) !== index
+                service.index(IndexSigning.signature(of: definition), ofBucket: uuid) !== index
             if outcome.withLock({ $0 }) == .ended, isReplaced { continue }
             #expect(outcome.withLock { $0 } == .fresh)
             return index
@@ -105,7 +105,7 @@ final class ServiceWorld: Sendable {
         // An index that is open may be replaced at any moment, so it is kept when it is seen.
         var found: ViewIndex?
         try waitUntil("the index is open") {
-            found = service.index(service.signature(of: definition), ofBucket: uuid)
+            found = service.index(IndexSigning.signature(of: definition), ofBucket: uuid)
             return found != nil
         }
         return try #require(found)
@@ -119,13 +119,7 @@ final class ServiceWorld: Sendable {
                 choice: choice,
                 collation: IndexService.collationVersion
             ),
-            scan: ScanPlan(
-                reduction: .none,
-                ranges: [RowRange()],
-                hasKeys: false,
-                isDescending: false,
-                rowsMax: nil
-            ),
+            scan: ScanPlan(of: RowRange()),
             freshness: .any
         )
         request.mapRevision = 1
@@ -152,7 +146,7 @@ final class ServiceWorld: Sendable {
     }
 
     func path(_ service: IndexService, _ definition: ViewDefinition) -> String {
-        "\(directory)/indexes/b1/\(service.signature(of: definition)).sqlite"
+        "\(directory)/indexes/b1/\(IndexSigning.signature(of: definition)).sqlite"
     }
 
     func write(_ text: String, to path: String) throws {
@@ -178,5 +172,13 @@ func quickIndexLanes(over base: any LaneFactory) -> any LaneFactory {
         }
         isDone.wait()
         return nil
+    }
+}
+
+extension ScanPlan {
+    /// All rows of a range.
+    init(of range: RowRange) {
+        self.init()
+        ranges = [range]
     }
 }

@@ -77,17 +77,10 @@ import Wire
             ofBucket: "b",
             timeoutMilliseconds: 1_000
         )
-        let frame = ByteWriter()
-        var encoder = ScriptBatchEncoder(
-            .reduce,
-            functions: [function.number],
-            batch: 0,
-            to: frame
-        )
+        var work = ScriptWorkWriter(.reduce, function)
         let empty = ByteWriter()
         empty.append("[]")
-        encoder.append(stamp: 0, first: empty.view, second: empty.view)
-        encoder.finish()
-        return ScriptWork(.reduce, function, count: 1, frame: frame.bytes)
+        work.append(first: empty.view, second: empty.view)
+        return work.finish()
     }
 }

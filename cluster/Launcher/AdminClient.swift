@@ -29,6 +29,19 @@ struct AdminClient {
         }
     }
 
+    /// Whether the node is provisioned as a member of a cluster.
+    var hasCluster: Bool {
+        get throws {
+            struct Pools: Decodable {
+                struct Pool: Decodable {}
+
+                let pools: [Pool]
+            }
+
+            return try !require("GET", "/pools").json(Pools.self).pools.isEmpty
+        }
+    }
+
     /// Sends a request that must succeed: any other answer is thrown in the server's words.
     @discardableResult
     func require(

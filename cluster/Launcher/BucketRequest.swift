@@ -1,21 +1,16 @@
 internal import ArgumentParser
 
 /// A bucket as named on the command line: `NAME[:MB[:REPLICAS[:passwordless]]]`.
-struct BucketRequest: ExpressibleByArgument {
+struct BucketRequest {
     let name: String
     /// Nil if not named: 100 for a new bucket.
-    let megabytes: Int?
+    var megabytes: Int?
     /// Nil if not named: 1 for a new bucket.
-    let replicas: Int?
-    let isPasswordless: Bool
+    var replicas: Int?
+    var isPasswordless = false
+}
 
-    init(name: String, megabytes: Int? = nil, replicas: Int? = nil, isPasswordless: Bool = false) {
-        self.name = name
-        self.megabytes = megabytes
-        self.replicas = replicas
-        self.isPasswordless = isPasswordless
-    }
-
+extension BucketRequest: ExpressibleByArgument {
     /// Parses the shape only; the server checks the ranges.
     init?(argument: String) {
         let parts = argument.split(separator: ":", omittingEmptySubsequences: false)

@@ -19,10 +19,7 @@ struct KillCommand: ParsableCommand {
         guard let process = try cluster.node(node).process, process.isRunning else {
             throw Refusal("Node \(node) does not run.", cure: "cluster/start restarts it.")
         }
-        process.signal(SIGKILL)
-        guard process.awaitEnd(seconds: 10) else {
-            throw Refusal("Process \(process.pid) does not end after SIGKILL.")
-        }
+        try process.kill()
         print("Killed node \(node) (process \(process.pid)). cluster/start restarts it.")
     }
 }

@@ -8,7 +8,7 @@ struct Provisioning {
 
     /// Sets the administrator and the quota, if the node has none.
     func provision() throws {
-        guard try admin.require("GET", "/pools").json(Pools.self).pools.isEmpty else { return }
+        guard try !admin.hasCluster else { return }
         try admin.require(
             "POST",
             "/clusterInit",
@@ -111,14 +111,6 @@ struct Provisioning {
     /// Half of the available memory divided by the nodes, but at least 2 GiB each.
     private var quotaMegabytes: Int {
         max(2_048, Int(memoryBytes() >> 20) / 2 / max(1, nodeCount))
-    }
-
-    private struct Pools: Decodable {
-        struct Pool: Decodable {
-            let name: String
-        }
-
-        let pools: [Pool]
     }
 
     private struct Errors: Decodable {

@@ -28,12 +28,7 @@ struct RecoverCommand: ParsableCommand {
         guard failed.process?.isRunning == true else {
             throw Refusal("Node \(node) does not run.", cure: "cluster/start starts it.")
         }
-        let admin = try cluster.admin(
-            Credentials(),
-            except: node,
-            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
-        )
-        let topology = Topology(admin: admin)
+        let topology = try cluster.topology(except: node)
         guard try !topology.member(failed).isActive else {
             throw Refusal("Node \(node) was not failed over: there is nothing to recover.")
         }

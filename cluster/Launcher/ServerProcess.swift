@@ -60,6 +60,16 @@ struct ServerProcess: Codable {
 }
 
 extension ServerProcess {
+    /// Ends the server at once.
+    ///
+    /// - Throws: `Refusal` if it does not end.
+    func kill() throws {
+        signal(SIGKILL)
+        guard awaitEnd(seconds: 10) else {
+            throw Refusal("Process \(pid) does not end after SIGKILL.")
+        }
+    }
+
     /// POSIX_SPAWN_SETSID of spawn.h, which glibc shows to GNU sources only.
     private static let newSession: Int16 = 0x80
 

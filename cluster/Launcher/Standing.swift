@@ -7,20 +7,12 @@ enum Standing {
     /// It has no cluster.
     case alone
 
-    private struct Pools: Decodable {
-        struct Pool: Decodable {
-            let name: String
-        }
-
-        let pools: [Pool]
-    }
-
     private struct Pool: Decodable {
         let nodes: [Topology.Member]
     }
 
     init(asking admin: AdminClient) throws {
-        guard try !admin.require("GET", "/pools").json(Pools.self).pools.isEmpty else {
+        guard try admin.hasCluster else {
             self = .alone
             return
         }
@@ -88,6 +80,16 @@ extension RememberedCluster {
             }
             pause(milliseconds: 20)
         }
+    }
+
+    /// The topology as such a node knows it, once a leader is found.
+    func topology(except: Int? = nil) throws -> Topology {
+        let admin = try admin(
+            Credentials(),
+            except: except,
+            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
+        )
+        return Topology(admin: admin)
     }
 
     /// The timeout of one request, so that a frozen node delays a command by no more.

@@ -113,10 +113,7 @@ final class StartedServers: Sendable {
         for (_, process) in state.started { process.signal(SIGTERM) }
         for (node, process) in state.started where !process.awaitEnd(seconds: stopTimeoutSeconds) {
             note("Node \(node) did not end within \(Int(stopTimeoutSeconds)) seconds: killing it.")
-            process.signal(SIGKILL)
-            guard process.awaitEnd(seconds: 10) else {
-                throw Refusal("Process \(process.pid) does not end after SIGKILL.")
-            }
+            try process.kill()
         }
         state.started = []
     }

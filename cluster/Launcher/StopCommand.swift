@@ -22,10 +22,7 @@ struct StopCommand: ParsableCommand {
         for (place, node) in cluster.nodes.enumerated() {
             if let process = node.process, !process.awaitEnd(seconds: patience) {
                 note("Node \(node.index) did not end within \(Int(patience)) seconds: killing it.")
-                process.signal(SIGKILL)
-                guard process.awaitEnd(seconds: 10) else {
-                    throw Refusal("Process \(process.pid) does not end after SIGKILL.")
-                }
+                try process.kill()
             }
             cluster.nodes[place].process = nil
         }

@@ -61,12 +61,7 @@ struct RemoveCommand: ParsableCommand {
         let memory = try ClusterMemory(checkout)
         var cluster = try runningCluster(memory)
         let leaving = try cluster.node(node)
-        let admin = try cluster.admin(
-            Credentials(),
-            except: node,
-            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
-        )
-        let topology = Topology(admin: admin)
+        let topology = try cluster.topology(except: node)
         let member = try topology.member(leaving)
         try topology.rebalance(ejecting: [member])
         guard try topology.member(port: leaving.ports.admin) == nil else {
@@ -135,12 +130,7 @@ struct FailoverCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(
-            Credentials(),
-            except: node,
-            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
-        )
-        let topology = Topology(admin: admin)
+        let topology = try cluster.topology(except: node)
         let failing = try cluster.node(node)
         try topology.failOver(topology.member(failing), isHard: hard)
         let after = try topology.member(failing)
@@ -168,11 +158,7 @@ struct RebalanceCommand: ParsableCommand {
         let checkout = try Checkout()
         let memory = try ClusterMemory(checkout, isRead: stop)
         let cluster = try runningCluster(memory)
-        let admin = try cluster.admin(
-            Credentials(),
-            leaderTimeoutSeconds: Starter.leaderTimeoutSeconds
-        )
-        let topology = Topology(admin: admin)
+        let topology = try cluster.topology()
         if stop {
             try topology.stopRebalance()
             print("The rebalance was stopped.")

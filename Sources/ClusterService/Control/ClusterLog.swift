@@ -9,33 +9,6 @@ struct CarriedOutcome: Sendable {
     var failure: DataPlaneError?
 }
 
-/// Carries out applied changes; called on the control lane, once for each entry.
-protocol StateFollower: AnyObject, Sendable {
-    /// A proposal was applied, or refused; called before `stateChanged`.
-    ///
-    /// - Parameters:
-    ///   - envelope: The proposal.
-    ///   - index: Its log index.
-    ///   - outcome: What it changed.
-    ///   - before: The state before it.
-    func proposalApplied(
-        _ envelope: ClusterEnvelope,
-        at index: UInt64,
-        _ outcome: ClusterOutcome,
-        before: ClusterState
-    )
-    /// An entry was applied.
-    ///
-    /// - Returns: Why the data plane could not carry it out; nil if it did.
-    func stateChanged(
-        from before: ClusterState,
-        to now: ClusterState,
-        _ effects: [ClusterEffect]
-    ) -> DataPlaneError?
-    /// Another state replaced the previous one; the steps between them are unknown.
-    func stateReplaced(from before: ClusterState, by now: ClusterState)
-}
-
 /// The cluster's state as the state that Raft replicates.
 ///
 /// - Belongs to the control lane.
@@ -43,7 +16,8 @@ protocol StateFollower: AnyObject, Sendable {
 ///   once it is current.
 final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow the control lane's
     private(set) var state: ClusterState
-    weak var follower: (any StateFollower)?
+    /// Carries out applied changes on the control lane, once for each entry.
+    weak var follower: AdministrationService?
     /// The highest feature level that this node understands.
     private let level: FeatureLevel
 

@@ -25,16 +25,13 @@ extension AdministrationService {
     package func randomKey(inBucket name: String) async -> [UInt8]? {
         if let key = dataPlane.randomKey(inBucket: name) { return key }
         for node in state.bucket(named: name)?.holders ?? [] where node != thisNode {
-            let result = await calls.call(
+            let answer: KeyListing? = await calls.ask(
                 PeerKind.randomKey,
-                RandomKeyCall(bucket: name).encoded,
+                RandomKeyCall(bucket: name),
                 to: node,
                 timeoutNanoseconds: Self.callTimeoutNanoseconds
             )
-            guard case .success(let bytes) = result,
-                case .keys(let keys) = KeyListing(message: bytes), let key = keys.first
-            else { continue }
-            return key
+            if case .keys(let keys) = answer, let key = keys.first { return key }
         }
         return nil
     }
@@ -69,17 +66,12 @@ extension AdministrationService {
         if case .write(let value, _, _, _, _) = call.action, value.count > Self.passedBytesMax {
             return .failed(tooLarge(node))
         }
-        let result = await calls.call(
+        return await calls.ask(
             PeerKind.document,
-            call.encoded,
+            call,
             to: node,
             timeoutNanoseconds: Self.callTimeoutNanoseconds
-        )
-        guard case .success(let bytes) = result, let outcome = DocumentOutcome(message: bytes)
-        else {
-            return .refused(.temporaryFailure)
-        }
-        return outcome
+        ) ?? .refused(.temporaryFailure)
     }
 
     /// The message for a document that does not fit into a frame between nodes.

@@ -75,16 +75,12 @@ extension AdministrationService {
     }
 
     private func ask(_ node: NodeNumber, _ call: ListingCall) async -> KeyListing {
-        let result = await calls.call(
+        await calls.ask(
             PeerKind.listing,
-            call.encoded,
+            call,
             to: node,
             timeoutNanoseconds: Self.listingTimeoutNanoseconds
-        )
-        guard case .success(let bytes) = result, let outcome = KeyListing(message: bytes) else {
-            return .temporaryFailure
-        }
-        return outcome
+        ) ?? .temporaryFailure
     }
 
     func carryOut(_ call: ListingCall) async -> KeyListing {

@@ -42,25 +42,25 @@ extension AdministrationService {
         timeoutNanoseconds: UInt64
     ) async -> LeaderAnswer? {
         guard let leader = member.driver.status.leader else { return nil }
-        let result = await member.calls.call(
+        return await member.calls.ask(
             PeerKind.leader,
-            request.encoded,
+            request,
             to: leader,
             timeoutNanoseconds: timeoutNanoseconds
         )
-        guard case .success(let bytes) = result else { return nil }
-        return LeaderAnswer(message: bytes)
     }
 
-    /// Proposes a command; nil if it was applied.
+    /// Proposes a command; nil if it was applied, or refused for the reason that the caller expects.
     func carryMembership(
         _ command: ClusterCommand,
-        by login: String? = nil
+        by login: String? = nil,
+        expecting expected: ClusterRefusal? = nil
     ) async -> MembershipOutcome? {
         do throws(ClusterError) {
             switch try await member.propose(command, by: login) {
             case .applied, .repeated: return nil
-            case .refused(let refusal): return .refused(refusal.sentence)
+            case .refused(let refusal):
+                return refusal == expected ? nil : .refused(refusal.sentence)
             }
         } catch {
             return .failed("The cluster did not agree on it: \(error)")

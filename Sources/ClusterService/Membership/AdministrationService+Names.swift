@@ -189,15 +189,8 @@ extension AdministrationService {
         guard isChanging else { return nil }
         var change = NodeAddress(number: own.number, host: address, ports: own.ports)
         change.isOfLoneNode = true
-        do throws(ClusterError) {
-            switch try await member.propose(.setNode(change)) {
-            // Another node was added: the caller sees other names and checks again.
-            case .applied, .repeated, .refused(.changedMeanwhile): return nil
-            case .refused(let refusal): return .refused(refusal.sentence)
-            }
-        } catch {
-            return .failed("The cluster did not agree on it: \(error)")
-        }
+        // If another node was added, the caller sees other names and checks again.
+        return await carryMembership(.setNode(change), expecting: .changedMeanwhile)
     }
 
     /// The first node whose name is not a loopback address; nil if there is none.

@@ -70,16 +70,10 @@ package struct ActivationSubject: Hashable, Sendable {
     package var fence: UInt64
     /// The minimum position of a promoted copy; nil for a takeover, whose copy must be complete.
     package var expected: CopyPosition?
-
-    package init(_ vBucket: VBucketID, fence: UInt64, expected: CopyPosition?) {
-        self.vBucket = vBucket
-        self.fence = fence
-        self.expected = expected
-    }
 }
 
 extension ActivationSubject: LeaderSubject {
-    package init() { self.init(VBucketID(0), fence: 0, expected: nil) }
+    package init() { self.init(vBucket: VBucketID(0), fence: 0) }
 
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&vBucket, "vBucket")

@@ -58,6 +58,25 @@ extension Coded {
     }
 }
 
+extension PeerCalls {
+    /// Calls a node; nil if it does not answer in time, or its answer is malformed.
+    func ask<Answer: Coded>(
+        _ kind: UInt16,
+        _ call: some Coded,
+        to node: NodeNumber,
+        timeoutNanoseconds: UInt64
+    ) async -> Answer? {
+        let result = await self.call(
+            kind,
+            call.encoded,
+            to: node,
+            timeoutNanoseconds: timeoutNanoseconds
+        )
+        guard case .success(let bytes) = result else { return nil }
+        return Answer(message: bytes)
+    }
+}
+
 extension Coder {
     /// Codes a number in parts of `1 / unit`: rounded, and zero if it is negative or not finite.
     ///

@@ -199,7 +199,6 @@ extension Orchestrator {
         situation.count = Int(state.autoFailoverCount)
         situation.coolingUntilNanoseconds = failover.coolingUntil
         situation.isMembershipChanging = member.driver.status.configuration.isJoint
-        situation.rebalance = state.rebalance == nil ? .none : .running
         situation.groupsHit = Set(
             state.nodes.filter { $0.membership == .inactiveFailed }.map(\.group)
         )
@@ -207,7 +206,7 @@ extension Orchestrator {
         if !suspects.isEmpty { await estimate(without: suspects) }
         situation.buckets = state.buckets.map { failoverImpact($0) }
         let decision = AutoFailoverPolicy.decide(
-            rules(state.settings.autoFailover),
+            state.settings.autoFailover,
             situation,
             member.beats.table,
             now: now
@@ -250,15 +249,6 @@ extension Orchestrator {
 
     /// The pause after an automatic failover that was not carried out.
     private static var coolingNanoseconds: UInt64 { 5_000_000_000 }
-
-    private func rules(_ settings: AutoFailoverSettings) -> AutoFailoverRules {
-        var rules = AutoFailoverRules()
-        rules.isEnabled = settings.isEnabled
-        rules.timeoutSeconds = Int(settings.timeoutSeconds)
-        rules.maxCount = Int(settings.countMax)
-        rules.diskSeconds = settings.isForDiskIssues ? Int(settings.diskIssueSeconds) : nil
-        return rules
-    }
 
     /// Asks reachable nodes for reports, from which the policy estimates the loss.
     private func estimate(without dead: [NodeNumber]) async {

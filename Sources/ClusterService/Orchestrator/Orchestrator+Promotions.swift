@@ -217,7 +217,7 @@ extension Orchestrator {
             }
             asked[node, default: []].append(
                 ActivationSubject(
-                    VBucketID(UInt16(number)),
+                    vBucket: VBucketID(UInt16(number)),
                     fence: placement.fence,
                     expected: placement.expected
                 )

@@ -55,18 +55,26 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     }
 
     package func start() {
-        handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) { service, call, name in
+        handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) {
+            service,
+            call,
+            name,
+            answer in
             // If files could not be opened, their content is unknown; an ephemeral bucket is then
             // empty.
             let isInFiles = service.sources.bucket(call.bucketUUID)?.settings.type == .persistent
             if isInFiles, service.dataPlane.status(ofBucket: name) == nil {
-                return ReportsAnswer.refused("the bucket is not open")
+                return answer(ReportsAnswer.refused("the bucket is not open"))
             }
             let vBuckets = call.subjects.isEmpty ? nil : call.subjects.map(\.vBucket)
             let reports = service.dataPlane.reports(bucket: name, of: vBuckets)
-            return ReportsAnswer(reports: reports).encoded
+            answer(ReportsAnswer(reports: reports).encoded)
         }
-        handle(PeerKind.activate, ActivateCall.self, DoneAnswer.refused) { service, call, name in
+        handle(PeerKind.activate, ActivateCall.self, DoneAnswer.refused) {
+            service,
+            call,
+            name,
+            answer in
             let bucket = service.sources.bucket(call.bucketUUID)
             let asked = call.subjects.compactMap { one -> CopyActivation? in
                 if let expected = one.expected {
@@ -76,23 +84,13 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
                 return CopyActivation(one.vBucket, one.fence, .takeover(final: final.covered))
             }
             let ready = service.dataPlane.activate(bucket: name, asked)
-            return DoneAnswer(done: ready.map { DoneAnswer.Done(vBucket: $0) }).encoded
+            answer(DoneAnswer(done: ready.map { DoneAnswer.Done(vBucket: $0) }).encoded)
         }
-        calls.handleCalls(PeerKind.seal) { [weak self] _, bytes, answer in
-            self?.admit(bytes, VBucketsCall.self, ReportsAnswer.refused, answer) {
-                service,
-                call,
-                name in
-                service.seal(call, name, answer)
-            }
+        handle(PeerKind.seal, VBucketsCall.self, ReportsAnswer.refused) {
+            $0.seal($1, $2, $3)
         }
-        calls.handleCalls(PeerKind.handOver) { [weak self] _, bytes, answer in
-            self?.admit(bytes, VBucketsCall.self, DoneAnswer.refused, answer) {
-                service,
-                call,
-                name in
-                service.handOver(call, name, answer)
-            }
+        handle(PeerKind.handOver, VBucketsCall.self, DoneAnswer.refused) {
+            $0.handOver($1, $2, $3)
         }
     }
 
@@ -175,28 +173,33 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     // MARK: Calls
 
+    /// Handles calls of a kind: refuses invalid ones, waits for the caller's map, then runs `work`.
     private func handle<Subject: LeaderSubject>(
         _ kind: UInt16,
         _ type: LeaderCall<Subject>.Type,
         _ refused: @escaping @Sendable (String) -> [UInt8],
-        _ work: @escaping @Sendable (OwnershipService, LeaderCall<Subject>, String) -> [UInt8]
+        _ work:
+            @escaping @Sendable (
+                OwnershipService, LeaderCall<Subject>, String, @escaping PeerCalls.Answer
+            ) -> Void
     ) {
         calls.handleCalls(kind) { [weak self] _, bytes, answer in
-            self?.admit(bytes, type, refused, answer) { service, call, name in
-                answer(work(service, call, name))
+            guard let call = type.init(message: bytes) else {
+                return answer(refused("invalid call"))
             }
+            self?.admit(call, refused, answer, work)
         }
     }
 
-    /// Refuses invalid calls, waits for the caller's map, then runs `work`.
     private func admit<Subject: LeaderSubject>(
-        _ bytes: [UInt8],
-        _ type: LeaderCall<Subject>.Type,
+        _ call: LeaderCall<Subject>,
         _ refused: @escaping @Sendable (String) -> [UInt8],
         _ answer: @escaping PeerCalls.Answer,
-        _ work: @escaping (OwnershipService, LeaderCall<Subject>, String) -> Void
+        _ work:
+            @escaping (
+                OwnershipService, LeaderCall<Subject>, String, @escaping PeerCalls.Answer
+            ) -> Void
     ) {
-        guard let call = type.init(message: bytes) else { return answer(refused("invalid call")) }
         guard call.term >= newestTerm, !isStopped else {
             return answer(refused("a leader of the later term \(newestTerm) is known"))
         }
@@ -212,7 +215,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
             guard call.subjects.allSatisfy({ Int($0.vBucket.number) < count }) else {
                 return answer(refused("the bucket has \(count) vBuckets"))
             }
-            work(self, call, bucket.settings.name)
+            work(self, call, bucket.settings.name, answer)
         }
     }
 

@@ -134,7 +134,7 @@ extension VBucketMoveRunner {
             let placement = record[step.vBucket]
             guard placement.cause == .takenOver, let node = placement.chain.first else { continue }
             asked[node, default: []].append(
-                ActivationSubject(step.vBucket, fence: placement.fence, expected: nil)
+                ActivationSubject(vBucket: step.vBucket, fence: placement.fence)
             )
         }
         let ready = await orchestrator.copies(of: record).activate(asked)

@@ -25,15 +25,13 @@ extension AdministrationService {
             (node: thisNode, entry: $0)
         }
         for other in state.nodes.map(\.number) where other != thisNode && !isSilent(other) {
-            let result = await calls.call(
+            let answer: EventsAnswer? = await calls.ask(
                 PeerKind.events,
-                call.encoded,
+                call,
                 to: other,
                 timeoutNanoseconds: Self.eventsTimeoutNanoseconds
             )
-            guard case .success(let bytes) = result, let answer = EventsAnswer(message: bytes)
-            else { continue }
-            found += answer.entries.map { (other, $0) }
+            found += (answer?.entries ?? []).map { (other, $0) }
         }
         var told: Set<EventLog.Change> = []
         found.removeAll { $0.entry.change.map { !told.insert($0).inserted } ?? false }

@@ -14,14 +14,12 @@ extension AdministrationService {
     ) async -> StatisticsSampler.Series? {
         if node == thisNode { return sampler.series(ofBucket: name, zoom) }
         guard !isSilent(node) else { return nil }
-        let result = await calls.call(
+        return await calls.ask(
             PeerKind.history,
-            HistoryCall(bucket: name, zoom: zoom).encoded,
+            HistoryCall(bucket: name, zoom: zoom),
             to: node,
             timeoutNanoseconds: Self.historyTimeoutNanoseconds
         )
-        guard case .success(let bytes) = result else { return nil }
-        return StatisticsSampler.Series(message: bytes)
     }
 
     /// - Returns: The combined samples of several nodes; nil if none of them has any.

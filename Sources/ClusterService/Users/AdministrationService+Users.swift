@@ -61,15 +61,9 @@ extension AdministrationService {
     /// - Returns: Nil if there is no such user.
     package func deleteUser(_ id: String, by login: String) async -> ClusterFormOutcome? {
         guard state.user(id) != nil else { return nil }
-        do {
-            switch try await propose(.deleteUser(id: id), by: login) {
-            case .refused(.userUnknown): return nil
-            case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
-            case .done, .failed: return .done
-            }
-        } catch {
-            return .failed("The cluster's state could not be changed: \(error)")
-        }
+        let outcome = await carry([.deleteUser(id: id)], by: login, overtakenBy: [.userUnknown])
+        if case .overtaken = outcome { return nil }
+        return outcome
     }
 
     /// Changes a user's password.
@@ -119,16 +113,10 @@ extension AdministrationService {
         _ command: ClusterCommand,
         by login: String
     ) async -> ClusterFormOutcome {
-        do {
-            switch try await propose(command, by: login) {
-            case .refused(.changedMeanwhile), .refused(.bucketUnknown), .refused(.userUnknown),
-                .refused(.userExists):
-                return .overtaken
-            case .refused(let refusal): return .refused([FieldError("_", refusal.sentence)])
-            case .done, .failed: return .done
-            }
-        } catch {
-            return .failed("The cluster's state could not be changed: \(error)")
-        }
+        await carry(
+            [command],
+            by: login,
+            overtakenBy: [.changedMeanwhile, .bucketUnknown, .userUnknown, .userExists]
+        )
     }
 }

@@ -76,8 +76,7 @@ extension Connection {
                 "The command \(command) needs the privilege \(request.command.requirement.text), "
                 + "which \(user) does not have in \(place)."
         }
-        answer(.accessDenied, to: request.replyTo, because: reason)
-        return .done
+        return refuse(request, .accessDenied, reason)
     }
 
     /// Whether the client may select a bucket: it has a privilege there.

@@ -25,34 +25,22 @@ package final class BucketDisk: Sendable {
     ) {
         self.store = store
         files = store.lanes
-        let warmup = Warmup(
+        let parts = BucketParts(
             engine: engine,
             store: store,
-            records: records,
             lanes: service.lanes,
             environment: service.environment,
+            counters: counters,
             alerts: service.alerts
         )
+        let warmup = Warmup(parts, records: records)
         self.warmup = warmup
-        fetcher = BackgroundFetcher(
-            engine: engine,
-            store: store,
-            lanes: service.lanes,
-            environment: service.environment,
-            counters: counters
-        )
+        fetcher = BackgroundFetcher(parts)
         let lanes = store.lanes
-        let compactors = BucketDisk.compactors(engine, lanes, warmup, service)
+        let compactors = lanes.map { Compactor(parts, store: $0, warmup: warmup) }
         self.compactors = compactors
-        purgers = BucketDisk.purgers(engine, lanes, warmup, service)
-        heat = HeatSaver(
-            engine: engine,
-            store: store,
-            warmup: warmup,
-            lanes: service.lanes,
-            environment: service.environment,
-            counters: counters
-        )
+        purgers = lanes.map { Purger(parts, store: $0, warmup: warmup) }
+        heat = HeatSaver(parts, warmup: warmup)
         let pace = FlushQueue.Pace(
             delay: UInt64(Limits.commitDelayMillisecondsMax) * 1_000_000,
             ageMax: UInt64(Limits.commitAgeMillisecondsMax) * 1_000_000,
@@ -60,49 +48,11 @@ package final class BucketDisk: Sendable {
         )
         flushers = zip(lanes, compactors).map { lane, compactor in
             Flusher(
-                engine: engine,
+                parts,
                 store: lane,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment,
-                counters: counters,
                 traffic: traffic,
-                alerts: service.alerts,
                 compactor: compactor,
                 pace: pace
-            )
-        }
-    }
-
-    private static func compactors(
-        _ engine: Bucket,
-        _ lanes: [LaneStore],
-        _ warmup: Warmup,
-        _ service: DocumentService
-    ) -> [Compactor] {
-        lanes.map { lane in
-            Compactor(
-                engine: engine,
-                store: lane,
-                warmup: warmup,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment
-            )
-        }
-    }
-
-    private static func purgers(
-        _ engine: Bucket,
-        _ lanes: [LaneStore],
-        _ warmup: Warmup,
-        _ service: DocumentService
-    ) -> [Purger] {
-        lanes.map { lane in
-            Purger(
-                engine: engine,
-                store: lane,
-                warmup: warmup,
-                worker: service.lanes.writer(ofLane: lane.number),
-                environment: service.environment
             )
         }
     }

@@ -184,13 +184,7 @@ extension Connection {
         let scratch = context.scratch
         scratch.removeAll()
         scratch.append(bigEndian: seqno.value)
-        ResponseEncoder.append(
-            .rollback,
-            to: output,
-            replyTo: request.replyTo,
-            value: scratch.view,
-            duration: duration
-        )
+        respond(request, .rollback, value: scratch.view)
     }
 
     /// Suspends a stream request until its vBucket is loaded; refuses it if that fails or takes too
@@ -208,10 +202,7 @@ extension Connection {
         if case .failed = completion { isFailed = true }
         guard !isFailed, let disk = producer.bucket.disk,
             let nanoseconds = producer.timeToWaitForLoading()
-        else {
-            answer(.notMyVBucket, to: request.replyTo)
-            return .done
-        }
+        else { return refuse(request, .notMyVBucket) }
         let vBucket = request.frame.vBucket
         return wait(request) { [lane = service.lanes.nonIO.lane] done in
             disk.warmup.whenLoaded(vBucket, done)
@@ -257,12 +248,6 @@ extension Connection {
         let scratch = context.scratch
         scratch.removeAll()
         DCPEncoder.append(log, to: scratch)
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            value: scratch.view,
-            duration: duration
-        )
+        respond(request, .success, value: scratch.view)
     }
 }

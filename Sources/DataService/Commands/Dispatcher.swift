@@ -126,13 +126,11 @@ extension Connection {
             isJSONAgreed || features != FeatureSet() && request.command.opcode != .dcpStreamRequest
         guard let map, isRead else { return answer(.notMyVBucket, to: request.replyTo) }
         map.json.withUnsafeBytes { buffer in
-            ResponseEncoder.append(
+            respond(
+                request,
                 .notMyVBucket,
-                to: output,
-                replyTo: request.replyTo,
                 datatype: isJSONAgreed ? .json : [],
-                value: ByteView(buffer),
-                duration: duration
+                value: ByteView(buffer)
             )
         }
     }
@@ -200,8 +198,7 @@ extension Connection {
             if case .room = wait, status == .temporaryFailure {
                 bucket.counters.count(.temporaryFailures, on: context)
             }
-            answer(status, to: request.replyTo, because: reason)
-            return .done
+            return refuse(request, status, reason)
         }
         // A write for which room was made does not wait for room again.
         let isLast = completion?.isRoomMade ?? false

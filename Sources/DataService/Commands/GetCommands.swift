@@ -42,8 +42,7 @@ extension Connection {
         let bucket = selectedBucket
         let number = vBucketNumber(request.frame, bucket.engine)
         guard let vBucket = bucket.engine[number] else {
-            answerNotMyVBucket(request)
-            return .done
+            return refuse(request, for: .notMyVBucket)
         }
         let document = DocumentAddress(
             key: request.frame.key,
@@ -75,8 +74,7 @@ extension Connection {
         case .found: return .done
         case .refused(.notFound) where request.command.isQuiet: return .done
         case .refused(let refusal):
-            answer(refusal, request)
-            return .done
+            return refuse(request, for: refusal)
         case .waits(let wait):
             return self.wait(request, for: wait, of: document, bucket, completion)
         case .stored, .prepared: preconditionFailure("a read stores nothing")
@@ -141,16 +139,14 @@ extension Connection {
 
     private func append(_ item: Item, _ cas: CAS, _ request: CommandContext, key: ByteView) {
         withUnsafeBytes(of: item.flags.bigEndian) { flags in
-            ResponseEncoder.append(
+            respond(
+                request,
                 .success,
-                to: output,
-                replyTo: request.replyTo,
                 datatype: agreedDatatype(of: item),
                 cas: cas,
                 extras: ByteView(flags),
                 key: key,
-                value: item.body,
-                duration: duration
+                value: item.body
             )
         }
     }
@@ -166,21 +162,15 @@ extension Connection {
     func getRandomKey(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let extras = request.frame.extras
         guard extras.isEmpty || extras.bigEndian(at: 0, as: UInt32.self) == 0 else {
-            let text = "Only the default collection, 0, exists."
-            answer(.unknownCollection, to: request.replyTo, because: text)
-            return .done
+            return refuse(request, .unknownCollection, "Only the default collection, 0, exists.")
         }
         guard extras.count < 5 || extras[4] == 0 else {
             let text = "GET_RANDOM_KEY answers with the body, without attributes."
-            answer(.notSupported, to: request.replyTo, because: text)
-            return .done
+            return refuse(request, .notSupported, text)
         }
         let bucket = selectedBucket
         guard mayAnswerForActiveCopy, let key = RandomKey(service).find(in: bucket, .activeCopy)
-        else {
-            answer(.notFound, request)
-            return .done
-        }
+        else { return refuse(request, for: .notFound) }
         return key.withUnsafeBytes { bytes in
             let key = ByteView(bytes)
             let id = VBucketID(ofKey: key, count: bucket.engine.count)
@@ -205,8 +195,7 @@ extension Connection {
         let extras = request.frame.extras
         let version = extras.isEmpty ? 1 : extras[0]
         guard version <= 2 else {
-            answer(.invalid, to: request.replyTo, because: "GET_META has versions 1 and 2.")
-            return .done
+            return refuse(request, .invalid, "GET_META has versions 1 and 2.")
         }
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
@@ -230,14 +219,6 @@ extension Connection {
         extras.append(bigEndian: meta.expiry)
         extras.append(bigEndian: meta.revision)
         if withDatatype { extras.append(meta.datatype.rawValue) }
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            cas: cas,
-            extras: extras.view,
-            value: .empty,
-            duration: duration
-        )
+        respond(request, .success, cas: cas, extras: extras.view)
     }
 }

@@ -28,13 +28,7 @@ extension Connection {
     }
 
     private func answerTouched(_ request: CommandContext, _ cas: CAS) {
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            cas: cas,
-            duration: duration
-        )
+        respond(request, .success, cas: cas)
     }
 
     func getAndLock(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -55,8 +49,7 @@ extension Connection {
     func unlock(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard request.frame.cas != .none else {
-            answer(.invalid, to: request.replyTo, because: "UNLOCK needs the lock's CAS.")
-            return .done
+            return refuse(request, .invalid, "UNLOCK needs the lock's CAS.")
         }
         guard let document = document(request, bucket) else { return .done }
         let outcome = operations(request, on: bucket, completion).unlock(

@@ -25,8 +25,7 @@ extension Connection {
     func observeSeqno(_ request: CommandContext) -> Execution {
         let bucket = selectedBucket
         guard request.frame.value.count == 8 else {
-            answer(.invalid, to: request.replyTo, because: "OBSERVE_SEQNO needs a vBucket UUID.")
-            return .done
+            return refuse(request, .invalid, "OBSERVE_SEQNO needs a vBucket UUID.")
         }
         let number = vBucketNumber(request.frame, bucket.engine)
         guard let (vBucket, state) = observable(number, request, bucket.engine) else {
@@ -62,23 +61,12 @@ extension Connection {
             }
             return true
         }
-        guard isHere else {
-            answerNotMyVBucket(request)
-            return .done
-        }
+        guard isHere else { return refuse(request, for: .notMyVBucket) }
         guard isKnown else {
-            let text = "The vBucket has no history of this UUID."
-            answer(.keyNotFound, to: request.replyTo, because: text)
-            return .done
+            return refuse(request, .keyNotFound, "The vBucket has no history of this UUID.")
         }
         if isBehind { bucket.disk?.flushNow(VBucketID(number)) }
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            value: scratch.view,
-            duration: duration
-        )
+        respond(request, .success, value: scratch.view)
         bucket.counters.count(.otherCommands, row: context.row)
         return .done
     }
@@ -117,19 +105,11 @@ extension Connection {
             guard let number = reader.bigEndian(UInt16.self),
                 let keyCount = reader.bigEndian(UInt16.self), keyCount > 0,
                 Int(keyCount) <= Limits.keyBytesMax, let key = reader.bytes(Int(keyCount))
-            else {
-                answer(
-                    .invalid,
-                    to: request.replyTo,
-                    because: "OBSERVE needs (vBucket, key) pairs."
-                )
-                return .done
-            }
+            else { return refuse(request, .invalid, "OBSERVE needs (vBucket, key) pairs.") }
             let entryCount = 13 + key.count
             guard result.count + entryCount <= Limits.observeBytesMax else {
                 let text = "The answer to OBSERVE would exceed 1 MiB. Request fewer keys."
-                answer(.tooBig, to: request.replyTo, because: text)
-                return .done
+                return refuse(request, .tooBig, text)
             }
             guard let copy = observable(number, request, bucket.engine) else { return .done }
             let document = DocumentAddress(
@@ -154,8 +134,7 @@ extension Connection {
             // Metadata is neither locked nor prepared.
             case .found, .refused(.notFound), .refused(.locked), .refused(.writeInProgress): break
             case .refused(let refusal):
-                answer(refusal, request)
-                return .done
+                return refuse(request, for: refusal)
             case .waits(let need):
                 return wait(request, for: need, of: document, bucket, completion)
             case .stored, .prepared: preconditionFailure("a read stores nothing")
@@ -168,14 +147,7 @@ extension Connection {
             result.append(bigEndian: cas.value)
         }
         let milliseconds = statedMillisecondsToPersist(bucket)
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            cas: CAS(UInt64(milliseconds) << 32),
-            value: result.view,
-            duration: duration
-        )
+        respond(request, .success, cas: CAS(UInt64(milliseconds) << 32), value: result.view)
         return .done
     }
 }

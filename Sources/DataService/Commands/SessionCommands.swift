@@ -67,13 +67,7 @@ extension Connection {
     func version(_ request: CommandContext) {
         var text = service.version
         text.withUTF8 { buffer in
-            ResponseEncoder.append(
-                .success,
-                to: output,
-                replyTo: request.replyTo,
-                value: ByteView(UnsafeRawBufferPointer(buffer)),
-                duration: duration
-            )
+            respond(request, .success, value: ByteView(UnsafeRawBufferPointer(buffer)))
         }
     }
 
@@ -136,41 +130,26 @@ extension Connection {
 
     func answerJSON(_ json: [UInt8], _ request: CommandContext) {
         json.withUnsafeBytes { buffer in
-            ResponseEncoder.append(
-                .success,
-                to: output,
-                replyTo: request.replyTo,
-                datatype: isJSONAgreed ? .json : [],
-                value: ByteView(buffer),
-                duration: duration
-            )
+            respond(request, .success, datatype: isJSONAgreed ? .json : [], value: ByteView(buffer))
         }
     }
 
     /// Flushes the bucket: plain memcached listeners only, whose clients have no other way.
     func flush(_ request: CommandContext, _ completion: Completion?) -> Execution {
         guard isMemcachedListener else {
-            answer(
-                .notSupported,
-                to: request.replyTo,
-                because: "Flush the bucket over the admin interface."
-            )
-            return .done
+            return refuse(request, .notSupported, "Flush the bucket over the admin interface.")
         }
         let extras = request.frame.extras
         let delay = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         guard delay == 0 else {
-            answer(.notSupported, to: request.replyTo, because: "A flush cannot be delayed.")
-            return .done
+            return refuse(request, .notSupported, "A flush cannot be delayed.")
         }
         if let reason = service.writeHolds.reason {
-            answer(.temporaryFailure, to: request.replyTo, because: reason)
-            return .done
+            return refuse(request, .temporaryFailure, reason)
         }
         switch completion {
         case .failed(let status, let reason):
-            answer(status, to: request.replyTo, because: reason)
-            return .done
+            return refuse(request, status, reason)
         case .done, .ready, .admitted, .roomMade, .loggedIn, .durable, .subDocument:
             findBucketAgain()
             if !request.command.isQuiet { answer(.success, to: request.replyTo) }

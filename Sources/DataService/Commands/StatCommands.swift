@@ -155,13 +155,7 @@ extension Connection {
                 result.append(bigEndian: (seesPrepares ? core.highSeqno : visible).value)
             }
         }
-        ResponseEncoder.append(
-            .success,
-            to: output,
-            replyTo: request.replyTo,
-            value: result.view,
-            duration: duration
-        )
+        respond(request, .success, value: result.view)
     }
 
     /// The histories of vBuckets, the newest first.

@@ -14,13 +14,11 @@ extension Connection {
         let frame = request.frame
         // A pattern, as `==` of another module's enum is a call through its witness table.
         if case .add = mode, frame.cas != .none {
-            answer(.invalid, to: request.replyTo, because: "ADD takes no CAS.")
-            return .done
+            return refuse(request, .invalid, "ADD takes no CAS.")
         }
         let value = frame.value
         guard let datatype = datatype(of: frame, value) else {
-            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
-            return .done
+            return refuse(request, .invalid, "The datatype was not agreed on.")
         }
         guard let document = document(request, bucket) else { return .done }
         let operations = operations(request, on: bucket, completion)
@@ -69,8 +67,7 @@ extension Connection {
         let bucket = selectedBucket
         let said = request.frame.datatype
         guard said.isEmpty || said == .json && isJSONAgreed else {
-            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
-            return .done
+            return refuse(request, .invalid, "The datatype was not agreed on.")
         }
         guard let document = document(request, bucket) else { return .done }
         let outcome = operations(request, on: bucket, completion).extend(
@@ -180,14 +177,12 @@ extension Connection {
         }
         scratch.append(bigEndian: number)
         let extrasCount = scratch.count - 8
-        ResponseEncoder.append(
+        respond(
+            request,
             .success,
-            to: output,
-            replyTo: request.replyTo,
             cas: cas,
             extras: scratch.view.slice(0, extrasCount),
-            value: scratch.view.dropFirst(extrasCount),
-            duration: duration
+            value: scratch.view.dropFirst(extrasCount)
         )
     }
 }

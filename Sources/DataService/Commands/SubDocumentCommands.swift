@@ -12,25 +12,20 @@ extension Connection {
     func subDocument(_ request: CommandContext, _ completion: Completion?) -> Execution {
         guard request.frame.datatype.isEmpty else {
             let reason = "A request on parts of a document has no datatype."
-            answer(.invalid, to: request.replyTo, because: reason)
-            return .done
+            return refuse(request, .invalid, reason)
         }
         let decoded: SubDocumentRequest
         switch SubDocumentRequest.decode(request.frame) {
         case .decoded(let value): decoded = value
         case .refused(let status):
-            answer(status, to: request.replyTo)
-            return .done
+            return refuse(request, status)
         }
         let refusal = RequestCheck.refusal(
             of: decoded,
             hasCAS: request.frame.cas != .none,
             RequestCheck.Allowance(attributes: features.contains(.xattr))
         )
-        if let refusal {
-            answer(refusal, to: request.replyTo)
-            return .done
-        }
+        if let refusal { return refuse(request, refusal) }
         return decoded.isMutation
             ? mutate(request, decoded, completion) : lookUp(request, decoded, completion)
     }
@@ -175,27 +170,12 @@ extension Connection {
         token: (uuid: VBucketUUID, seqno: Seqno)? = nil
     ) {
         guard isTokenAgreed, let token else {
-            ResponseEncoder.append(
-                status,
-                to: output,
-                replyTo: request.replyTo,
-                cas: cas,
-                value: value,
-                duration: duration
-            )
+            respond(request, status, cas: cas, value: value)
             return
         }
         var extras = (token.uuid.value.bigEndian, token.seqno.value.bigEndian)
         withUnsafeBytes(of: &extras) { extras in
-            ResponseEncoder.append(
-                status,
-                to: output,
-                replyTo: request.replyTo,
-                cas: cas,
-                extras: ByteView(extras),
-                value: value,
-                duration: duration
-            )
+            respond(request, status, cas: cas, extras: ByteView(extras), value: value)
         }
     }
 }

@@ -12,8 +12,7 @@ extension Connection {
         switch foreignVersion(request, isDeletion: isDeletion) {
         case .success(let accepted): version = accepted
         case .failure(let refusal):
-            answer(refusal.status, to: request.replyTo, because: refusal.reason)
-            return .done
+            return refuse(request, refusal.status, refusal.reason)
         }
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
@@ -37,8 +36,7 @@ extension Connection {
         )
         guard var operation else {
             let text = "A version's CAS has 63 bits and is not 0, and its revision has 48 bits."
-            answer(.invalid, to: request.replyTo, because: text)
-            return .done
+            return refuse(request, .invalid, text)
         }
         operation.cas = request.frame.cas
         let outcome = operations.storeWithMeta(document, operation)

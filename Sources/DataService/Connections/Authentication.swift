@@ -22,13 +22,7 @@ extension Connection {
         let offered = service.passwords.rules.mechanisms.map(\.rawValue) + ["PLAIN"]
         let list = Array(offered.joined(separator: " ").utf8)
         list.withUnsafeBytes { buffer in
-            ResponseEncoder.append(
-                .success,
-                to: output,
-                replyTo: request.replyTo,
-                value: ByteView(buffer),
-                duration: duration
-            )
+            respond(request, .success, value: ByteView(buffer))
         }
     }
 
@@ -40,10 +34,7 @@ extension Connection {
         let rules = service.passwords.rules
         guard let mechanism = SCRAMMechanism(name: request.frame.key),
             rules.mechanisms.contains(mechanism)
-        else {
-            answer(.authError, to: request.replyTo, because: "Unknown mechanism.")
-            return .done
-        }
+        else { return refuse(request, .authError, "Unknown mechanism.") }
         var started = StartedSCRAM()
         var lacksKeys = false
         let challenge = SCRAMServer.start(
@@ -88,12 +79,7 @@ extension Connection {
     /// SASL_STEP: the second half of SCRAM.
     func continueAuthentication(_ request: CommandContext) -> Execution {
         guard let started = stranger.scram, let server = started.server else {
-            answer(
-                .invalid,
-                to: request.replyTo,
-                because: "SASL_STEP needs a preceding SASL_AUTH."
-            )
-            return .done
+            return refuse(request, .invalid, "SASL_STEP needs a preceding SASL_AUTH.")
         }
         stranger.scram = nil
         guard case .authenticated(_, let text) = server.finish(clientFinal: request.frame.value),
@@ -112,12 +98,7 @@ extension Connection {
         _ completion: Completion?
     ) -> Execution {
         guard let attempt = PasswordLogin(plain: request.frame.value) else {
-            answer(
-                .invalid,
-                to: request.replyTo,
-                because: "PLAIN needs authzid, user and password."
-            )
-            return .done
+            return refuse(request, .invalid, "PLAIN needs authzid, user and password.")
         }
         switch completion {
         case .loggedIn(let login):
@@ -176,13 +157,7 @@ extension Connection {
 
     private func answer(_ status: Status, _ text: [UInt8], _ request: CommandContext) {
         text.withUnsafeBytes { buffer in
-            ResponseEncoder.append(
-                status,
-                to: output,
-                replyTo: request.replyTo,
-                value: ByteView(buffer),
-                duration: duration
-            )
+            respond(request, status, value: ByteView(buffer))
         }
     }
 

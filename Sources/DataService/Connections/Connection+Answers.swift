@@ -42,4 +42,43 @@ extension Connection {
             )
         }
     }
+
+    /// Answers with a status, which ends the request.
+    func refuse(
+        _ request: CommandContext,
+        _ status: Status,
+        _ reason: String? = nil
+    ) -> Execution {
+        answer(status, to: request.replyTo, because: reason)
+        return .done
+    }
+
+    /// Answers that a document's state refuses the request, which ends it.
+    func refuse(_ request: CommandContext, for refusal: DocumentRefusal) -> Execution {
+        answer(refusal, request)
+        return .done
+    }
+
+    /// Appends the answer of a command, with the duration if the client agreed to tracing.
+    func respond(
+        _ request: CommandContext,
+        _ status: Status,
+        datatype: Datatype = [],
+        cas: CAS = .none,
+        extras: ByteView = .empty,
+        key: ByteView = .empty,
+        value: ByteView = .empty
+    ) {
+        ResponseEncoder.append(
+            status,
+            to: output,
+            replyTo: request.replyTo,
+            datatype: datatype,
+            cas: cas,
+            extras: extras,
+            key: key,
+            value: value,
+            duration: duration
+        )
+    }
 }

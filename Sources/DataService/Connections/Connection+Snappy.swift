@@ -15,8 +15,7 @@ extension Connection {
         if features.contains(.snappy) { agreed.insert(.snappy) }
         if features.contains(.xattr) { agreed.insert(.xattr) }
         guard datatype.isSubset(of: agreed) else {
-            answer(.invalid, to: request.replyTo, because: "The datatype was not agreed on.")
-            return .done
+            return refuse(request, .invalid, "The datatype was not agreed on.")
         }
         return datatype.contains(.snappy)
             ? inflate(request, completion) : dispatch(request, completion)
@@ -36,19 +35,14 @@ extension Connection {
         let frame = request.frame
         let invalid = "The value is not compressed with snappy."
         guard let count = Snappy.rawCount(of: frame.value) else {
-            answer(.invalid, to: request.replyTo, because: invalid)
-            return .done
+            return refuse(request, .invalid, invalid)
         }
         let limit = valueBytesMax(of: frame)
-        guard count <= limit else {
-            answer(.tooBig, to: request.replyTo, because: "A value has at most 20 MiB.")
-            return .done
-        }
+        guard count <= limit else { return refuse(request, .tooBig, "A value has at most 20 MiB.") }
         let inflated = context.inflated
         defer { inflated.removeAll(keepingAtMost: 1 << 20) }
         guard InflatedFrame.append(frame, valueCount: count, to: inflated) else {
-            answer(.invalid, to: request.replyTo, because: invalid)
-            return .done
+            return refuse(request, .invalid, invalid)
         }
         let decoder = FrameDecoder(valueBytesMax: limit)
         guard case .frame(let whole) = decoder.next(in: inflated.view) else {

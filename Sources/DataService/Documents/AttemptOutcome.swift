@@ -14,6 +14,16 @@ enum AttemptOutcome {
 }
 
 extension AttemptOutcome {
+    /// A read; `visit` gets the document if it found one.
+    init(_ outcome: ReadOutcome, _ visit: (Item, CAS) -> Void) {
+        if case .found(let item, let cas) = outcome {
+            visit(item, cas)
+            self = .found
+        } else {
+            self.init(withoutItem: outcome)
+        }
+    }
+
     /// A read that found no document.
     init(withoutItem outcome: ReadOutcome) {
         self =

@@ -66,12 +66,7 @@ extension DocumentOperations {
         var expiry = ExpiryWakes()
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
             defer { expiry.take(from: &core) }
-            switch core.getAny(document.key, hash: document.hash, turn) {
-            case .found(let item, let cas):
-                visit(item, cas)
-                return .found
-            case let other: return AttemptOutcome(withoutItem: other)
-            }
+            return AttemptOutcome(core.getAny(document.key, hash: document.hash, turn), visit)
         }
         note(expiry, document.id)
         return countedGet(outcome)
@@ -104,12 +99,7 @@ extension DocumentOperations {
                 includesDeleted: includesDeleted,
                 turn
             )
-            switch found {
-            case .found(let item, let cas):
-                visit(item, cas)
-                return .found
-            case let other: return AttemptOutcome(withoutItem: other)
-            }
+            return AttemptOutcome(found, visit)
         }
         return counted(outcome, .otherCommands)
     }
@@ -128,12 +118,8 @@ extension DocumentOperations {
         var expiry = ExpiryWakes()
         let outcome: AttemptOutcome = document.vBucket.withCore { core in
             defer { expiry.take(from: &core) }
-            switch core.getMeta(document.key, hash: document.hash, turn) {
-            case .found(let item, let cas):
-                visit(item, cas, core)
-                return .found
-            case let other: return AttemptOutcome(withoutItem: other)
-            }
+            let found = core.getMeta(document.key, hash: document.hash, turn)
+            return AttemptOutcome(found) { visit($0, $1, core) }
         }
         note(expiry, document.id)
         return outcome
@@ -145,12 +131,8 @@ extension DocumentOperations {
         _ visit: (Item, CAS, borrowing VBucketCore) -> Void
     ) -> AttemptOutcome {
         document.vBucket.withCore { core in
-            switch core.getReplicaMeta(document.key, hash: document.hash) {
-            case .found(let item, let cas):
-                visit(item, cas, core)
-                return .found
-            case let other: return AttemptOutcome(withoutItem: other)
-            }
+            let found = core.getReplicaMeta(document.key, hash: document.hash)
+            return AttemptOutcome(found) { visit($0, $1, core) }
         }
     }
 
@@ -167,11 +149,7 @@ extension DocumentOperations {
                 seconds: seconds,
                 turn
             )
-            guard case .found(let item, let cas) = locked else {
-                return AttemptOutcome(withoutItem: locked)
-            }
-            visit(item, cas)
-            return .found
+            return AttemptOutcome(locked, visit)
         }
         return counted(outcome, .otherCommands)
     }
@@ -189,11 +167,7 @@ extension DocumentOperations {
             wakesFlusher = touched.wakesFlusher
             wakesStreams = touched.wakesStreams
             needed = touched.needed
-            guard case .found(let item, let cas) = touched.outcome else {
-                return AttemptOutcome(withoutItem: touched.outcome)
-            }
-            visit(item, cas)
-            return .found
+            return AttemptOutcome(touched.outcome, visit)
         }
         noteChange(document.id, wakesFlusher: wakesFlusher, wakesStreams: wakesStreams)
         return counted(needed.map { shortage($0) } ?? outcome, .otherCommands)

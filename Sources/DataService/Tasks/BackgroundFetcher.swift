@@ -27,47 +27,37 @@ final class BackgroundFetcher: Sendable {
         let seqno: Seqno
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     /// The files of this instance's generation; a bucket flush replaces the files of the store.
     private let files: [LaneStore]
-    private let lanes: DataLanes
-    private let environment: Environment
-    private let counters: TrafficCounters
     private let waiting = Guarded<[Version: [@Sendable (Completion) -> Void]]>([:])
 
-    init(
-        engine: Bucket,
-        store: BucketStore,
-        lanes: DataLanes,
-        environment: Environment,
-        counters: TrafficCounters
-    ) {
-        self.engine = engine
-        self.counters = counters
-        files = store.lanes
-        self.lanes = lanes
-        self.environment = environment
+    init(_ parts: BucketParts) {
+        self.parts = parts
+        files = parts.store.lanes
     }
 
     /// Calls `done` once the value is in memory, or with the reason why it cannot be.
     func fetch(_ request: FetchRequest, _ done: @escaping @Sendable (Completion) -> Void) {
-        counters.countShared(.backgroundFetches)
+        parts.counters.countShared(.backgroundFetches)
         let version = Version(vBucket: request.vBucket, seqno: request.seqno)
         let isFirst = waiting.withLock { waiting in
             waiting[version, default: []].append(done)
             return waiting[version]?.count == 1
         }
         guard isFirst else { return }
-        guard let vBucket = engine[request.vBucket.number] else { return end(version, .ready) }
+        guard let vBucket = parts.engine[request.vBucket.number] else {
+            return end(version, .ready)
+        }
         // From now on, as the request's version is that of the present history.
         let reading = DiskReading(of: vBucket)
-        let worker = lanes.reader(ofLane: Int(request.vBucket.number))
+        let worker = parts.lanes.reader(ofLane: Int(request.vBucket.number))
         worker.lane.post { [self] in
             if let completion = read(request, reading, worker.context) {
                 return end(version, completion)
             }
             let number = file(of: request.vBucket).number
-            lanes.writer(ofLane: number).lane.post { [self] in
+            parts.lanes.writer(ofLane: number).lane.post { [self] in
                 end(version, missingDocumentCompletion(request, reading))
             }
         }
@@ -101,11 +91,7 @@ final class BackgroundFetcher: Sendable {
             // A retry finds the bucket's successor, or no bucket.
             return .failed(.temporaryFailure, error.description)
         } catch {
-            environment.trace.error(
-                "fetcher",
-                bucket: engine.name,
-                "bucket \(engine.name): \(error.description)"
-            )
+            parts.report("fetcher", error.description)
             return .failed(
                 error.isPermanent ? .internalError : .temporaryFailure,
                 error.description
@@ -119,7 +105,7 @@ final class BackgroundFetcher: Sendable {
         _ lane: LaneStore,
         _ context: LaneContext
     ) throws(StorageError) -> Completion? {
-        let turn = context.turn(environment.time.wallNanoseconds())
+        let turn = context.turn(parts.environment.time.wallNanoseconds())
         let outcome = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
             _ = reading.fill { core in
                 core.restore(meta, key: key, valueCount: value.count, value: value, turn)
@@ -149,7 +135,7 @@ final class BackgroundFetcher: Sendable {
         guard isLost == true else { return .ready }
         let what = request.isWhole ? "document" : "value"
         let place = "\(request.vBucket) seqno \(seqno.value)"
-        environment.trace.fault("fetcher", "the \(what) of \(place) is missing on disk")
+        parts.environment.trace.fault("fetcher", "the \(what) of \(place) is missing on disk")
         return .failed(.internalError, "The \(what) is missing on disk.")
     }
 
@@ -159,7 +145,7 @@ final class BackgroundFetcher: Sendable {
         _ reading: DiskReading,
         _ context: LaneContext
     ) {
-        let turn = context.turn(environment.time.wallNanoseconds())
+        let turn = context.turn(parts.environment.time.wallNanoseconds())
         request.key.withUnsafeBytes { buffer in
             _ = reading.fill { core in
                 let key = ByteView(buffer)

@@ -24,29 +24,21 @@ final class Compactor: Sendable {
         var work = CompactionWork(done: 0, total: 0)
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     private let store: LaneStore
     private let warmup: Warmup
     private let worker: DataLanes.Worker
-    private let environment: Environment
     private let state = Guarded(State())
 
     private static let stepBytes = 4 << 20
     /// An idle lane checks for work this long after the last commit.
     private static let idleNanoseconds: UInt64 = 1_000_000_000
 
-    init(
-        engine: Bucket,
-        store: LaneStore,
-        warmup: Warmup,
-        worker: DataLanes.Worker,
-        environment: Environment
-    ) {
-        self.engine = engine
+    init(_ parts: BucketParts, store: LaneStore, warmup: Warmup) {
+        self.parts = parts
         self.store = store
         self.warmup = warmup
-        self.worker = worker
-        self.environment = environment
+        worker = parts.lanes.writer(ofLane: store.number)
     }
 
     func stop() { state.withLock { $0.isStopped = true } }
@@ -93,7 +85,7 @@ final class Compactor: Sendable {
     func afterCommit(rawBytes: Int) {
         guard isReady else { return }
         let earned = store.compactionNeeded().bytesPerFlushedByte * Double(rawBytes)
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         let steps: Int = state.withLock { state in
             state.lastCommit = now
             state.budget += earned
@@ -114,7 +106,7 @@ final class Compactor: Sendable {
         }
         guard isFirst else { return }
         worker.lane.post(after: nanoseconds) { [self] in
-            let before = environment.time.monotonicNanoseconds()
+            let before = parts.environment.time.monotonicNanoseconds()
             let isIdle = state.withLock { state in
                 state.isIdlePosted = false
                 return before &- state.lastCommit >= Compactor.idleNanoseconds
@@ -124,7 +116,7 @@ final class Compactor: Sendable {
             guard isReady, store.compactionNeeded().isWorthIdleTime else { return }
             guard step(isUnhurried: true) != nil else { return }
             // One part work, three parts rest.
-            let worked = environment.time.monotonicNanoseconds() - before
+            let worked = parts.environment.time.monotonicNanoseconds() - before
             postIdleStep(after: 3 * worked)
         }
     }
@@ -157,22 +149,17 @@ final class Compactor: Sendable {
                 bytesMax: Compactor.stepBytes,
                 isUnhurried: isUnhurried
             ) { id, key, seqno in
-                engine[id.number]?.withCore { core in
+                parts.engine[id.number]?.withCore { core in
                     // A vBucket that is not loaded may have versions only on disk: all of them
                     // count.
                     guard core.isLoaded else { return seqno }
-                    return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
+                    return core.currentSeqno(of: key, hash: parts.engine.hash(key), asked: seqno)
                 }
             }
             return summary.kind == .nothing ? nil : summary
         } catch {
             if error.code != .gone, isReady {
-                let name = engine.name
-                environment.trace.error(
-                    "compactor",
-                    bucket: name,
-                    "bucket \(name): \(error.description)"
-                )
+                parts.report("compactor", error.description)
             }
             return nil
         }

@@ -15,51 +15,43 @@ final class FlushWatch: Sendable {
         var failure: String?
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     private let store: LaneStore
-    private let environment: Environment
-    private let alerts: AlertBoard
     private let state = Guarded(State())
 
-    init(engine: Bucket, store: LaneStore, environment: Environment, alerts: AlertBoard) {
-        self.engine = engine
+    init(_ parts: BucketParts, store: LaneStore) {
+        self.parts = parts
         self.store = store
-        self.environment = environment
-        self.alerts = alerts
     }
 
-    private var flushAlert: String { "flush/\(engine.name)/\(store.number)" }
-    private var stallAlert: String { "stall/\(engine.name)/\(store.number)" }
+    private var flushAlert: String { "flush/\(parts.engine.name)/\(store.number)" }
+    private var stallAlert: String { "stall/\(parts.engine.name)/\(store.number)" }
 
     /// A commit was completed, on the writer lane.
     func committed() {
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         let isReleased = state.withLock { state in
             state.failure = nil
             return state.stall.committed(at: now)
         }
-        alerts.clear(flushAlert)
+        parts.alerts.clear(flushAlert)
         guard isReleased else { return }
         release()
-        environment.trace.info(
+        parts.environment.trace.info(
             "flusher",
-            bucket: engine.name,
-            "bucket \(engine.name): changes reach the disk again, and writes are accepted"
+            bucket: parts.engine.name,
+            "bucket \(parts.engine.name): changes reach the disk again, and writes are accepted"
         )
     }
 
     /// A commit has failed; it is retried.
     func failed(_ description: String) {
         state.withLock { $0.failure = description }
-        environment.trace.error(
-            "flusher",
-            bucket: engine.name,
-            "bucket \(engine.name): \(description)"
-        )
-        alerts.raise(
+        parts.report("flusher", description)
+        parts.alerts.raise(
             flushAlert,
-            "Changes of bucket \(engine.name) cannot be written to disk: \(description). They stay in "
-                + "memory, and the commit is retried every second."
+            "Changes of bucket \(parts.engine.name) cannot be written to disk: \(description). They "
+                + "stay in memory, and the commit is retried every second."
         )
     }
 
@@ -68,7 +60,7 @@ final class FlushWatch: Sendable {
     /// - Parameter oldest: When the oldest unpersisted change arrived; nil if there is none.
     /// - Returns: When to check again, if that is before the next round; nil for no such moment.
     func check(oldest: UInt64?) -> UInt64? {
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         let (isNew, failure, due) = state.withLock { state in
             let isNew = state.stall.check(oldest: oldest, now: now)
             let due = state.stall.isStalled ? nil : state.stall.due(oldest: oldest)
@@ -78,11 +70,11 @@ final class FlushWatch: Sendable {
         let cause =
             failure ?? "a write to its files does not end; check the disk and the kernel's log"
         let message =
-            "Bucket \(engine.name) has persisted nothing for \(Limits.persistenceStallMilliseconds / 1_000) "
-            + "seconds: \(cause). Until it does, writes to \(vBucketCount) of its vBuckets get a "
+            "Bucket \(parts.engine.name) has persisted nothing for "
+            + "\(Limits.persistenceStallMilliseconds / 1_000) seconds: \(cause). Until it does, writes to \(vBucketCount) of its vBuckets get a "
             + "temporary failure; reads are served."
-        environment.trace.error("flusher", bucket: engine.name, message)
-        alerts.raise(stallAlert, message)
+        parts.environment.trace.error("flusher", bucket: parts.engine.name, message)
+        parts.alerts.raise(stallAlert, message)
         forEachVBucket { $0.holdWrites(.stalledDisk) }
         // A commit that was completed meanwhile may have released the vBuckets before they were held.
         if !state.withLock({ $0.stall.isStalled }) { release() }
@@ -91,15 +83,15 @@ final class FlushWatch: Sendable {
 
     private func release() {
         forEachVBucket { $0.releaseWrites(.stalledDisk) }
-        alerts.clear(stallAlert)
+        parts.alerts.clear(stallAlert)
     }
 
     private var vBucketCount: Int {
-        engine.all.count { vBucket in vBucket.withCore { store.owns($0.id) } }
+        parts.engine.all.count { vBucket in vBucket.withCore { store.owns($0.id) } }
     }
 
     private func forEachVBucket(_ change: (inout VBucketCore) -> Void) {
-        for vBucket in engine.all {
+        for vBucket in parts.engine.all {
             vBucket.withCore { core in
                 if store.owns(core.id) { change(&core) }
             }

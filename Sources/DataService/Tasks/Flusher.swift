@@ -43,11 +43,9 @@ final class Flusher: Sendable {
         let drain: VBucketCore.Drain
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     private let store: LaneStore
     private let worker: DataLanes.Worker
-    private let environment: Environment
-    private let counters: TrafficCounters
     private let traffic: ChangeTraffic
     private let watch: FlushWatch
     private let compactor: Compactor
@@ -63,23 +61,17 @@ final class Flusher: Sendable {
     private static let retryNanoseconds: UInt64 = 1_000_000_000
 
     init(
-        engine: Bucket,
+        _ parts: BucketParts,
         store: LaneStore,
-        worker: DataLanes.Worker,
-        environment: Environment,
-        counters: TrafficCounters,
         traffic: ChangeTraffic,
-        alerts: AlertBoard,
         compactor: Compactor,
         pace: FlushQueue.Pace
     ) {
-        self.engine = engine
+        self.parts = parts
         self.store = store
-        self.worker = worker
-        self.environment = environment
-        self.counters = counters
+        worker = parts.lanes.writer(ofLane: store.number)
         self.traffic = traffic
-        watch = FlushWatch(engine: engine, store: store, environment: environment, alerts: alerts)
+        watch = FlushWatch(parts, store: store)
         self.compactor = compactor
         state = Guarded(State(queue: FlushQueue(pace: pace)))
     }
@@ -88,7 +80,7 @@ final class Flusher: Sendable {
 
     /// Schedules a vBucket that had no changes to flush until now.
     func noteDirty(_ vBucket: VBucketID) {
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         let next: Posting? = state.withLock { state in
             state.queue.add(vBucket, since: now)
             // A posted run is due earlier, for an older change.
@@ -113,7 +105,7 @@ final class Flusher: Sendable {
     }
 
     private func hurry(_ mark: (inout FlushQueue, UInt64) -> Void) {
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         let next: Posting? = state.withLock { state in
             guard state.isRunning || !state.queue.isEmpty else { return nil }
             mark(&state.queue, now)
@@ -125,7 +117,7 @@ final class Flusher: Sendable {
     /// Calls `done` on the writer lane when all changes that exist now are committed, or when the
     /// disk fails or the flusher is stopped.
     func drain(_ done: @escaping @Sendable () -> Void) {
-        let now = environment.time.monotonicNanoseconds()
+        let now = parts.environment.time.monotonicNanoseconds()
         state.withLock { $0.waiters.append(Waiter(arrivedAt: now, done: done)) }
         flushAll()
         // If no vBucket is queued, no run would call `finishWaiters`.
@@ -157,7 +149,7 @@ final class Flusher: Sendable {
 
     /// Nanoseconds since the oldest unpersisted change arrived; 0 if there is none.
     var oldestChangeAge: UInt64 {
-        oldestChange.map { environment.time.monotonicNanoseconds() &- $0 } ?? 0
+        oldestChange.map { parts.environment.time.monotonicNanoseconds() &- $0 } ?? 0
     }
 
     /// When the oldest unpersisted change arrived; nil if there is none.
@@ -208,7 +200,7 @@ final class Flusher: Sendable {
     // MARK: On the writer lane
 
     private func run() {
-        let began = environment.time.monotonicNanoseconds()
+        let began = parts.environment.time.monotonicNanoseconds()
         let entries: [FlushQueue.Entry] = state.withLock { state in
             guard !state.isStopped else { return [] }
             state.timerDue = nil
@@ -233,7 +225,7 @@ final class Flusher: Sendable {
                 state.blockedUntil = began &+ Flusher.retryNanoseconds
             }
         }
-        let ended = environment.time.monotonicNanoseconds()
+        let ended = parts.environment.time.monotonicNanoseconds()
         let next = state.withLock { state in
             state.isRunning = false
             state.inFlightSince = nil
@@ -246,7 +238,7 @@ final class Flusher: Sendable {
 
     /// Drains vBuckets into the batch until it is full.
     private func fill(_ entries: [FlushQueue.Entry]) -> (shares: [Share], taken: Int) {
-        let horizon = environment.time.wallNanoseconds() &+ Flusher.casAheadNanoseconds
+        let horizon = parts.environment.time.wallNanoseconds() &+ Flusher.casAheadNanoseconds
         return batch.withLock { box in
             let batch = box.batch
             batch.reset()
@@ -254,7 +246,7 @@ final class Flusher: Sendable {
             var taken = 0
             for entry in entries {
                 taken += 1
-                guard let vBucket = engine[entry.vBucket.number] else { continue }
+                guard let vBucket = parts.engine[entry.vBucket.number] else { continue }
                 let share: (VBucketCore.Drain, VBucketRecord)? = vBucket.withCore { core in
                     guard core.ownership.exists, !core.ownership.isResetting else { return nil }
                     let drain = core.drain()
@@ -311,8 +303,8 @@ final class Flusher: Sendable {
                 try store.commit(box.batch)
             }
             rawBytes = summary.rawBytes
-            counters.countShared(.commits)
-            counters.countShared(.persistedChanges, by: summary.documents)
+            parts.counters.countShared(.commits)
+            parts.counters.countShared(.persistedChanges, by: summary.documents)
             watch.committed()
         } catch {
             for share in shares { share.vBucket.withCore { $0.undrain(share.drain) } }
@@ -321,7 +313,7 @@ final class Flusher: Sendable {
                 stop()
                 return true
             }
-            counters.countShared(.commitFailures)
+            parts.counters.countShared(.commitFailures)
             watch.failed(error.description)
             return false
         }

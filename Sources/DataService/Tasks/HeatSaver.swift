@@ -31,12 +31,8 @@ final class HeatSaver: Sendable {
 
     private typealias Page = [(vBucket: VBucketID, bytes: [UInt8])]
 
-    private let engine: Bucket
-    private let store: BucketStore
+    private let parts: BucketParts
     private let warmup: Warmup
-    private let lanes: DataLanes
-    private let environment: Environment
-    private let counters: TrafficCounters
     private let state = Guarded(State())
 
     private static let groupsPerSlice = 128
@@ -44,20 +40,9 @@ final class HeatSaver: Sendable {
     /// The approximate bytes of one transaction.
     private static let pageBytes = 256 << 10
 
-    init(
-        engine: Bucket,
-        store: BucketStore,
-        warmup: Warmup,
-        lanes: DataLanes,
-        environment: Environment,
-        counters: TrafficCounters
-    ) {
-        self.engine = engine
-        self.store = store
+    init(_ parts: BucketParts, warmup: Warmup) {
+        self.parts = parts
         self.warmup = warmup
-        self.lanes = lanes
-        self.environment = environment
-        self.counters = counters
     }
 
     func stop() { state.withLock { $0.isStopped = true } }
@@ -66,7 +51,9 @@ final class HeatSaver: Sendable {
     ///
     /// Callable from any lane.
     func save() {
-        let uses = counters.total(.gets) &+ counters.total(.sets) &+ counters.total(.otherCommands)
+        let uses =
+            parts.counters.total(.gets) &+ parts.counters.total(.sets)
+            &+ parts.counters.total(.otherCommands)
         let isDue = state.withLock { state in
             guard !state.isBusy, !state.isStopped, state.uses != uses else { return false }
             state.isBusy = true
@@ -74,11 +61,11 @@ final class HeatSaver: Sendable {
             return true
         }
         guard isDue else { return }
-        post(Round(vBuckets: engine.all[...], lanes: store.lanes[...]))
+        post(Round(vBuckets: parts.engine.all[...], lanes: parts.store.lanes[...]))
     }
 
     private func post(_ round: Round) {
-        lanes.nonIO.lane.post { [self] in gather(round) }
+        parts.lanes.nonIO.lane.post { [self] in gather(round) }
     }
 
     private func finish() { state.withLock { $0.isBusy = false } }
@@ -104,7 +91,7 @@ final class HeatSaver: Sendable {
         }
         if round.vBuckets.isEmpty {
             round.lanes = round.lanes.dropFirst()
-            round.vBuckets = engine.all[...]
+            round.vBuckets = parts.engine.all[...]
         }
         page.isEmpty ? post(round) : write(page, to: lane, then: round)
     }
@@ -139,7 +126,7 @@ final class HeatSaver: Sendable {
     // MARK: On a writer lane
 
     private func write(_ page: Page, to lane: LaneStore, then round: Round) {
-        lanes.writer(ofLane: lane.number).lane.post { [self] in
+        parts.lanes.writer(ofLane: lane.number).lane.post { [self] in
             guard !state.withLock({ $0.isStopped }) else { return finish() }
             do throws(StorageError) {
                 try lane.saveHeat(page)
@@ -147,10 +134,10 @@ final class HeatSaver: Sendable {
                 // Heat is optional: the next save is soon enough, and other operations report a
                 // failing disk.
                 if error.code != .gone {
-                    environment.trace.info(
+                    parts.environment.trace.info(
                         "heat",
-                        bucket: engine.name,
-                        "bucket \(engine.name): \(error.description)"
+                        bucket: parts.engine.name,
+                        "bucket \(parts.engine.name): \(error.description)"
                     )
                 }
                 return finish()

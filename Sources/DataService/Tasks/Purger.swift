@@ -20,11 +20,10 @@ final class Purger: Sendable {
         var next: [VBucketID: UInt32] = [:]
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     private let store: LaneStore
     private let warmup: Warmup
     private let worker: DataLanes.Worker
-    private let environment: Environment
     private let state = Guarded(State())
 
     private static let groupsPerSlice = 128
@@ -34,18 +33,11 @@ final class Purger: Sendable {
     private static let keysPerStep = 4_096
     private static let keysPerHold = 256
 
-    init(
-        engine: Bucket,
-        store: LaneStore,
-        warmup: Warmup,
-        worker: DataLanes.Worker,
-        environment: Environment
-    ) {
-        self.engine = engine
+    init(_ parts: BucketParts, store: LaneStore, warmup: Warmup) {
+        self.parts = parts
         self.store = store
         self.warmup = warmup
-        self.worker = worker
-        self.environment = environment
+        worker = parts.lanes.writer(ofLane: store.number)
     }
 
     func stop() { state.withLock { $0.isStopped = true } }
@@ -77,7 +69,7 @@ final class Purger: Sendable {
     }
 
     private func post(_ interval: UInt32?) {
-        let mine = engine.all.map { vBucket in vBucket.withCore { $0.id } }
+        let mine = parts.engine.all.map { vBucket in vBucket.withCore { $0.id } }
             .filter { store.owns($0) }
         worker.lane.post { [self] in work(mine[...], interval) }
     }
@@ -121,11 +113,11 @@ final class Purger: Sendable {
     }
 
     private var seconds: UInt32 {
-        UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
+        UInt32(truncatingIfNeeded: parts.environment.time.wallNanoseconds() / 1_000_000_000)
     }
 
     private func isTurn(of id: VBucketID, _ now: UInt32, _ interval: UInt32?) -> Bool {
-        guard let vBucket = engine[id.number] else { return false }
+        guard let vBucket = parts.engine[id.number] else { return false }
         guard let interval else {
             return vBucket.withCore { $0.isLoaded && $0.tombstoneCount > 0 }
         }
@@ -151,7 +143,7 @@ final class Purger: Sendable {
     ///
     /// - Returns: False if there is more to purge.
     private func purge(_ id: VBucketID, deletedBefore: UInt32) -> Bool {
-        guard let vBucket = engine[id.number] else { return true }
+        guard let vBucket = parts.engine[id.number] else { return true }
         let last = vBucket.withCore { $0.purgeableSeqno }
         var purged: [(key: [UInt8], seqno: Seqno)] = []
         do throws(StorageError) {
@@ -161,11 +153,15 @@ final class Purger: Sendable {
                 through: last,
                 keysMax: Purger.keysPerStep,
                 currentSeqno: { id, key, seqno in
-                    engine[id.number]?.withCore { core in
+                    parts.engine[id.number]?.withCore { core in
                         // A vBucket that is not loaded may have versions only on disk: all of them
                         // count.
                         guard core.isLoaded else { return seqno }
-                        return core.currentSeqno(of: key, hash: engine.hash(key), asked: seqno)
+                        return core.currentSeqno(
+                            of: key,
+                            hash: parts.engine.hash(key),
+                            asked: seqno
+                        )
                     }
                 },
                 willPurge: { summary in
@@ -183,12 +179,7 @@ final class Purger: Sendable {
         } catch {
             // Retried after an interval; other operations report a failing disk before.
             if error.code != .gone, isReady {
-                let name = engine.name
-                environment.trace.error(
-                    "purger",
-                    bucket: name,
-                    "bucket \(name), \(id): \(error.description)"
-                )
+                parts.report("purger", "\(id): \(error.description)")
             }
             return true
         }
@@ -207,7 +198,7 @@ final class Purger: Sendable {
                 for (key, seqno) in part {
                     key.withUnsafeBytes { buffer in
                         let key = ByteView(buffer)
-                        core.forgetPurged(key, hash: engine.hash(key), seqno: seqno)
+                        core.forgetPurged(key, hash: parts.engine.hash(key), seqno: seqno)
                     }
                 }
             }

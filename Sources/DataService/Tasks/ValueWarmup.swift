@@ -17,11 +17,10 @@ final class ValueWarmup: Sendable {
         case rest
     }
 
-    private let engine: Bucket
+    private let parts: BucketParts
     private let lane: LaneStore
     private let vBuckets: [VBucketID]
     private let worker: DataLanes.Worker
-    private let environment: Environment
     private let isStopped: @Sendable () -> Bool
     /// Called once, at the end.
     private let ended: @Sendable () -> Void
@@ -29,19 +28,17 @@ final class ValueWarmup: Sendable {
     private static let sliceBytes = 4 << 20
 
     init(
-        engine: Bucket,
+        _ parts: BucketParts,
         lane: LaneStore,
         vBuckets: [VBucketID],
         worker: DataLanes.Worker,
-        environment: Environment,
         isStopped: @escaping @Sendable () -> Bool,
         ended: @escaping @Sendable () -> Void
     ) {
-        self.engine = engine
+        self.parts = parts
         self.lane = lane
         self.vBuckets = vBuckets
         self.worker = worker
-        self.environment = environment
         self.isStopped = isStopped
         self.ended = ended
     }
@@ -53,7 +50,7 @@ final class ValueWarmup: Sendable {
     // MARK: On a reader lane
 
     private func work(_ pass: Pass, _ left: ArraySlice<VBucketID>, after: Seqno) {
-        guard !isStopped(), engine.account.bytes < engine.account.lowWatermark,
+        guard !isStopped(), parts.engine.account.bytes < parts.engine.account.lowWatermark,
             let id = left.first
         else { return ended() }
         do throws(StorageError) {
@@ -69,11 +66,7 @@ final class ValueWarmup: Sendable {
             ended()
             // Requests then fetch documents one by one, and each gets its own error.
             guard error.code != .gone, !isStopped() else { return }
-            environment.trace.error(
-                "warmup",
-                bucket: engine.name,
-                "bucket \(engine.name): \(error.description)"
-            )
+            parts.report("warmup", error.description)
         }
     }
 
@@ -95,7 +88,7 @@ final class ValueWarmup: Sendable {
         _ id: VBucketID,
         _ after: Seqno
     ) throws(StorageError) -> Seqno? {
-        guard let vBucket = engine[id.number] else { return nil }
+        guard let vBucket = parts.engine[id.number] else { return nil }
         var wanted: Set<Seqno>?
         var frequency: UInt8 = 0
         if case .heat(let index) = pass {
@@ -106,7 +99,7 @@ final class ValueWarmup: Sendable {
             else { return nil }
             wanted = Set(heat.classes[index])
         }
-        let turn = worker.context.turn(environment.time.wallNanoseconds())
+        let turn = worker.context.turn(parts.environment.time.wallNanoseconds())
         let reading = DiskReading(of: vBucket)
         let last = vBucket.withCore { $0.persistedSeqno }
         return try lane.scanDocuments(
@@ -118,7 +111,7 @@ final class ValueWarmup: Sendable {
             if wanted?.contains(meta.seqno) == false || (meta.isDeleted && value.isEmpty) {
                 return true
             }
-            let hash = engine.hash(key)
+            let hash = parts.engine.hash(key)
             let filled: Void? = reading.fill { core in
                 let isHere = core.install(value, of: meta.seqno, key: key, hash: hash, turn)
                 // A tombstone that is a stub stays one: it is hardly ever read.
@@ -128,7 +121,7 @@ final class ValueWarmup: Sendable {
                 }
                 if wanted != nil { core.warm(key, hash: hash, to: frequency) }
             }
-            return filled != nil && engine.account.bytes < engine.account.lowWatermark
+            return filled != nil && parts.engine.account.bytes < parts.engine.account.lowWatermark
         }
     }
 }

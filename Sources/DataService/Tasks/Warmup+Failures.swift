@@ -31,7 +31,7 @@ extension Warmup {
     func noteFailure(_ id: VBucketID, _ lane: LaneStore, _ error: StorageError) -> Bool {
         guard canContinue(lane, after: error) else { return false }
         // A part of a vBucket is useless, and so are the versions that it marked as dead.
-        engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
+        parts.engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
         lane.resetLive(id)
         let waiters: [Waiter] = state.withLock { state in
             guard let waiters = state.missing[id] else { return [] }
@@ -46,13 +46,13 @@ extension Warmup {
 
     /// Notes that the file is closed until the node restarts.
     private func close(_ lane: LaneStore, _ reason: String) {
-        environment.trace.error("warmup", bucket: engine.name, "bucket \(engine.name): \(reason)")
+        parts.report("warmup", reason)
         let waiters: [Waiter] = state.withLock { state in
             guard !state.isStopped else { return [] }
             state.closed[lane.number] = reason
-            alerts.raise(
+            parts.alerts.raise(
                 alertID(lane),
-                "A part of bucket \(engine.name) cannot be read: \(reason)."
+                "A part of bucket \(parts.engine.name) cannot be read: \(reason)."
             )
             var waiters: [Waiter] = []
             for id in state.missing.keys.sorted() where lane.owns(id) {
@@ -69,11 +69,7 @@ extension Warmup {
         guard let (count, reason) = state.withLock({ $0.unread(of: lane) }) else {
             return updateAlert(lane)
         }
-        environment.trace.error(
-            "warmup",
-            bucket: engine.name,
-            "bucket \(engine.name): \(vBuckets(count)) cannot be read: \(reason)"
-        )
+        parts.report("warmup", "\(vBuckets(count)) cannot be read: \(reason)")
         worker.lane.post(after: pause) { [weak self] in self?.retry(lane, worker, after: pause) }
     }
 
@@ -89,18 +85,20 @@ extension Warmup {
         count == 1 ? "1 vBucket" : "\(count) vBuckets"
     }
 
-    private func alertID(_ lane: LaneStore) -> String { "warmup/\(engine.name)/\(lane.number)" }
+    private func alertID(_ lane: LaneStore) -> String {
+        "warmup/\(parts.engine.name)/\(lane.number)"
+    }
 
     private func updateAlert(_ lane: LaneStore) {
         // Under the lock: after `stop`, the bucket's successor owns this alert.
         state.withLock { state in
             guard !state.isStopped, state.closed[lane.number] == nil else { return }
             guard let (count, reason) = state.unread(of: lane) else {
-                return alerts.clear(alertID(lane))
+                return parts.alerts.clear(alertID(lane))
             }
-            alerts.raise(
+            parts.alerts.raise(
                 alertID(lane),
-                "A part of bucket \(engine.name) cannot be read "
+                "A part of bucket \(parts.engine.name) cannot be read "
                     + "(\(vBuckets(count))): \(reason). "
                     + "The read is retried every minute."
             )
@@ -116,7 +114,7 @@ extension Warmup {
     func whenForgettable(_ vBucket: VBucketID, _ done: @escaping Waiter) {
         whenLoaded(vBucket) { [self] completion in
             guard case .failed = completion, !isStopped else { return done(completion) }
-            lanes.reader(ofLane: laneNumber(vBucket)).lane.post { [self] in
+            parts.lanes.reader(ofLane: laneNumber(vBucket)).lane.post { [self] in
                 done(abandon(vBucket) ? .ready : completion)
             }
         }
@@ -127,7 +125,7 @@ extension Warmup {
     /// - Returns: False if the copy has to stay.
     private func abandon(_ id: VBucketID) -> Bool {
         let lane = files[laneNumber(id)]
-        guard !isStopped, lane.closedBy == nil, let vBucket = engine[id.number] else {
+        guard !isStopped, lane.closedBy == nil, let vBucket = parts.engine[id.number] else {
             return false
         }
         let (isLoaded, isDue) = vBucket.withCore { core in

@@ -33,10 +33,10 @@ extension Warmup {
             worker.lane.post { [self] in step(lane, next, worker) }
         } catch {
             guard canContinue(lane, after: error) else { return }
-            let what = "bucket \(engine.name): \(error.description)"
-            environment.trace.warning(
+            let what = "bucket \(parts.engine.name): \(error.description)"
+            parts.environment.trace.warning(
                 "warmup",
-                bucket: engine.name,
+                bucket: parts.engine.name,
                 "\(what); its vBuckets are read one by one"
             )
             beginOneByOne(lane, worker, isTight: false)
@@ -82,14 +82,14 @@ extension Warmup {
     private func beginOneByOne(_ lane: LaneStore, _ worker: DataLanes.Worker, isTight: Bool) {
         let left = state.withLock { $0.missing.keys.filter { lane.owns($0) }.sorted() }
         for id in left {
-            engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
+            parts.engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
         }
         worker.lane.post { [self] in
             work(Round(vBuckets: left, isTight: isTight), lane, worker)
         }
     }
 
-    private var isTight: Bool { engine.account.isAboveHighWatermark }
+    private var isTight: Bool { parts.engine.account.isAboveHighWatermark }
 
     /// Loads the next vBucket of a round.
     func work(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
@@ -107,7 +107,11 @@ extension Warmup {
 
     private func endRound(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
         if round.isFirst {
-            startValues(lane, worker, of: engine.all.map { vBucket in vBucket.withCore { $0.id } })
+            startValues(
+                lane,
+                worker,
+                of: parts.engine.all.map { vBucket in vBucket.withCore { $0.id } }
+            )
         } else {
             let failed = state.withLock { Set($0.failures.keys) }
             let back = round.vBuckets.filter { !failed.contains($0) }
@@ -147,7 +151,7 @@ extension Warmup {
         _ lane: LaneStore,
         _ context: LaneContext
     ) throws(StorageError) {
-        guard let vBucket = engine[id.number],
+        guard let vBucket = parts.engine[id.number],
             vBucket.withCore({ core in
                 guard !core.isLoaded else { return false }
                 core.restartWarmup()
@@ -173,8 +177,8 @@ extension Warmup {
         _ lane: LaneStore,
         _ context: LaneContext
     ) {
-        guard let vBucket = engine[id.number] else { return }
-        let turn = context.turn(environment.time.wallNanoseconds())
+        guard let vBucket = parts.engine[id.number] else { return }
+        let turn = context.turn(parts.environment.time.wallNanoseconds())
         var dead: [Seqno] = []
         vBucket.withCore { core in
             guard !core.isLoaded else { return }
@@ -183,7 +187,7 @@ extension Warmup {
                     cursor.meta,
                     key: cursor.key,
                     valueCount: cursor.valueLength,
-                    hash: engine.hash(cursor.key),
+                    hash: parts.engine.hash(cursor.key),
                     turn
                 )
                 if let lost { dead.append(lost) }
@@ -194,10 +198,10 @@ extension Warmup {
 
     private func evict(_ id: VBucketID, _ context: LaneContext) {
         var place: UInt64? = 0
-        while let from = place, engine.account.bytes > engine.account.lowWatermark {
-            let turn = context.turn(environment.time.wallNanoseconds())
+        while let from = place, parts.engine.account.bytes > parts.engine.account.lowWatermark {
+            let turn = context.turn(parts.environment.time.wallNanoseconds())
             place =
-                engine[id.number]?.withCore { core in
+                parts.engine[id.number]?.withCore { core in
                     core.ejectSlice(
                         from: from,
                         groupsMax: 64,
@@ -218,14 +222,13 @@ extension Warmup {
         of vBuckets: [VBucketID]
     ) {
         let loaded = vBuckets.filter { id in
-            lane.owns(id) && engine[id.number]?.withCore { $0.isLoaded } == true
+            lane.owns(id) && parts.engine[id.number]?.withCore { $0.isLoaded } == true
         }
         let values = ValueWarmup(
-            engine: engine,
+            parts,
             lane: lane,
             vBuckets: loaded,
             worker: worker,
-            environment: environment,
             isStopped: { [weak self] in self?.isStopped ?? true },
             ended: { [weak self] in
                 self?.state.withLock { $0.cold[lane.number, default: 1] -= 1 }

@@ -31,30 +31,17 @@ final class Warmup: Sendable {
         var isStopped = false
     }
 
-    let engine: Bucket
+    let parts: BucketParts
     /// The files of this instance's generation; a bucket flush replaces the files of the store.
     let files: [LaneStore]
-    let lanes: DataLanes
-    let environment: Environment
-    let alerts: AlertBoard
     let state = Guarded(State())
     private let total: Int
     private let listener = Guarded<(@Sendable (VBucketID) -> Void)?>(nil)
 
     /// Prepares to load `records`: the vBuckets that exist on disk.
-    init(
-        engine: Bucket,
-        store: BucketStore,
-        records: [VBucketRecord],
-        lanes: DataLanes,
-        environment: Environment,
-        alerts: AlertBoard
-    ) {
-        self.engine = engine
-        self.lanes = lanes
-        self.environment = environment
-        self.alerts = alerts
-        files = store.lanes
+    init(_ parts: BucketParts, records: [VBucketRecord]) {
+        self.parts = parts
+        files = parts.store.lanes
         total = records.count
         state.withLock { state in
             for record in records { state.missing[record.id] = [] }
@@ -123,7 +110,7 @@ final class Warmup: Sendable {
             for lane in busy { state.cold[lane.number] = 1 }
         }
         for lane in busy {
-            let worker = lanes.reader(ofLane: lane.number)
+            let worker = parts.lanes.reader(ofLane: lane.number)
             worker.lane.post { [self] in step(lane, .start, worker) }
         }
         guard busy.isEmpty else { return }
@@ -138,10 +125,10 @@ final class Warmup: Sendable {
     ///
     /// Prepares are loaded last, since a change of their key completes them.
     func end(_ id: VBucketID, _ prepares: [StoredPrepare], _ context: LaneContext?) {
-        engine[id.number]?.withCore { core in
+        parts.engine[id.number]?.withCore { core in
             if !core.isLoaded, let context {
-                let turn = context.turn(environment.time.wallNanoseconds())
-                for prepare in prepares { core.load(prepare, engine.hash, turn) }
+                let turn = context.turn(parts.environment.time.wallNanoseconds())
+                for prepare in prepares { core.load(prepare, parts.engine.hash, turn) }
             }
             core.endWarmup()
         }

@@ -12,8 +12,6 @@ package struct Request: Sendable {
     package var durability: DurabilityRequirement?
     package var preservesExpiry = false
     package var copy = KeyRouter.Copy.active
-    /// For commands without a key; nil if the key decides.
-    package var vBucket: VBucketID?
     /// Whether executing the command twice may differ from executing it once.
     package var isWrite: Bool
     /// Features that the request needs besides those of its options.

@@ -229,25 +229,6 @@ extension Client {
         perform(request, timeout, done) { _ in () }
     }
 
-    // MARK: Persistence
-
-    /// Reads the seqnos of the vBucket of `token` from its active node.
-    ///
-    /// Fails with `notFound` if the vBucket has no history of the token's UUID, or with `refused` if
-    /// the answer is malformed.
-    package func observeSeqno(
-        _ token: MutationToken,
-        _ timeout: OperationTimeout = .usual,
-        done: @escaping Handler<ObservedSeqno>
-    ) {
-        var request = Request(.observeSeqno, isWrite: false)
-        request.vBucket = token.vBucket
-        request.value = Client.extras { $0.append(bigEndian: token.uuid.value) }
-        perform(request, timeout, done) { (reply) throws(ClientError) in
-            try reply.observedSeqno()
-        }
-    }
-
     // MARK: Parts
 
     static func extras(_ fill: (ByteWriter) -> Void) -> [UInt8] {
@@ -264,7 +245,7 @@ extension Client {
 extension Request {
     /// Why the request is invalid; nil if it may be sent.
     var refusal: ClientError? {
-        if key.isEmpty && vBucket == nil {
+        if key.isEmpty {
             return ClientError(.invalid, "\(opcode): the key is empty")
         }
         if key.count > Limits.keyBytesMax {

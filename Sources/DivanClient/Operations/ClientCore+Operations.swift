@@ -72,8 +72,7 @@ extension ClientCore {
         }
         let router = KeyRouter(map)
         let request = operation.request
-        let vBucket =
-            request.vBucket ?? request.key.withUnsafeBytes { router.vBucket(of: ByteView($0)) }
+        let vBucket = request.key.withUnsafeBytes { router.vBucket(of: ByteView($0)) }
         guard
             let route = router.route(vBucket, request.copy, refusedBy: operation.refusedBy)
         else {

@@ -19,13 +19,7 @@ package struct Document: Hashable, Sendable {
     }
 }
 
-/// A document as stored by one copy.
-package struct CopyOfDocument: Hashable, Sendable {
-    package let document: Document
-    package let copy: KeyRouter.Copy
-}
-
-/// Identifies a change, to query its persistence.
+/// Identifies a change of a vBucket's history.
 package struct MutationToken: Hashable, Sendable {
     package let vBucket: VBucketID
     package let uuid: VBucketUUID
@@ -44,15 +38,6 @@ package struct CounterResult: Hashable, Sendable {
     package let value: UInt64
     package let cas: CAS
     package let token: MutationToken?
-}
-
-/// The seqnos of a vBucket on a node.
-package struct ObservedSeqno: Hashable, Sendable {
-    package let uuid: VBucketUUID
-    package let persisted: Seqno
-    package let current: Seqno
-    /// The last seqno of the requested history, if another history has followed it; otherwise nil.
-    package let forkedAt: Seqno?
 }
 
 /// When a document expires.
@@ -141,33 +126,10 @@ extension Operation.Reply {
     /// - Throws: `refused` if it does not have 8 bytes.
     func counter() throws(ClientError) -> CounterResult {
         guard answer.value.count == 8 else {
-            throw malformed("the answer to a counter operation does not have 8 bytes")
+            let text = "the answer to a counter operation does not have 8 bytes"
+            throw ClientError(.refused, text, vBucket: vBucket, node: node, attempts: 1)
         }
         let value = answer.value.withUnsafeBytes { ByteView($0).bigEndian(at: 0, as: UInt64.self) }
         return CounterResult(value: value, cas: answer.cas, token: token)
-    }
-
-    /// Decodes the answer to OBSERVE_SEQNO.
-    ///
-    /// - Throws: `refused` if its format is unknown.
-    func observedSeqno() throws(ClientError) -> ObservedSeqno {
-        let count = answer.value.count
-        guard let format = answer.value.first, count == (format == 0 ? 27 : 43) else {
-            throw malformed("the answer to OBSERVE_SEQNO has an unknown format")
-        }
-        return answer.value.withUnsafeBytes { value in
-            let view = ByteView(value)
-            func number(_ offset: Int) -> UInt64 { view.bigEndian(at: offset, as: UInt64.self) }
-            return ObservedSeqno(
-                uuid: VBucketUUID(number(3)),
-                persisted: Seqno(number(11)),
-                current: Seqno(number(19)),
-                forkedAt: format == 0 ? nil : Seqno(number(35))
-            )
-        }
-    }
-
-    private func malformed(_ text: String) -> ClientError {
-        ClientError(.refused, text, vBucket: vBucket, node: node, attempts: 1)
     }
 }

@@ -21,11 +21,6 @@ package struct KeyRouter: Sendable {
     package struct Route: Hashable, Sendable {
         package let vBucket: VBucketID
         package let node: SocketAddress
-
-        package init(vBucket: VBucketID, node: SocketAddress) {
-            self.vBucket = vBucket
-            self.node = node
-        }
     }
 
     package let map: ClusterMap

@@ -101,19 +101,12 @@ extension VBucketCore {
         )
         precondition(value.map { $0.count == valueCount } ?? true, "a version has one value")
         let isEjected = value == nil && valueCount > 0
-        let bytes = Item.bytes(
-            for: meta,
-            keyCount: key.count,
-            valueCount: valueCount,
-            ejected: isEjected
-        )
-        let item = Item(turn.arena.allocate(bytes))
-        account.add(SizeClass.footprint(of: bytes))
-        item.write(
+        let item = makeItem(
             meta,
             key: key,
             value: value ?? .empty,
-            ejectedCount: isEjected ? valueCount : nil
+            ejectedCount: isEjected ? valueCount : nil,
+            turn
         )
         table.fill(stub, with: item, hash: hash)
         if meta.isDeleted {

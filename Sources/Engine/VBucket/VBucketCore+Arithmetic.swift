@@ -77,30 +77,15 @@ extension VBucketCore {
         turn.scratch.removeAll()
         turn.scratch.append(kept)
         turn.scratch.append(text: String(number))
-        if let level = turn.durability {
-            let outcome = prepare(
-                meta,
-                level,
-                key: request.key,
-                hash: request.hash,
-                value: turn.scratch.view,
-                place: place,
-                turn
-            )
-            guard case .prepared(var stored) = outcome else { return outcome }
-            stored.number = number
-            return .prepared(stored)
-        }
-        let put = put(
+        return write(
             meta,
             key: request.key,
             hash: request.hash,
             value: turn.scratch.view,
-            isFresh: true,
             place: place,
+            number: number,
             turn
         )
-        return .stored(stored(put, number: number))
     }
 
     /// The number that ASCII digits spell, up to 2^64 - 1.

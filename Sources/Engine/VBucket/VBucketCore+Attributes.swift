@@ -53,19 +53,7 @@ extension VBucketCore {
             guard account.admits(value.count, of: value.count) else { return .noRoom(value.count) }
         }
         let (key, hash) = (request.key, request.hash)
-        if let level = turn.durability {
-            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
-        }
-        let put = put(
-            meta,
-            key: key,
-            hash: hash,
-            value: value,
-            isFresh: true,
-            place: place,
-            turn
-        )
-        return .stored(stored(put))
+        return write(meta, key: key, hash: hash, value: value, place: place, turn)
     }
 
     /// What a tombstone keeps of a document: its system attributes, if it has any.

@@ -89,20 +89,35 @@ extension VBucketCore {
             datatype: request.datatype
         )
         if request.preservesExpiry, let old { meta.expiry = old.expiry }
+        let (key, hash, value) = (request.key, request.hash, request.value)
+        return write(meta, key: key, hash: hash, value: value, place: place, turn)
+    }
+
+    /// Makes a version from a value outside the table: a prepare if the write is durable.
+    @inline(__always)
+    mutating func write(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        hash: UInt64,
+        value: ByteView,
+        place: HashTable.Place?,
+        number: UInt64 = 0,
+        _ turn: borrowing ExecutionContext
+    ) -> MutationOutcome {
         if let level = turn.durability {
-            let (key, hash, value) = (request.key, request.hash, request.value)
-            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
+            let put = prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
+            return .prepared(stored(put, number: number))
         }
         let put = put(
             meta,
-            key: request.key,
-            hash: request.hash,
-            value: request.value,
+            key: key,
+            hash: hash,
+            value: value,
             isFresh: true,
             place: place,
             turn
         )
-        return .stored(stored(put))
+        return .stored(stored(put, number: number))
     }
 
     /// Why a change with `cas` is refused: `old` is locked, missing, or another version; nil if the
@@ -148,29 +163,15 @@ extension VBucketCore {
         defer { turn.scratch.truncate(to: scratchCount) }
         let (value, datatype) = remains(of: old, turn)
         let meta = DocumentMeta(expiry: turn.seconds, datatype: datatype, isDeleted: true)
-        if let level = turn.durability {
-            // The prepare is in memory beside the document.
-            guard value.isEmpty || account.admits(value.count, of: value.count) else {
-                return .noRoom(value.count)
-            }
-            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
-        }
-        // A deletion frees memory in the end, so it may use the bytes above the ceiling. Without a
-        // bound, values that were fetched for their attributes could outgrow memory: those of
-        // tombstones cannot be ejected before they are persisted.
-        guard value.isEmpty || account.admitsCopy(value.count) else {
-            return .noRoom(value.count)
-        }
-        let put = put(
-            meta,
-            key: key,
-            hash: hash,
-            value: value,
-            isFresh: true,
-            place: place,
-            turn
-        )
-        return .stored(stored(put))
+        // A prepare is in memory beside the document. Another deletion frees memory in the end, so it
+        // may use the bytes above the ceiling. Without a bound, values that were fetched for their
+        // attributes could outgrow memory: those of tombstones cannot be ejected before they are
+        // persisted.
+        let isAdmitted =
+            turn.durability == nil
+            ? account.admitsCopy(value.count) : account.admits(value.count, of: value.count)
+        guard value.isEmpty || isAdmitted else { return .noRoom(value.count) }
+        return write(meta, key: key, hash: hash, value: value, place: place, turn)
     }
 
     /// Adds bytes before or behind a document's body.
@@ -219,18 +220,6 @@ extension VBucketCore {
         var meta = DocumentMeta(flags: old.flags, expiry: old.expiry)
         if isJSON(value.dropFirst(prefix.count)) { meta.datatype.insert(.json) }
         if kept != nil { meta.datatype.insert(.xattr) }
-        if let level = turn.durability {
-            return prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
-        }
-        let put = put(
-            meta,
-            key: key,
-            hash: hash,
-            value: value,
-            isFresh: true,
-            place: place,
-            turn
-        )
-        return .stored(stored(put))
+        return write(meta, key: key, hash: hash, value: value, place: place, turn)
     }
 }

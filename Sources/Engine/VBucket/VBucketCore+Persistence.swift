@@ -216,15 +216,8 @@ extension VBucketCore {
             return place.item.seqno == meta.seqno ? nil : meta.seqno
         }
         let isEjected = valueCount > 0
-        let bytes = Item.bytes(
-            for: meta,
-            keyCount: key.count,
-            valueCount: valueCount,
-            ejected: isEjected
-        )
-        let item = Item(turn.arena.allocate(bytes))
-        account.add(SizeClass.footprint(of: bytes))
-        item.write(meta, key: key, value: .empty, ejectedCount: isEjected ? valueCount : nil)
+        let ejectedCount = isEjected ? valueCount : nil
+        let item = makeItem(meta, key: key, value: .empty, ejectedCount: ejectedCount, turn)
         clock.advance(past: meta.cas)
         count(meta)
         visibleHigh.noteLoaded(meta.seqno, snapshotStart: coveredSeqno)

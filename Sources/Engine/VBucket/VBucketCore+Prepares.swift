@@ -95,7 +95,7 @@ extension VBucketCore {
         value: ByteView,
         place: HashTable.Place?,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
+    ) -> Put {
         var meta = meta
         meta.seqno = Seqno(highSeqno.value + 1)
         meta.cas = clock.next(turn.wallNanoseconds)
@@ -103,8 +103,7 @@ extension VBucketCore {
         let item = makePrepare(meta, level, key, hash, value, isInherited: false, turn)
         noteInvisible(at: meta.seqno)
         let isFirst = checkpoint.append(item, seqno: meta.seqno, arena: turn.arena)
-        let wakes = takePendingWakeup() || isFirst
-        return .prepared(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+        return Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: takePendingWakeup() || isFirst)
     }
 
     /// Allocates a prepare and adds it to `prepares`; the caller appends it to the change order.
@@ -117,10 +116,7 @@ extension VBucketCore {
         isInherited: Bool,
         _ turn: borrowing ExecutionContext
     ) -> Item {
-        let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: value.count)
-        let item = Item(turn.arena.allocate(bytes))
-        account.add(SizeClass.footprint(of: bytes))
-        item.write(meta, key: key, value: value)
+        let item = makeItem(meta, key: key, value: value, turn)
         item.becomePrepare(level)
         prepares.insert(item, hash: hash, isInherited: isInherited)
         lookAtPrepares()
@@ -194,10 +190,7 @@ extension VBucketCore {
             return false
         }
         let meta = DocumentMeta(seqno: seqno, cas: CAS(prepare.value))
-        let bytes = Item.bytes(for: meta, keyCount: key.count, valueCount: 0)
-        let item = Item(turn.arena.allocate(bytes))
-        account.add(SizeClass.footprint(of: bytes))
-        item.write(meta, key: key, value: .empty)
+        let item = makeItem(meta, key: key, value: .empty, turn)
         item.state.insert(.aborted)
         return checkpoint.append(abort: item, seqno: seqno, arena: turn.arena)
     }

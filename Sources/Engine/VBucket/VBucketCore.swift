@@ -280,6 +280,26 @@ package struct VBucketCore: ~Copyable {
         if state.contains(.locked) { lockExpiries[item.key.bytes] = nil }
     }
 
+    /// Allocates and writes a version; `ejectedCount` is the length of a value that is only on disk.
+    func makeItem(
+        _ meta: DocumentMeta,
+        key: ByteView,
+        value: ByteView,
+        ejectedCount: Int? = nil,
+        _ turn: borrowing ExecutionContext
+    ) -> Item {
+        let bytes = Item.bytes(
+            for: meta,
+            keyCount: key.count,
+            valueCount: ejectedCount ?? value.count,
+            ejected: ejectedCount != nil
+        )
+        let item = Item(turn.arena.allocate(bytes))
+        account.add(SizeClass.footprint(of: bytes))
+        item.write(meta, key: key, value: value, ejectedCount: ejectedCount)
+        return item
+    }
+
     func free(_ item: Item, _ bytes: Int) {
         account.add(-SizeClass.footprint(of: bytes))
         Arena.free(item.address, bytes)

@@ -17,11 +17,7 @@ extension AdminRoutes {
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {
-        switch await call.service.setAlternate(address) {
-        case .done: .done
-        case .refused(let text), .busy(let text): .list(text, status: 400)
-        case .failed(let text): .list(text, status: 500)
-        }
+        Reply(await call.service.setAlternate(address), busy: 400, Reply.list)
     }
 }
 

@@ -77,12 +77,7 @@ extension AdminRoutes {
             .permission("cluster.settings!write"),
             needsCluster: true
         ) { call in
-            switch await call.service.resetAutoFailoverCount() {
-            case .done: .done
-            case .overtaken: .overtaken
-            case .refused(let errors): .refused(errors)
-            case .failed(let text): .failed(text)
-            }
+            Reply(await call.service.resetAutoFailoverCount())
         }.accepting(),
     ]
 
@@ -121,13 +116,6 @@ extension AdminRoutes {
                 )
             }
         }
-        guard form.errors.isEmpty else { return .refused(form.errors) }
-        if call.request.isValidationOnly { return .valid }
-        switch await call.service.change(settings: settings, was: call.state.settings) {
-        case .done: return .done
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
-        }
+        return await form.reply(to: call, setting: settings)
     }
 }

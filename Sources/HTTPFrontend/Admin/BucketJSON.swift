@@ -9,11 +9,6 @@ struct BucketJSON {
     private var settings: BucketSettings { bucket.settings }
     private var path: String { "/pools/default/buckets/\(ConfigurationJSON.path(settings.name))" }
 
-    init(_ call: Call, _ bucket: BucketRecord) {
-        self.call = call
-        self.bucket = bucket
-    }
-
     /// The bucket's object.
     ///
     /// - Parameters:
@@ -50,7 +45,7 @@ struct BucketJSON {
                 "nodes",
                 .array(
                     servers.map {
-                        NodeJSON(call, $0).json(
+                        NodeJSON(call: call, node: $0).json(
                             bucket: bucket,
                             volatile: volatile,
                             numbers: numbers,

@@ -7,7 +7,9 @@ extension AdminRoutes {
     static let buckets: [Route] = [
         Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
             let numbers = ClusterNumbers(call)
-            let buckets = call.visibleBuckets.map { BucketJSON(call, $0).json(numbers: numbers) }
+            let buckets = call.visibleBuckets.map {
+                BucketJSON(call: call, bucket: $0).json(numbers: numbers)
+            }
             return .json(.array(buckets))
         },
         Route(
@@ -18,7 +20,7 @@ extension AdminRoutes {
         ) {
             call in
             call.bucket.map {
-                Reply.json(BucketJSON(call, $0).json()).version($0.settingsRevision)
+                Reply.json(BucketJSON(call: call, bucket: $0).json()).version($0.settingsRevision)
             } ?? .notFound
         },
         Route(
@@ -75,13 +77,13 @@ extension AdminRoutes {
             needsCluster: true
         ) { call in
             let name = call.capture(1)
-            let node = call.state.nodes.first { NodeJSON(call, $0).hostname == name }
+            let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let bucket = call.bucket, let node,
                 call.state.servers(of: bucket).contains(where: { $0.number == node.number })
             else {
                 return .notFound
             }
-            return .json(NodeJSON(call, node).json(bucket: bucket))
+            return .json(NodeJSON(call: call, node: node).json(bucket: bucket))
         },
         Route(
             .get,
@@ -200,7 +202,7 @@ extension AdminRoutes {
         return [
             "servers": .array(
                 servers.map { node in
-                    let name = NodeJSON(call, node).hostname
+                    let name = NodeJSON(call: call, node: node).hostname
                     let segment = URLCoding.encode(name.utf8)
                     return [
                         "hostname": .string(name),

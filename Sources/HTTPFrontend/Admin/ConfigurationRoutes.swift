@@ -35,7 +35,9 @@ extension AdminRoutes {
             .permission("cluster.bucket[.].settings!read"),
             needsCluster: true
         ) { call in
-            stream(call) { bucket, call in BucketJSON(call, bucket).json(volatile: false).bytes }
+            stream(call) { bucket, call in
+                BucketJSON(call: call, bucket: bucket).json(volatile: false).bytes
+            }
         },
         // Old proxies (moxi) read all buckets from this one stream.
         Route(
@@ -58,7 +60,7 @@ extension AdminRoutes {
                         ),
                         "nodes": .array(
                             servers.map {
-                                NodeJSON(call, $0).json(
+                                NodeJSON(call: call, node: $0).json(
                                     bucket: bucket,
                                     volatile: false,
                                     silent: silent

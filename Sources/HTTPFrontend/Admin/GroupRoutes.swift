@@ -51,7 +51,9 @@ extension AdminRoutes {
                 "name": .string(group.name),
                 "uri": .string(path),
                 "addNodeURI": .string(path + "/addNode"),
-                "nodes": .array(nodes.map { NodeJSON(call, $0).json(numbers: numbers) }),
+                "nodes": .array(
+                    nodes.map { NodeJSON(call: call, node: $0).json(numbers: numbers) }
+                ),
             ]
         }
         return ["groups": .array(groups), "uri": .string("\(base)?rev=\(revision)")]

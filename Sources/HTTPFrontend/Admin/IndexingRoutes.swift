@@ -19,7 +19,7 @@ extension AdminRoutes {
             setUpdates
         ),
         Route(.get, "/settings/maxParallelIndexers", read) { call in
-            .json(indexers(call.state))
+            .json(indexers(call.state.indexing, call.state))
         },
         Route(
             .post,
@@ -47,8 +47,8 @@ extension AdminRoutes {
         ]
     }
 
-    private static func indexers(_ state: ClusterState) -> JSONText {
-        let count = JSONText.number(state.indexing.parallelIndexersMax)
+    private static func indexers(_ settings: IndexingSettings, _ state: ClusterState) -> JSONText {
+        let count = JSONText.number(settings.parallelIndexersMax)
         return [
             "globalValue": count,
             "nodes": .object(state.nodes.map { ($0.otpNode, count) }),
@@ -71,7 +71,7 @@ extension AdminRoutes {
         if let count = form.wholeNumber("replicaUpdateMinChanges", counts) {
             settings.replicaUpdateMinChanges = count
         }
-        return await set(settings, form, call, shown: updates)
+        return await set(settings, form, call, done: .json(updates(settings)))
     }
 
     @Sendable private static func setIndexers(_ call: Call) async -> Reply {
@@ -82,11 +82,7 @@ extension AdminRoutes {
         if let count = form.number("globalValue", IndexingSettings.parallelIndexersRange) {
             settings.parallelIndexersMax = count
         }
-        let nodes = call.state.nodes.map(\.otpNode)
-        return await set(settings, form, call) { settings in
-            let count = JSONText.number(settings.parallelIndexersMax)
-            return ["globalValue": count, "nodes": .object(nodes.map { ($0, count) })]
-        }
+        return await set(settings, form, call, done: .json(indexers(settings, call.state)))
     }
 
     /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
@@ -128,7 +124,7 @@ extension AdminRoutes {
                 IndexingSettings.fragmentationBytesMin...UInt64(Int64.max)
             )
         }
-        return await set(settings, form, call, shown: nil)
+        return await set(settings, form, call)
     }
 
     private static func isUndefined(_ text: String?) -> Bool {
@@ -139,15 +135,10 @@ extension AdminRoutes {
         _ settings: IndexingSettings,
         _ form: SettingsForm,
         _ call: Call,
-        shown: ((IndexingSettings) -> JSONText)?
+        done: Reply = .done
     ) async -> Reply {
-        guard form.errors.isEmpty else { return .refused(form.errors) }
-        if call.request.isValidationOnly { return .valid }
-        switch await call.service.change(indexing: settings, was: call.state.indexing) {
-        case .done: return shown.map { .json($0(settings)) } ?? .done
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
+        await form.reply(to: call, done: done) {
+            await call.service.change(indexing: settings, was: call.state.indexing)
         }
     }
 }

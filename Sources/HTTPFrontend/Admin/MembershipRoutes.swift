@@ -23,20 +23,14 @@ extension AdminRoutes {
             "fingerprint",
         ]),
         Route(.post, "/controller/rotateSecrets", adding, needsCluster: true) { call in
-            reply(await call.service.rotateSecrets())
+            Reply(await call.service.rotateSecrets())
         }.accepting(),
         Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.eject(resolve(name, call), by: call.identity.login))
+            return Reply(await call.service.eject(resolve(name, call), by: call.identity.login))
         }.accepting(["otpNode"]),
-        Route(.post, "/controller/reAddNode", write, needsCluster: true) { call in
-            guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.setRecovery(name, .full, by: call.identity.login))
-        }.accepting(["otpNode"]),
-        Route(.post, "/controller/reFailOver", write, needsCluster: true) { call in
-            guard let name = otpNodes(call).first else { return unknownServer }
-            return reply(await call.service.setRecovery(name, .none, by: call.identity.login))
-        }.accepting(["otpNode"]),
+        recovery("reAddNode", .full),
+        recovery("reFailOver", .none),
         Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType)
             .accepting(["otpNode", "recoveryType"]),
         Route(.post, "/controller/failOver", write, needsCluster: true, failOver)
@@ -44,18 +38,21 @@ extension AdminRoutes {
         Route(.post, "/controller/startFailover", write, needsCluster: true, failOver)
             .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
         Route(.post, "/controller/startGracefulFailover", write, needsCluster: true) { call in
-            reply(
+            Reply(
                 await call.service.startGracefulFailover(otpNodes(call), by: call.identity.login)
             )
         }.accepting(["otpNode"], lists: ["otpNode"]),
         Route(.post, "/controller/hardResetNode", write) { call in
-            switch await call.service.resetNode() {
-            case .done: return .done
-            case .refused(let text), .busy(let text), .failed(let text):
-                return .text(text, status: 500)
-            }
+            Reply(await call.service.resetNode()) { text, _ in .text(text, status: 500) }
         }.accepting(),
     ]
+
+    private static func recovery(_ name: String, _ type: RecoveryType) -> Route {
+        Route(.post, "/controller/\(name)", write, needsCluster: true) { call in
+            guard let node = otpNodes(call).first else { return unknownServer }
+            return Reply(await call.service.setRecovery(node, type, by: call.identity.login))
+        }.accepting(["otpNode"])
+    }
 
     private static func otpNodes(_ call: Call) -> [String] {
         call.request.form.all("otpNode").flatMap { $0.split(separator: ",").map(String.init) }
@@ -69,16 +66,6 @@ extension AdminRoutes {
 
     private static var unknownServer: Reply {
         .text("Unknown server given.", status: 400)
-    }
-
-    /// The reply of an outcome, refusals as plain text, which tools show unchanged.
-    private static func reply(_ outcome: MembershipOutcome) -> Reply {
-        switch outcome {
-        case .done: .done
-        case .refused(let text): .text(text, status: 400)
-        case .busy(let text): .text(text, status: 503)
-        case .failed(let text): .text(text, status: 500)
-        }
     }
 
     // MARK: Adding
@@ -117,12 +104,8 @@ extension AdminRoutes {
             group: group,
             by: call.identity.login
         )
-        switch outcome {
-        case .done(let name): return .json(["otpNode": .string(name)])
-        case .refused(let text): return .list(text, status: 400)
-        case .busy(let text): return .list(text, status: 503)
-        case .failed(let text): return .list(text, status: 500)
-        }
+        if case .done(let name) = outcome { return .json(["otpNode": .string(name)]) }
+        return Reply(outcome, Reply.list)
     }
 
     @Sendable private static func joinCluster(_ call: Call) async -> Reply {
@@ -143,14 +126,9 @@ extension AdminRoutes {
             login: login,
             fingerprint: form["fingerprint"]
         )
-        switch outcome {
-        case .done:
-            var reply = Reply.done
-            reply.headers.append(("Location", "/pools/default"))
-            return reply
-        case .refused(let text), .busy(let text): return .list(text, status: 400)
-        case .failed(let text): return .list(text, status: 500)
-        }
+        var reply = Reply(outcome, busy: 400, Reply.list)
+        if case .done = outcome { reply.headers.append(("Location", "/pools/default")) }
+        return reply
     }
 
     // MARK: Recovery and failover
@@ -172,11 +150,12 @@ extension AdminRoutes {
         guard let recovery, let node, wrong.isEmpty else {
             return .json(.object(wrong), status: 400)
         }
-        switch await call.service.setRecovery(node.otpNode, recovery, by: call.identity.login) {
+        let login = call.identity.login
+        let outcome = await call.service.setRecovery(node.otpNode, recovery, by: login)
+        switch outcome {
         case .done: return .json([])
         case .refused(let text): return .json(["otpNode": .string(text)], status: 400)
-        case .busy(let text): return .text(text, status: 503)
-        case .failed(let text): return .text(text, status: 500)
+        case .busy, .failed: return Reply(outcome)
         }
     }
 
@@ -197,6 +176,6 @@ extension AdminRoutes {
         if isUnsafe, case .done(let text) = outcome, !text.isEmpty {
             return .text(text, status: 200)
         }
-        return reply(outcome)
+        return Reply(outcome)
     }
 }

@@ -35,7 +35,7 @@ extension AdminRoutes {
                 ? nil : FieldError(name, "The value must be one of the following: [\(list)]")
         }
         guard errors.isEmpty else { return .refused(errors) }
-        let names = call.shownNodes.map { JSONText.string(NodeJSON(call, $0).hostname) }
+        let names = call.shownNodes.map { JSONText.string(NodeJSON(call: call, node: $0).hostname) }
         var reply = Reply.json([["targets": .array(names)]])
         // JSON is valid YAML.
         if query["type"] == "yaml" { reply.contentType = "text/yaml" }

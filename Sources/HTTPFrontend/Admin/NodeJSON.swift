@@ -7,11 +7,6 @@ struct NodeJSON {
     let call: Call
     let node: NodeRecord
 
-    init(_ call: Call, _ node: NodeRecord) {
-        self.call = call
-        self.node = node
-    }
-
     var hostname: String { ConfigurationJSON.name(node, port: node.ports.admin, call.naming) }
 
     /// - Parameters:

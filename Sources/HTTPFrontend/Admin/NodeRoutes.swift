@@ -27,7 +27,10 @@ extension AdminRoutes {
             return .json(
                 .object(
                     call.shownNodes.map { node in
-                        (NodeJSON(call, node).hostname, status(of: node, call, silent: silent))
+                        (
+                            NodeJSON(call: call, node: node).hostname,
+                            status(of: node, call, silent: silent)
+                        )
                     }
                 )
             )
@@ -91,7 +94,8 @@ extension AdminRoutes {
         let found = call.state.nodes.first { name == nil ? $0.number == own : $0.otpNode == name }
         guard let found else { return .json("Node is unknown to this cluster.", status: 404) }
         let numbers = ClusterNumbers(call, of: [found])
-        guard case .object(var members) = NodeJSON(call, found).json(numbers: numbers) else {
+        guard case .object(var members) = NodeJSON(call: call, node: found).json(numbers: numbers)
+        else {
             return .notFound
         }
         let statistics = call.service.lastStatistics(of: found.number) ?? NodeStatistics()

@@ -41,11 +41,7 @@ extension AdminRoutes {
         guard let name = call.request.form["hostname"], !name.isEmpty else {
             return .refusedList([FieldError("hostname", "hostname is required")])
         }
-        switch await NodeSetup(call).rename(to: name) {
-        case .done: return .done
-        case .refused(let text), .busy(let text): return .list(text, status: 400)
-        case .failed(let text): return .list(text, status: 500)
-        }
+        return Reply(await NodeSetup(call).rename(to: name), busy: 400, Reply.list)
     }
 }
 

@@ -7,10 +7,6 @@ internal import Vocabulary
 struct PoolJSON {
     let call: Call
 
-    init(_ call: Call) {
-        self.call = call
-    }
-
     private var state: ClusterState { call.state }
 
     /// The pool's object.
@@ -22,7 +18,7 @@ struct PoolJSON {
         let uuid = state.uuid ?? ""
         let numbers = volatile ? ClusterNumbers(call) : nil
         let nodes = call.shownNodes.map {
-            NodeJSON(call, $0).json(volatile: volatile, numbers: numbers)
+            NodeJSON(call: call, node: $0).json(volatile: volatile, numbers: numbers)
         }
         var members: [(String, JSONText)] = [
             ("name", "default"),

@@ -42,12 +42,12 @@ struct PoolLongPoll {
     }
 
     private static func tag(_ call: Call) -> String {
-        let json = PoolJSON(call).json(volatile: false).bytes
+        let json = PoolJSON(call: call).json(volatile: false).bytes
         return String(json.withUnsafeBytes { CRC32.checksum(ByteView($0)) })
     }
 
     private static func answer(_ call: Call, _ tag: String) -> Reply {
-        guard case .object(let members) = PoolJSON(call).json() else {
+        guard case .object(let members) = PoolJSON(call: call).json() else {
             preconditionFailure("the pool is an object")
         }
         return .json(.object(members + [("etag", .string(tag))]))

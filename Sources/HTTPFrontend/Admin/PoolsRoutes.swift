@@ -14,7 +14,7 @@ extension AdminRoutes {
             .permission("cluster.pools!read"),
             needsCluster: true
         ) { call in
-            .stream(call) { call in PoolJSON(call).json(volatile: false).bytes }
+            .stream(call) { call in PoolJSON(call: call).json(volatile: false).bytes }
         },
         Route(
             .get,
@@ -37,7 +37,7 @@ extension AdminRoutes {
 
     @Sendable private static func pool(_ call: Call) async -> Reply {
         if call.request.query["waitChange"] != nil { return await PoolLongPoll(call: call).reply() }
-        return .json(PoolJSON(call).json())
+        return .json(PoolJSON(call: call).json())
     }
 
     /// The orchestrator's otpNode; "undefined" during an election or without a majority.

@@ -16,7 +16,7 @@ extension AdminRoutes {
             if call.request.isValidationOnly { return .valid }
             let failures = await setup.apply()
             guard failures.isEmpty else { return .refused(failures) }
-            return reply(await call.service.initialise(form), call, newBase: true)
+            return Reply(await call.service.initialise(form), done: newBase(call))
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
         Route(
             .post,
@@ -27,14 +27,13 @@ extension AdminRoutes {
             if call.request.isValidationOnly {
                 return verdict(call.service.judgeAdministrator(call.request.form))
             }
-            return reply(
+            return Reply(
                 await call.service.setAdministrator(
                     call.request.form,
                     isFirst: call.identity.isUnprovisioned,
                     by: call.identity.login
                 ),
-                call,
-                newBase: true
+                done: newBase(call)
             )
         }.accepting(ClusterForm.administratorFields),
         Route(.get, "/settings/web", .permission("cluster.settings!read")) { call in
@@ -52,7 +51,7 @@ extension AdminRoutes {
             if call.request.isValidationOnly {
                 return verdict(call.service.judgeChange(call.request.form))
             }
-            return reply(await call.service.change(call.request.form), call, newBase: false)
+            return Reply(await call.service.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
         Route(
             .post,
@@ -62,27 +61,14 @@ extension AdminRoutes {
         ).accepting(["services", "setDefaultMemQuotas"]),
     ]
 
-    private static func reply(
-        _ outcome: ClusterFormOutcome,
-        _ call: Call,
-        newBase: Bool
-    ) -> Reply {
-        switch outcome {
-        case .done where newBase:
-            .json(["newBaseUri": .string("http://\(authority(call))/")])
-        case .done: .done
-        case .overtaken: .overtaken
-        case .refused(let errors): .refused(errors)
-        case .failed(let text): .failed(text)
-        }
+    private static func newBase(_ call: Call) -> Reply {
+        let own = call.state.node(number: call.service.thisNode)
+        let authority = own.map { NodeJSON(call: call, node: $0).hostname } ?? ""
+        return .json(["newBaseUri": .string("http://\(authority)/")])
     }
 
     private static func verdict(_ form: ClusterForm) -> Reply {
         form.errors.isEmpty ? .valid : .refused(form.errors)
-    }
-
-    private static func authority(_ call: Call) -> String {
-        call.state.node(number: call.service.thisNode).map { NodeJSON(call, $0).hostname } ?? ""
     }
 
     @Sendable private static func setupServices(_ call: Call) async -> Reply {

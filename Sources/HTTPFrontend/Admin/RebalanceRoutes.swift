@@ -11,11 +11,7 @@ extension AdminRoutes {
         Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance)
             .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
         Route(.post, "/controller/stopRebalance", write, needsCluster: true) { call in
-            switch await call.service.stopRebalance() {
-            case .done: .done
-            case .refused(let text), .busy(let text), .failed(let text):
-                .text(text, status: 504)
-            }
+            Reply(await call.service.stopRebalance()) { text, _ in .text(text, status: 504) }
         }.accepting(["allowUnsafe"]),
         Route(
             .get,
@@ -88,12 +84,8 @@ extension AdminRoutes {
         if call.request.isValidationOnly { return .valid }
         var settings = call.state.settings
         settings.movesPerNode = UInt16(asked)
-        switch await call.service.change(settings: settings, was: call.state.settings) {
-        case .done: return .json(["rebalanceMovesPerNode": .number(asked)])
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
-        }
+        let outcome = await call.service.change(settings: settings, was: call.state.settings)
+        return Reply(outcome, done: .json(["rebalanceMovesPerNode": .number(asked)]))
     }
 
     // MARK: The task

@@ -71,13 +71,7 @@ extension AdminRoutes {
         if let attempts = form.number("maxAttempts", RetrySettings.attemptsRange) {
             settings.retry.attemptsMax = attempts
         }
-        guard form.errors.isEmpty else { return .refused(form.errors) }
-        if call.request.isValidationOnly { return .valid }
-        switch await call.service.change(settings: settings, was: call.state.settings) {
-        case .done: return .json(shown(settings.retry))
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
-        }
+        let done = Reply.json(shown(settings.retry))
+        return await form.reply(to: call, setting: settings, done: done)
     }
 }

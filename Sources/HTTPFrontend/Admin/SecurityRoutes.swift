@@ -45,13 +45,6 @@ extension AdminRoutes {
         if let iterations = form.wholeNumber("scramShaIterations", range) {
             settings.passwords.iterations = UInt32(iterations)
         }
-        guard form.errors.isEmpty else { return .refused(form.errors) }
-        if call.request.isValidationOnly { return .valid }
-        switch await call.service.change(settings: settings, was: call.state.settings) {
-        case .done: return .done
-        case .overtaken: return .overtaken
-        case .refused(let errors): return .refused(errors)
-        case .failed(let text): return .failed(text)
-        }
+        return await form.reply(to: call, setting: settings)
     }
 }

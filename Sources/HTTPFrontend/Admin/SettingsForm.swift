@@ -1,3 +1,4 @@
+internal import ClusterService
 internal import Orchestration
 
 /// Parses the fields of a settings form and collects their errors.
@@ -59,6 +60,35 @@ struct SettingsForm {
         default:
             errors.append(FieldError(field, "The value of \"\(field)\" must be true or false"))
             return nil
+        }
+    }
+}
+
+extension SettingsForm {
+    /// Makes the change of a form without errors, unless the request only asks to validate it.
+    ///
+    /// - Parameters:
+    ///   - call: The request.
+    ///   - done: The reply after the change.
+    ///   - change: Makes the change.
+    /// - Returns: The reply.
+    func reply(
+        to call: Call,
+        done: Reply = .done,
+        _ change: () async -> ClusterFormOutcome
+    ) async -> Reply {
+        guard errors.isEmpty else { return .refused(errors) }
+        return call.request.isValidationOnly ? .valid : Reply(await change(), done: done)
+    }
+
+    /// As `reply`, for settings of the cluster.
+    func reply(
+        to call: Call,
+        setting settings: ClusterSettings,
+        done: Reply = .done
+    ) async -> Reply {
+        await reply(to: call, done: done) {
+            await call.service.change(settings: settings, was: call.state.settings)
         }
     }
 }

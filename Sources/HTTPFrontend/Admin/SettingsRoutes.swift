@@ -75,14 +75,14 @@ extension AdminRoutes {
         // If the second change is overtaken, the router repeats both; the first is then without effect.
         if let count = form[bucketCount.name].flatMap(FormParameters.number) {
             let outcome = await call.service.change(maxBucketCount: UInt32(count))
-            guard case .done = outcome else { return reply(outcome) }
+            guard case .done = outcome else { return Reply(outcome) }
         }
         guard let count = form[indexerCount.name].flatMap(FormParameters.number) else {
             return .done
         }
         var indexing = call.state.indexing
         indexing.parallelIndexersMax = UInt16(count)
-        return reply(await call.service.change(indexing: indexing, was: call.state.indexing))
+        return Reply(await call.service.change(indexing: indexing, was: call.state.indexing))
     }
 
     /// The error of one field of `/internalSettings`; nil if its value is possible.
@@ -100,14 +100,5 @@ extension AdminRoutes {
         let text = String(decoding: known.value.bytes, as: UTF8.self)
         return value == text
             ? nil : FieldError(name, "The value is \(text) and cannot be changed")
-    }
-
-    private static func reply(_ outcome: ClusterFormOutcome) -> Reply {
-        switch outcome {
-        case .done: .done
-        case .overtaken: .overtaken
-        case .refused(let errors): .refused(errors)
-        case .failed(let text): .failed(text)
-        }
     }
 }

@@ -26,7 +26,7 @@ extension AdminRoutes {
             needsCluster: true
         ) { call in
             let name = call.capture(1)
-            let node = call.state.nodes.first { NodeJSON(call, $0).hostname == name }
+            let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let node else { return .notFound }
             return await samples(call, of: [node.number])
         },
@@ -100,7 +100,7 @@ extension AdminRoutes {
             let values = (found?.values(of: statistic) ?? []).suffix(stamps.count)
             let numbers = [Float](repeating: 0, count: stamps.count - values.count) + values
             let shown = JSONText.array(numbers.map { .double(Double($0)) })
-            nodes.append((NodeJSON(call, node).hostname, shown))
+            nodes.append((NodeJSON(call: call, node: node).hostname, shown))
         }
         return .json([
             "samplesCount": .number(stamps.count),

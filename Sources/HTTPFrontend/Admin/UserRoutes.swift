@@ -139,7 +139,7 @@ extension AdminRoutes {
             by: call.identity.login,
             precondition: seen
         )
-        return userReply(outcome)
+        return Reply(outcome)
     }
 
     /// Changes a user's password, as the administrator; all else needs PUT.
@@ -158,7 +158,7 @@ extension AdminRoutes {
         guard form.errors.isEmpty else { return .refused(form.errors) }
         if call.request.isValidationOnly { return .valid }
         guard parameters["password"] != nil else { return .done }
-        return userReply(
+        return Reply(
             await call.service.changePassword(of: user, parameters, by: call.identity.login)
         )
     }
@@ -183,7 +183,7 @@ extension AdminRoutes {
         guard call.capture(0) == UserJSON.domain,
             let outcome = await call.service.deleteUser(call.capture(1), by: call.identity.login)
         else { return .json("User was not found.", status: 404) }
-        return userReply(outcome)
+        return Reply(outcome)
     }
 
     private static func refused(domain: String) -> Reply {
@@ -205,7 +205,7 @@ extension AdminRoutes {
         }
         switch call.identity {
         case .administrator, .unprovisioned:
-            return userReply(await call.service.changeAdministratorPassword(form))
+            return Reply(await call.service.changeAdministratorPassword(form))
         case .user(let id):
             guard let user = call.state.user(id) else {
                 return .json("User was not found.", status: 404)
@@ -216,18 +216,9 @@ extension AdminRoutes {
                 let text = "Another request changed the password. Log in again and retry."
                 return .refused([FieldError("_", text)])
             }
-            return userReply(outcome)
+            return Reply(outcome)
         case .bucket, .guest, .anonymous:
             return .forbidden(writePermission)
-        }
-    }
-
-    private static func userReply(_ outcome: ClusterFormOutcome) -> Reply {
-        switch outcome {
-        case .done: .done
-        case .overtaken: .overtaken
-        case .refused(let errors): .refused(errors)
-        case .failed(let text): .failed(text)
         }
     }
 }

@@ -2,11 +2,7 @@ internal import Orchestration
 
 /// The fields of a query or a form as bytes, in the order sent: a value need not be UTF-8.
 struct FormFields: Sendable {
-    private let pairs: [(name: [UInt8], value: [UInt8])]
-
-    init(_ pairs: [(name: [UInt8], value: [UInt8])]) {
-        self.pairs = pairs
-    }
+    let pairs: [(name: [UInt8], value: [UInt8])]
 
     /// The value of a field; the last one if the name occurs several times, nil if it is missing.
     subscript(name: String) -> [UInt8]? {

@@ -37,7 +37,7 @@ enum URLCoding {
             let value = parts.count == 2 ? decode(parts[1], plusIsSpace: true) : []
             return (name: decode(parts[0], plusIsSpace: true), value: value)
         }
-        return FormFields(pairs)
+        return FormFields(pairs: pairs)
     }
 
     /// Encodes all but letters, digits and `-._~`.

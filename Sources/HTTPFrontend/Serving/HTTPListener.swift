@@ -58,7 +58,7 @@ final class HTTPListener: Sendable {
         logger: Logger
     ) async throws(HTTPListenerError) -> HTTPListener {
         let (outcome, begin) = AsyncStream<Result<UInt16, HTTPListenerError>>.makeStream()
-        let prompt = settings.channel.answersPromptly ? PromptResponder.Port(router) : nil
+        let prompt = settings.channel.answersPromptly ? PromptResponder.Port(router: router) : nil
         let gate = AcceptGate(router.resources.service.descriptors, for: settings.use) {
             logger.warning("\($0)")
         }

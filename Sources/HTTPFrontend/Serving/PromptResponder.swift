@@ -24,10 +24,6 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
     struct Port: Sendable {
         let router: Router
         let dates = ResponseDates()
-
-        init(_ router: Router) {
-            self.router = router
-        }
     }
 
     /// Responses between two reads of the socket; a client may send hundreds of requests at once, and the

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import ClusterService
 internal import JSON
 internal import Orchestration
 internal import Vocabulary
@@ -34,19 +35,19 @@ extension AdminRoutes {
                 guard call.state.activeNodes.contains(where: { $0.ports.views != 0 }) else {
                     return .json(["error": "no_ddocs_service"], status: 400)
                 }
-                guard let documents = await plane.designDocuments(ofBucket: bucket) else {
+                guard let documents = plane.designDocuments(ofBucket: bucket) else {
                     return .notFound
                 }
                 return .json(["rows": .array(documents.map { row($0, bucket) })])
             },
-            controller("compactView") { call in
-                await plane.compactViews(
+            controller("compactView") { call throws(DesignDocumentError) in
+                try await plane.compactViews(
                     ofDesignDocument: call.capture(1),
                     inBucket: call.capture(0)
                 )
             },
-            controller("cancelViewCompaction") { call in
-                await plane.cancelCompaction(
+            controller("cancelViewCompaction") { call throws(DesignDocumentError) in
+                try await plane.cancelViewCompaction(
                     ofDesignDocument: call.capture(1),
                     inBucket: call.capture(0)
                 )
@@ -64,7 +65,7 @@ extension AdminRoutes {
 
     private static func controller(
         _ name: String,
-        _ body: @escaping @Sendable (Call) async -> DesignDocumentOutcome
+        _ body: @escaping @Sendable (Call) async throws(DesignDocumentError) -> Void
     ) -> Route {
         Route(
             .post,
@@ -73,12 +74,17 @@ extension AdminRoutes {
             needsCluster: true
         ) { call in
             guard call.bucket != nil else { return .notFound }
-            return refusal(await body(call)) ?? .done
+            do throws(DesignDocumentError) {
+                try await body(call)
+                return .done
+            } catch {
+                return refusal(error)
+            }
         }.accepting()
     }
 
-    private static func row(_ document: DesignDocumentCopy, _ bucket: String) -> JSONText {
-        let id = "_design/\(document.name)"
+    private static func row(_ document: DesignDocument, _ bucket: String) -> JSONText {
+        let id = document.id
         let controllers =
             "/pools/default/buckets/\(ConfigurationJSON.path(bucket))/ddocs/"
             + "\(URLCoding.encode(id.utf8))/controller"
@@ -88,7 +94,9 @@ extension AdminRoutes {
                 .object([
                     (
                         "meta",
-                        .object([("id", .string(id)), ("rev", .string(document.revision))])
+                        .object([
+                            ("id", .string(id)), ("rev", .string(document.revision.description)),
+                        ])
                     ),
                     ("json", .rendered(document.body)),
                 ])
@@ -121,30 +129,31 @@ extension AdminRoutes {
             return value
         }
         guard wrong.isEmpty else { return .json(.object(wrong), status: 400) }
-        let (bucket, name) = (call.capture(0), call.capture(1))
-        let thresholds = UpdateThresholds(active: values[0], replica: values[1])
-        let outcome = await plane.setUpdateThresholds(
-            thresholds,
-            ofDesignDocument: name,
-            inBucket: bucket
-        )
-        if let refusal = refusal(outcome) { return refusal }
-        guard case .found(let document) = await plane.designDocument(name, ofBucket: bucket) else {
-            return .notFound
+        do throws(DesignDocumentError) {
+            let document = try await plane.setUpdateMinChanges(
+                ofDesignDocument: call.capture(1),
+                inBucket: call.capture(0),
+                updateMinChanges: values[0].map { Int(clamping: $0) },
+                replicaUpdateMinChanges: values[1].map { Int(clamping: $0) }
+            )
+            let options = document.body.withUnsafeBytes {
+                JSONValue.parse(ByteView($0))?["options"]
+            }
+            return .rendered(JSONWriter.text { $0.value(options ?? .object([])) })
+        } catch {
+            return refusal(error)
         }
-        let options = document.body.withUnsafeBytes { JSONValue.parse(ByteView($0))?["options"] }
-        return .rendered(JSONWriter.text { $0.value(options ?? .object([])) })
     }
 
-    /// The reply to a change that was not made; nil if it was.
-    private static func refusal(_ outcome: DesignDocumentOutcome) -> Reply? {
-        switch outcome {
-        case .done: nil
-        case .missing: .notFound
-        case .refused(_, let reason): .json(["_": .string(reason)], status: 400)
+    /// The reply to a change that was not made.
+    private static func refusal(_ error: DesignDocumentError) -> Reply {
+        let reason = error.description
+        return switch error.code {
+        case .bucketUnknown, .documentUnknown: .notFound
+        case .invalid, .tooLarge: .json(["_": .string(reason)], status: 400)
         case .differs: .conflict("The design document")
-        case .busy(let reason): .json(["_": .string(reason)], status: 503)
-        case .failed(let reason): .failed(reason)
+        case .descriptorsExhausted: .json(["_": .string(reason)], status: 503)
+        case .failed: .failed(reason)
         }
     }
 }

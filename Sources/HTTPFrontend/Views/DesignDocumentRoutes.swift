@@ -1,3 +1,4 @@
+internal import ClusterService
 internal import Orchestration
 internal import Vocabulary
 
@@ -12,7 +13,7 @@ extension ViewTable {
             return [
                 Route(.get, path, .permission("cluster.bucket[.].views!read")) { call in
                     await call.withViewBucket { bucket in
-                        await read(call, plane, bucket)
+                        read(call, plane, bucket)
                     }
                 },
                 Route(
@@ -22,29 +23,27 @@ extension ViewTable {
                     body: .designDocument
                 ) { call in
                     await call.withViewBucket { bucket in
-                        guard let precondition = call.request.precondition else {
-                            return badCondition
+                        let path = "\(prefix)/\(encoded(bucket))"
+                        return await change(call, created: path) {
+                            precondition async throws(DesignDocumentError) in
+                            _ = try await plane.putDesignDocument(
+                                call.capture(1),
+                                body: call.request.body,
+                                inBucket: bucket,
+                                precondition: precondition
+                            )
                         }
-                        let outcome = await plane.putDesignDocument(
-                            call.capture(1),
-                            body: call.request.body,
-                            inBucket: bucket,
-                            precondition: precondition
-                        )
-                        return reply(outcome, call, created: "\(prefix)/\(encoded(bucket))")
                     }
                 },
                 Route(.delete, path, .permission("cluster.bucket[.].views!write")) { call in
                     await call.withViewBucket { bucket in
-                        guard let precondition = call.request.precondition else {
-                            return badCondition
+                        await change(call) { precondition async throws(DesignDocumentError) in
+                            try await plane.deleteDesignDocument(
+                                call.capture(1),
+                                inBucket: bucket,
+                                precondition: precondition
+                            )
                         }
-                        let outcome = await plane.deleteDesignDocument(
-                            call.capture(1),
-                            inBucket: bucket,
-                            precondition: precondition
-                        )
-                        return reply(outcome, call)
                     }
                 },
             ]
@@ -55,60 +54,65 @@ extension ViewTable {
         _ call: Call,
         _ plane: any DesignDocumentPlane,
         _ bucket: String
-    ) async -> Reply {
-        switch await plane.designDocument(call.capture(1), ofBucket: bucket) {
-        case .missing: return .missing("missing")
-        case .deleted: return .missing("deleted")
-        case .found(let document):
-            var reply = Reply.rendered(document.body)
-            let meta = JSONText.object([
-                ("id", .string("_design/\(document.name)")), ("rev", .string(document.revision)),
-                ("type", "json"),
-            ])
-            reply.headers = [
-                ("X-Couchbase-Meta", String(decoding: meta.bytes, as: UTF8.self)),
-                // Also in the reply to HEAD, which has no body.
-                ("Content-Length", "\(document.body.count)"),
-            ]
-            return reply.version(document.revision)
+    ) -> Reply {
+        guard let document = plane.designDocument(call.capture(1), ofBucket: bucket) else {
+            return .missing("missing")
         }
-    }
-
-    private static var badCondition: Reply {
-        .failure(400, "bad_request", RESTRequest.preconditionRule)
+        let revision = document.revision.description
+        var reply = Reply.rendered(document.body)
+        let meta = JSONText.object([
+            ("id", .string(document.id)), ("rev", .string(revision)), ("type", "json"),
+        ])
+        reply.headers = [
+            ("X-Couchbase-Meta", String(decoding: meta.bytes, as: UTF8.self)),
+            // Also in the reply to HEAD, which has no body.
+            ("Content-Length", "\(document.body.count)"),
+        ]
+        return reply.version(revision)
     }
 
     private static func encoded(_ name: String) -> String { URLCoding.encode(name.utf8) }
 
-    /// The reply to a change; `created` is the path of the bucket in which a document was created or
-    /// replaced, nil after a deletion.
-    private static func reply(
-        _ outcome: DesignDocumentOutcome,
+    /// Makes a change and renders its reply; `created` is the path of the bucket in which a document is
+    /// created or replaced, nil for a deletion.
+    private static func change(
         _ call: Call,
-        created bucketPath: String? = nil
-    ) -> Reply {
-        switch outcome {
-        case .done:
-            let name = call.capture(1)
-            var reply = Reply.json(
-                .object([("ok", true), ("id", .string("_design/\(name)"))]),
-                status: bucketPath == nil ? 200 : 201
-            )
-            if let bucketPath {
-                let host = call.request.fields[.host] ?? call.request.localAddress
-                let path = "\(bucketPath)/_design/\(encoded(name))"
-                reply.headers.append(("Location", "http://\(host)\(path)"))
-            }
-            return reply
-        case .missing: return .missing("missing")
-        case .refused(let error, let reason): return .failure(400, error, reason)
+        created bucketPath: String? = nil,
+        _ work: (Precondition<String>) async throws(DesignDocumentError) -> Void
+    ) async -> Reply {
+        guard let precondition = call.request.precondition else {
+            return .failure(400, "bad_request", RESTRequest.preconditionRule)
+        }
+        do throws(DesignDocumentError) {
+            try await work(precondition)
+        } catch {
+            return refusal(error, mustBeAbsent: precondition == .absent)
+        }
+        let name = call.capture(1)
+        var reply = Reply.json(
+            .object([("ok", true), ("id", .string("_design/\(name)"))]),
+            status: bucketPath == nil ? 200 : 201
+        )
+        if let bucketPath {
+            let host = call.request.fields[.host] ?? call.request.localAddress
+            let path = "\(bucketPath)/_design/\(encoded(name))"
+            reply.headers.append(("Location", "http://\(host)\(path)"))
+        }
+        return reply
+    }
+
+    private static func refusal(_ error: DesignDocumentError, mustBeAbsent: Bool) -> Reply {
+        switch error.code {
+        case .bucketUnknown, .documentUnknown: return .missing("missing")
+        case .invalid, .tooLarge:
+            return .failure(400, "invalid_design_document", error.description)
         case .differs:
-            let isAbsent = call.request.precondition == .absent
-            let reason = Reply.conflictSentence("The design document", mustBeAbsent: isAbsent)
+            let reason = Reply.conflictSentence("The design document", mustBeAbsent: mustBeAbsent)
             return .failure(412, "precondition_failed", reason)
-        case .busy(let reason):
-            return Reply.failure(503, "service_unavailable", reason).retry(afterSeconds: 1)
-        case .failed(let reason): return .failure(500, "internal_server_error", reason)
+        case .descriptorsExhausted:
+            return Reply.failure(503, "service_unavailable", error.description)
+                .retry(afterSeconds: 1)
+        case .failed: return .failure(500, "internal_server_error", error.description)
         }
     }
 }

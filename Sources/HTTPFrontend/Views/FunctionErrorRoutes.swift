@@ -16,10 +16,7 @@ extension AdminRoutes {
         ) { call in
             let name = call.capture(1)
             guard let bucket = call.bucket?.settings,
-                case .found = await services.designDocuments.designDocument(
-                    name,
-                    ofBucket: bucket.name
-                )
+                services.designDocuments.designDocument(name, ofBucket: bucket.name) != nil
             else { return .notFound }
             let indexes = services.reading()?.indexes ?? []
             var views: [(name: String, report: IndexReport)] = []
@@ -31,7 +28,7 @@ extension AdminRoutes {
             views.sort { $0.name < $1.name }
             let node = call.state.node(number: call.service.thisNode)
             return .json([
-                "node": .string(node.map { NodeJSON(call, $0).hostname } ?? ""),
+                "node": .string(node.map { NodeJSON(call: call, node: $0).hostname } ?? ""),
                 "views": .object(views.map { ($0.name, errors($0.report)) }),
             ])
         }

@@ -246,7 +246,7 @@ extension IndexService {
     ) -> QueryRun.Version? {
         var index = QueryRequest.IndexSelection(
             choice: IndexChoice(current: view.index),
-            collation: collationVersion
+            collation: IndexService.collationVersion
         )
         var reduction = QueryRun.Reduction.none
         if plan.merge.isGrouped, let slot = view.slot {

@@ -3,27 +3,15 @@ internal import Vocabulary
 
 /// What a map function did with one document.
 package enum MapTrialOutcome: Sendable {
-    /// The function ended.
-    case ended(MapTrialResult)
+    /// The rows that the function emitted, in the order of its calls of `emit`, as JSON texts, and what
+    /// it logged.
+    case ended(rows: [(key: [UInt8], value: [UInt8])], log: [String])
     /// The function failed: a sentence with the cause, and the line of the author's text; 0 if it is
     /// not known.
     case failed(line: Int, reason: String, log: [String])
     case documentUnknown
     /// The document cannot be read, or no function can be run now: a sentence with the cause.
     case unavailable(String)
-}
-
-/// The rows that a map function emitted for one document, in the order of its calls of `emit`.
-package struct MapTrialResult: Sendable {
-    /// Keys and values are JSON texts.
-    package var rows: [(key: [UInt8], value: [UInt8])]
-    /// What the function logged.
-    package var log: [String]
-
-    package init(rows: [(key: [UInt8], value: [UInt8])], log: [String]) {
-        self.rows = rows
-        self.log = log
-    }
 }
 
 /// Runs a map function for one document, without an index, for its author.
@@ -70,15 +58,15 @@ extension AdminRoutes {
 
     private static func reply(_ outcome: MapTrialOutcome, _ id: String) -> Reply {
         switch outcome {
-        case .ended(let result):
-            let rows = result.rows.map { row in
+        case .ended(let rows, let log):
+            let shown = rows.map { row in
                 JSONText.object([
                     ("id", .string(id)), ("key", .rendered(row.key)),
                     ("value", .rendered(row.value)),
                 ])
             }
-            let log = result.log.map(JSONText.string)
-            return .json(.object([("rows", .array(rows)), ("log", .array(log))]))
+            let lines = log.map(JSONText.string)
+            return .json(.object([("rows", .array(shown)), ("log", .array(lines))]))
         case .failed(let line, let reason, let log):
             let error = JSONText.object([("line", .number(line)), ("reason", .string(reason))])
             return .json(

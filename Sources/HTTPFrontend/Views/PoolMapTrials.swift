@@ -47,7 +47,7 @@ package struct PoolMapTrials: MapTrialRunner {
             bucket: record.settings.uuid
         )
         switch trial {
-        case .ended(let rows, let log): return .ended(MapTrialResult(rows: rows, log: log))
+        case .ended(let rows, let log): return .ended(rows: rows, log: log)
         case .failed(let line, let text, let log):
             return .failed(line: Int(line), reason: text, log: log)
         case .omitted:

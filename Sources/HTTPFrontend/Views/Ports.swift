@@ -1,70 +1,16 @@
+package import ClusterService
+package import Orchestration
 package import Vocabulary
-
-/// A design document as the ports of a node show it.
-package struct DesignDocumentCopy: Hashable, Sendable {
-    /// The name without `_design/`; those of development documents begin with `dev_`.
-    package let name: String
-    /// The document as JSON, the same bytes for every reader.
-    package let body: [UInt8]
-    /// The revision as text, for example `1-9bdf8353`.
-    package let revision: String
-
-    package init(name: String, body: [UInt8], revision: String) {
-        self.name = name
-        self.body = body
-        self.revision = revision
-    }
-}
-
-/// The result of reading a design document.
-package enum DesignDocumentLookup: Sendable {
-    case found(DesignDocumentCopy)
-    /// The bucket never had the document.
-    case missing
-    /// The document was deleted.
-    case deleted
-}
-
-/// The result of a request that changes a design document.
-package enum DesignDocumentOutcome: Sendable {
-    /// The change is agreed on and on this node's disk.
-    case done
-    /// The bucket does not have the document; nothing was changed.
-    case missing
-    /// The request is wrong; nothing was changed.
-    ///
-    /// `error` is a word for programs (`invalid_design_document`, `bad_request`), `reason` a
-    /// sentence for users.
-    case refused(error: String, reason: String)
-    /// The cluster cannot agree at the moment; a sentence for users.
-    case busy(String)
-    /// The bucket has another revision of the document than the request names; nothing was changed.
-    case differs
-    /// The change failed, or its outcome is unknown; a sentence for users.
-    case failed(String)
-}
-
-/// From how many changes on an index is updated without a query; nil leaves a setting unchanged.
-package struct UpdateThresholds: Hashable, Sendable {
-    /// Changes of active vBuckets (`updateMinChanges`).
-    package var active: UInt64?
-    /// Changes of replicas (`replicaUpdateMinChanges`).
-    package var replica: UInt64?
-
-    package init(active: UInt64? = nil, replica: UInt64? = nil) {
-        self.active = active
-        self.replica = replica
-    }
-}
 
 /// The design documents of the cluster's buckets, as their routes need them.
 ///
-/// The routes have checked that the bucket exists. Names are those of `DesignDocumentCopy`, not
-/// empty, and otherwise unchecked.
+/// The routes have checked that the bucket exists. Names are without `_design/`, not empty, and
+/// otherwise unchecked; those of development documents begin with `dev_`.
 package protocol DesignDocumentPlane: Sendable {
     /// All design documents of a bucket, sorted by name; nil if the bucket no longer exists.
-    func designDocuments(ofBucket bucket: String) async -> [DesignDocumentCopy]?
-    func designDocument(_ name: String, ofBucket bucket: String) async -> DesignDocumentLookup
+    func designDocuments(ofBucket bucket: String) -> [DesignDocument]?
+    /// Nil also for a document that was deleted: the state has no tombstones.
+    func designDocument(_ name: String, ofBucket bucket: String) -> DesignDocument?
     /// Creates or replaces a document.
     ///
     /// - Parameters:
@@ -72,35 +18,40 @@ package protocol DesignDocumentPlane: Sendable {
     ///   - body: The request's body, of at most 1 MiB, not checked in any way.
     ///   - bucket: The bucket.
     ///   - precondition: The revision that the document must have.
-    /// - Returns: The outcome, after this node applied the change.
+    /// - Returns: The document, after this node applied the change.
+    /// - Throws: `DesignDocumentError` if nothing was changed, or the outcome is unknown.
     func putDesignDocument(
         _ name: String,
         body: [UInt8],
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async -> DesignDocumentOutcome
+    ) async throws(DesignDocumentError) -> DesignDocument
     func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String>
-    ) async -> DesignDocumentOutcome
+    ) async throws(DesignDocumentError)
     /// Begins to compact the indexes of a document on all nodes.
     func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async -> DesignDocumentOutcome
-    /// Cancels the compaction of a document's indexes; `.done` also if there is none.
-    func cancelCompaction(
+    ) async throws(DesignDocumentError)
+    /// Cancels the compaction of a document's indexes; no error if there is none.
+    func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
-    ) async -> DesignDocumentOutcome
-    /// Changes the `options` of a document.
-    func setUpdateThresholds(
-        _ thresholds: UpdateThresholds,
+    ) async throws(DesignDocumentError)
+    /// Changes the `options` of a document: from how many changes on an index is updated without a
+    /// query; nil leaves one unchanged.
+    func setUpdateMinChanges(
         ofDesignDocument name: String,
-        inBucket bucket: String
-    ) async -> DesignDocumentOutcome
+        inBucket bucket: String,
+        updateMinChanges: Int?,
+        replicaUpdateMinChanges: Int?
+    ) async throws(DesignDocumentError) -> DesignDocument
 }
+
+extension AdministrationService: DesignDocumentPlane {}
 
 /// A parameter of a view query: the name decoded, the value decoded but not interpreted.
 package struct ViewParameter: Hashable, Sendable {

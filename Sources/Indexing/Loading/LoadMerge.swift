@@ -78,10 +78,7 @@ package final class LoadMerge {
     /// The next free numbers.
     package var numbers: TreeNumbers { builder.numbers }
 
-    package var isComplete: Bool {
-        if case .complete = phase { return true }
-        return false
-    }
+    package var isComplete: Bool { phase == .complete }
 
     /// Merges records until about `bytesMax` bytes of keys and values are merged; at the end of the
     /// documents, a step ends too.

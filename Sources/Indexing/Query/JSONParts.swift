@@ -10,13 +10,9 @@ struct JSONParts {
     private let text: ByteView
     private var offset = 0
 
-    private init(_ text: ByteView) {
-        self.text = text
-    }
-
     /// The elements of an array; nil if the text is another value.
     static func elements(of text: ByteView) -> [ByteView]? {
-        var parts = JSONParts(text)
+        var parts = JSONParts(text: text)
         parts.skipBlank()
         guard parts.consume("[") else { return nil }
         var elements: [ByteView] = []
@@ -30,14 +26,14 @@ struct JSONParts {
 
     /// Whether the text is an object.
     static func isObject(_ text: ByteView) -> Bool {
-        var parts = JSONParts(text)
+        var parts = JSONParts(text: text)
         parts.skipBlank()
         return parts.consume("{")
     }
 
     /// The value of an object's last member of that name; nil if there is none.
     static func member(_ name: String, of text: ByteView) -> ByteView? {
-        var parts = JSONParts(text)
+        var parts = JSONParts(text: text)
         parts.skipBlank()
         guard parts.consume("{") else { return nil }
         parts.skipBlank()

@@ -6,16 +6,16 @@ package import Vocabulary
 /// One message of a stream. Its parts have their own length. A reader skips bytes behind the fields that
 /// it knows, so a later release can add fields to the end of the message and of its parts.
 package struct QueryRequest: Equatable, Sendable {
-    package var bucket: String
+    package var bucket = ""
     /// The cluster map that assigned the vBuckets.
-    package var mapRevision: UInt64
+    package var mapRevision: UInt64 = 0
     /// The vBuckets to answer for, and no others; in ascending order.
-    package var vBuckets: [VBucketID]
-    package var index: IndexSelection
-    package var scan: ScanPlan
-    package var freshness: ViewQuery.Freshness
+    package var vBuckets: [VBucketID] = []
+    package var index = IndexSelection()
+    package var scan = ScanPlan()
+    package var freshness = ViewQuery.Freshness.any
     /// The milliseconds in which the responder must start; relative, since clocks differ.
-    package var startMillisecondsMax: UInt64
+    package var startMillisecondsMax: UInt64 = 0
 
     /// The index and its part that a query reads.
     package struct IndexSelection: Equatable, Sendable {
@@ -43,19 +43,14 @@ package struct QueryRequest: Equatable, Sendable {
         self.index = index
         self.scan = scan
         self.freshness = freshness
-        mapRevision = 0
-        vBuckets = []
-        startMillisecondsMax = 0
     }
+
+    package init() {}
 }
 
 // MARK: Encoding
 
 extension QueryRequest: ExtensibleFields {
-    package init() {
-        self.init(bucket: "", index: IndexSelection(), scan: ScanPlan(), freshness: .any)
-    }
-
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&bucket, "bucket")
         try coder.field(&mapRevision, "map revision")

@@ -29,52 +29,21 @@ package struct QueryPlan: Equatable, Sendable {
         plan.scan.ranges = other.scan.ranges
         return plan
     }
-
-    package var kind: Kind {
-        switch (scan.reduction, scan.hasKeys) {
-        case (.none, false): .mapRange
-        case (.none, true): .keys
-        case (.all, _): .reduceRange
-        case (.groups, _): .reduceGroups
-        }
-    }
-
-    /// The shapes of a query.
-    package enum Kind: Sendable {
-        case mapRange
-        /// The rows of single keys.
-        case keys
-        /// One value of all rows of a range.
-        case reduceRange
-        /// One value of each group, in a range or of single keys.
-        case reduceGroups
-    }
 }
 
 /// What a responder reads and sends.
 package struct ScanPlan: Equatable, Sendable {
-    package var reduction: ViewQuery.Reduction
+    package var reduction = ViewQuery.Reduction.none
     /// The key number of a row is the number of its range here.
-    package var ranges: [RowRange]
+    package var ranges: [RowRange] = []
     /// Whether the ranges are those of single keys.
-    package var hasKeys: Bool
-    package var isDescending: Bool
+    package var hasKeys = false
+    package var isDescending = false
     /// Rows, or groups, after which to stop; nil: none.
     package var rowsMax: Int?
 
-    package init(
-        reduction: ViewQuery.Reduction,
-        ranges: [RowRange],
-        hasKeys: Bool,
-        isDescending: Bool,
-        rowsMax: Int?
-    ) {
-        self.reduction = reduction
-        self.ranges = ranges
-        self.hasKeys = hasKeys
-        self.isDescending = isDescending
-        self.rowsMax = rowsMax
-    }
+    /// No rows.
+    package init() {}
 
     init(_ query: ViewQuery) {
         reduction = query.reduction
@@ -95,16 +64,6 @@ package struct ScanPlan: Equatable, Sendable {
 }
 
 extension ScanPlan: ExtensibleFields {
-    package init() {
-        self.init(
-            reduction: .none,
-            ranges: [],
-            hasKeys: false,
-            isDescending: false,
-            rowsMax: nil
-        )
-    }
-
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&reduction, "reduction")
         try coder.field(&hasKeys, "keys")
@@ -128,21 +87,7 @@ package struct MergePlan: Equatable, Sendable {
     package var limit: Int?
     package var failurePolicy: ViewQuery.FailurePolicy
 
-    package init(
-        isDescending: Bool = false,
-        isGrouped: Bool = false,
-        skip: Int = 0,
-        limit: Int? = nil,
-        failurePolicy: ViewQuery.FailurePolicy = .continueRows
-    ) {
-        self.isDescending = isDescending
-        self.isGrouped = isGrouped
-        self.skip = skip
-        self.limit = limit
-        self.failurePolicy = failurePolicy
-    }
-
-    init(_ query: ViewQuery) {
+    package init(_ query: ViewQuery) {
         isDescending = query.isDescending
         isGrouped = query.reduction != .none
         skip = query.skip

@@ -218,14 +218,8 @@ package struct RowMerge: Sendable {
 package struct MergedRow: Sendable {
     /// The stream that it came from.
     let stream: Int
-    private let batch: RowBatch
-    private let index: Int
-
-    init(stream: Int, batch: RowBatch, index: Int) {
-        self.stream = stream
-        self.batch = batch
-        self.index = index
-    }
+    fileprivate let batch: RowBatch
+    fileprivate let index: Int
 
     /// Calls `body` with the row, whose views are valid during the call only.
     package func withRow<Result>(_ body: (RowBatch.Row) -> Result) -> Result {
@@ -254,16 +248,12 @@ package struct MergedRow: Sendable {
 
 /// The batches of one responder that are not consumed yet.
 struct RowStream: Sendable {
-    private let number: Int
-    private var batches: [RowBatch] = []
-    private var index = 0
+    fileprivate let number: Int
+    fileprivate var batches: [RowBatch] = []
+    fileprivate var index = 0
     /// The row that was consumed last; keeps its batch in memory.
     private(set) var last: MergedRow?
     var isEnded = false
-
-    init(number: Int) {
-        self.number = number
-    }
 
     var batchCount: Int { batches.count }
     var hasRow: Bool { !batches.isEmpty }

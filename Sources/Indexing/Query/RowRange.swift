@@ -1,4 +1,5 @@
 package import Bytes
+internal import JSON
 
 /// The rows with `lower <= row key < upper`, compared as bytes.
 ///
@@ -35,50 +36,28 @@ package struct RowRange: Equatable, Sendable {
         let startID = selection.startDocumentID
         let endID = selection.endDocumentID
         if isDescending {
-            lower =
-                end.map { key in
-                    selection.includesEnd
-                        ? RowRange.bound(before: key, id: endID)
-                        : RowRange.bound(after: key, id: endID)
-                } ?? []
-            upper = start.map { RowRange.bound(after: $0, id: startID) }
+            lower = end.map { RowRange.bound($0, endID, isAfter: !selection.includesEnd) } ?? []
+            upper = start.map { RowRange.bound($0, startID, isAfter: true) }
         } else {
-            lower = start.map { RowRange.bound(before: $0, id: startID) } ?? []
-            upper = end.map { key in
-                selection.includesEnd
-                    ? RowRange.bound(after: key, id: endID)
-                    : RowRange.bound(before: key, id: endID)
+            lower = start.map { RowRange.bound($0, startID, isAfter: false) } ?? []
+            upper = end.map { RowRange.bound($0, endID, isAfter: selection.includesEnd) }
+        }
+    }
+
+    /// The bound before or after all rows of a key; with an ID, before or after the rows of its document.
+    private static func bound(_ key: [UInt8], _ id: [UInt8]?, isAfter: Bool) -> [UInt8] {
+        let output = ByteWriter()
+        key.withUnsafeBytes { key in
+            (id ?? []).withUnsafeBytes { bytes in
+                let id = id == nil ? nil : ByteView(bytes)
+                if isAfter {
+                    RowKey.appendBound(after: ByteView(key), id: id, to: output)
+                } else {
+                    RowKey.appendBound(before: ByteView(key), id: id, to: output)
+                }
             }
         }
-    }
-
-    // MARK: Bounds
-
-    /// The bound before all rows of a key; with an ID, before the rows of this document and of those
-    /// with greater IDs.
-    private static func bound(before key: [UInt8], id: [UInt8]?) -> [UInt8] {
-        key + (id.map(escaped) ?? [])
-    }
-
-    /// The bound after all rows of a key; with an ID, after the rows of this document and of those
-    /// with smaller IDs.
-    private static func bound(after key: [UInt8], id: [UInt8]?) -> [UInt8] {
-        // FF FF FF is above the two bytes behind the ID.
-        if let id { return key + escaped(id) + [0x00, 0xff, 0xff, 0xff] }
-        var bound = key
-        // Not the key and FF: an ID can begin with FF.
-        while let last = bound.popLast() {
-            if last < 0xff { return bound + [last + 1] }
-        }
-        preconditionFailure("a sort key begins with a tag, which is below FF")
-    }
-
-    private static func escaped(_ id: [UInt8]) -> [UInt8] {
-        var bytes: [UInt8] = []
-        for byte in id {
-            if byte <= 1 { bytes += [0x01, byte + 1] } else { bytes.append(byte) }
-        }
-        return bytes
+        return output.bytes
     }
 }
 

@@ -21,19 +21,11 @@ package import Vocabulary
 /// - An ID that is not UTF-8 has no rows, since such documents are not indexed. Should one come, its
 ///   ill-formed bytes are repaired.
 package struct ViewReply {
-    /// Appends the JSON text of the sort key at the front of the bytes; returns the sort key's
-    /// length, or nil, with nothing appended, if none is there.
-    package typealias KeyDecoder = (ByteView, ByteWriter) -> Int?
-
     private let output: ByteWriter
     private let scratch = ByteWriter()
-    private let decodeKey: KeyDecoder
     private var rowCount = 0
 
-    package init(_ output: ByteWriter, decodeKey: @escaping KeyDecoder) {
-        self.output = output
-        self.decodeKey = decodeKey
-    }
+    package init(_ output: ByteWriter) { self.output = output }
 
     /// What `include_docs` adds to a row.
     package enum IncludedDocument {
@@ -85,9 +77,13 @@ package struct ViewReply {
         origin: RowOrigin? = nil
     ) -> Bool {
         scratch.removeAll()
-        guard let keyLength = decodeKey(row.key, scratch) else { return false }
+        guard let keyLength = Collation.appendJSON(ofSortKey: row.key, to: scratch) else {
+            return false
+        }
         let keyText = scratch.count
-        guard appendID(of: row.key, after: keyLength) else { return false }
+        guard let key = RowKey(row.key, sortKeyLength: keyLength), key.appendID(to: scratch) else {
+            return false
+        }
         separate()
         output.append("{\"id\":")
         appendString(scratch.view.dropFirst(keyText))
@@ -124,7 +120,7 @@ package struct ViewReply {
         scratch.removeAll()
         if group.isEmpty {
             scratch.append("null")
-        } else if decodeKey(group, scratch) != group.count {
+        } else if Collation.appendJSON(ofSortKey: group, to: scratch) != group.count {
             return false
         }
         separate()
@@ -169,30 +165,5 @@ package struct ViewReply {
     private func appendString(_ text: String) {
         var writer = JSONWriter(output)
         writer.value(text)
-    }
-
-    /// Appends a row's document ID to the scratch memory.
-    ///
-    /// 01 01 means 00, 01 02 means 01, and 00 ends it. Returns whether the ordinal, and no more,
-    /// follows.
-    private func appendID(of rowKey: ByteView, after keyLength: Int) -> Bool {
-        let ordinalCount = 2
-        guard keyLength >= 0, keyLength <= rowKey.count else { return false }
-        var offset = keyLength
-        while offset < rowKey.count {
-            let byte = rowKey[offset]
-            offset += 1
-            switch byte {
-            case 0: return rowKey.count - offset == ordinalCount
-            case 1:
-                guard offset < rowKey.count, rowKey[offset] == 1 || rowKey[offset] == 2 else {
-                    return false
-                }
-                scratch.append(rowKey[offset] - 1)
-                offset += 1
-            default: scratch.append(byte)
-            }
-        }
-        return false
     }
 }

@@ -53,33 +53,23 @@ package final class CustomReduce {
     /// Results of children that had none; the caller may take and remove them after each step.
     package var computed: [ComputedPartial] = []
 
-    /// Reduces the whole range, as one group with an empty prefix.
+    /// Reduces each group of the range; without `groups`, the whole range as one group with an empty
+    /// prefix, of the rows of `mask`.
     package init(
         _ tree: Tree,
         _ range: KeyRange,
+        groups settings: GroupWalk.Settings? = nil,
         mask: VBucketMask? = nil,
         partials: any PartialSource
     ) {
         self.tree = tree
         self.partials = partials
-        self.mask = mask
-        groups = nil
+        self.mask = settings?.mask ?? mask
+        groups = settings.map { GroupWalk(tree, range, $0) }
+        guard settings == nil else { return }
         let frame = ReduceFrame(groupPrefix: [])
         open = [frame]
         current = (frame, range)
-    }
-
-    /// Reduces each group of the range.
-    package init(
-        _ tree: Tree,
-        _ range: KeyRange,
-        _ settings: GroupWalk.Settings,
-        partials: any PartialSource
-    ) {
-        self.tree = tree
-        self.partials = partials
-        mask = settings.mask
-        groups = GroupWalk(tree, range, settings)
     }
 
     /// What to do next.
@@ -209,31 +199,14 @@ package final class CustomReduce {
             frame.isComplete = true
             return
         }
-        bounds = Bounds(range)
+        bounds = KeyBounds(range)
         let root = try tree.rootNode()
         try visit(root, isFirst: bounds.low != nil, isLast: bounds.high != nil, frame, nil)
         if root.isLeaf { complete(frame) }
     }
 
-    /// The range that is being visited, as views.
-    private struct Bounds {
-        private let start = ByteWriter()
-        private let end: ByteWriter?
-
-        init(_ range: KeyRange) {
-            start.append(range.start)
-            end = range.end.map { bytes in
-                let writer = ByteWriter()
-                writer.append(bytes)
-                return writer
-            }
-        }
-
-        var low: ByteView? { start.view.isEmpty ? nil : start.view }
-        var high: ByteView? { end?.view }
-    }
-
-    private var bounds = Bounds(KeyRange())
+    /// The range that is being visited.
+    private var bounds = KeyBounds(KeyRange())
 
     private func complete(_ frame: ReduceFrame) {
         frame.isComplete = true

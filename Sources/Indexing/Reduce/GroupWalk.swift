@@ -148,9 +148,8 @@ package final class GroupWalk {
     ) throws(IndexError) -> Int {
         guard let leaf = walk.leafNode else { return 0 }
         var cursor = LeafCursor(leaf)
-        let start = ByteWriter(capacity: range.start.count)
-        start.append(range.start)
-        cursor.seek(prefix.view.precedes(start.view) ? start.view : prefix.view)
+        let bounds = KeyBounds(range)
+        cursor.seek(prefix.view.precedes(bounds.start) ? bounds.start : prefix.view)
         var rows = 0
         while cursor.advance(), let entry = cursor.entry, !last.key.precedes(entry.key) {
             if isWanted(entry) {
@@ -161,31 +160,5 @@ package final class GroupWalk {
         repeat { pending = try walk.next() } while pending.map { isOfGroup($0.key) } ?? false
         if pending == nil { self.walk = nil }
         return rows
-    }
-}
-
-extension Tree {
-    /// Reduces the numbers of each group, and calls `body` with its prefix and result until `body`
-    /// returns false.
-    ///
-    /// - Throws: What the sources throw, and `IndexError.damaged` for nodes that contradict each
-    ///   other.
-    package func reduceNumberGroups(
-        _ range: KeyRange,
-        _ settings: GroupWalk.Settings,
-        partials: (any PartialSource)?,
-        _ body: (_ prefix: [UInt8], NumericPartial) -> Bool
-    ) throws(IndexError) {
-        let groups = GroupWalk(self, range, settings)
-        while true {
-            var fold = NumericFold(source: source, partials: nil)
-            let group = try groups.next { (entry) throws(IndexError) in try fold.add(entry) }
-            guard let group else { return }
-            var total = fold.total
-            if let range = group.range {
-                total = try reduceNumbers(range, mask: settings.mask, partials: partials)
-            }
-            if total.count > 0, !body(group.prefix, total) { return }
-        }
     }
 }

@@ -9,10 +9,10 @@ extension Tree {
     ///   other.
     package func reduceNumbers(
         _ range: KeyRange = KeyRange(),
-        mask: VBucketMask? = nil,
         partials: (any PartialSource)?
     ) throws(IndexError) -> NumericPartial {
-        var fold = RangeFold(self, mask: mask, NumericFold(source: source, partials: partials))
+        let visitor = NumericFold(source: source, partials: partials)
+        var fold = RangeFold(tree: self, visitor: visitor)
         try fold.run(range)
         return fold.visitor.total
     }
@@ -22,31 +22,22 @@ extension Tree {
         below node: Node,
         partials: any PartialSource
     ) throws(IndexError) -> NumericPartial {
-        var fold = RangeFold(self, mask: nil, NumericFold(source: source, partials: partials))
+        let visitor = NumericFold(source: source, partials: partials)
+        var fold = RangeFold(tree: self, visitor: visitor)
         try fold.visit(node, from: nil, to: nil)
         return fold.visitor.total
     }
 }
 
-struct NumericFold: RangeVisitor {
+private struct NumericFold: RangeVisitor {
     let source: any NodeSource
     let partials: (any PartialSource)?
     var total = NumericPartial()
     /// The table of the node whose children were visited last.
-    private var table: (node: IndexNodeID, results: PartialTable?)?
-
-    init(source: any NodeSource, partials: (any PartialSource)?) {
-        self.source = source
-        self.partials = partials
-    }
+    var table: (node: IndexNodeID, results: PartialTable?)?
 
     mutating func add(_ entry: IndexEntry) throws(IndexError) {
-        switch entry.value {
-        case .inline(let view): total.add(view)
-        case .big(let id, _):
-            let bytes = try source.bigValue(id)
-            bytes.withUnsafeBytes { total.add(ByteView($0)) }
-        }
+        try source.withValue(entry.value) { total.add($0) }
     }
 
     mutating func addChild(

@@ -52,12 +52,7 @@ package struct ReduceCall {
         _ entry: IndexEntry,
         from source: any NodeSource
     ) throws(IndexError) {
-        switch entry.value {
-        case .inline(let view): append(key: entry.key, value: view)
-        case .big(let id, _):
-            let bytes = try source.bigValue(id)
-            bytes.withUnsafeBytes { append(key: entry.key, value: ByteView($0)) }
-        }
+        try source.withValue(entry.value) { append(key: entry.key, value: $0) }
     }
 }
 

@@ -51,7 +51,7 @@ package final class EditBatch {
     private func append(_ key: ByteView, value: Int, valueCount: Int, _ vBucket: UInt16) {
         precondition(key.count <= NodeFormat.keyBytesMax, "a key of an index is at most 20 KiB")
         let operation = Operation(
-            prefix: EditBatch.prefix(key),
+            prefix: key.orderPrefix,
             key: bytes.count,
             keyCount: key.count,
             value: value,
@@ -62,13 +62,6 @@ package final class EditBatch {
         bytes.append(key)
         if isSorted, let last = operations.last, !precedes(last, operation) { isSorted = false }
         operations.append(operation)
-    }
-
-    private static func prefix(_ key: ByteView) -> UInt64 {
-        if key.count >= 8 { return key.bigEndian(at: 0, as: UInt64.self) }
-        var prefix: UInt64 = 0
-        for offset in 0..<key.count { prefix |= UInt64(key[offset]) << UInt64(56 - 8 * offset) }
-        return prefix
     }
 
     /// Strictly, by key only.

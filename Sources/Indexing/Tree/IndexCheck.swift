@@ -21,11 +21,10 @@ package enum IndexCheck {
         let entries = RangeWalk(back)
         let key = ByteWriter()
         while let entry = try entries.next(), found.count < limit {
-            let value = try bytes(entry.value, back)
             let id = BackEntry.documentID(inKey: entry.key) ?? .empty
             var expected: [(key: [UInt8], checksum: UInt32)] = []
-            let isValid = value.withUnsafeBytes { bytes in
-                BackEntry.forEachRow(in: ByteView(bytes)) { row in
+            let isValid = try back.source.withValue(entry.value) { value in
+                BackEntry.forEachRow(in: value) { row in
                     key.removeAll()
                     appendRowKey(row, id, key)
                     expected.append((key.bytes, row.valueChecksum))
@@ -48,13 +47,6 @@ package enum IndexCheck {
         return found
     }
 
-    private static func bytes(_ value: EntryValue, _ tree: Tree) throws(IndexError) -> [UInt8] {
-        switch value {
-        case .inline(let view): return view.bytes
-        case .big(let id, _): return try tree.source.bigValue(id)
-        }
-    }
-
     private static func has(
         _ tree: Tree,
         _ key: [UInt8],
@@ -63,7 +55,6 @@ package enum IndexCheck {
     ) throws(IndexError) -> Bool {
         let walk = RangeWalk(tree, KeyRange(start: key, end: key + [0]))
         guard let row = try walk.next(), row.vBucket == vBucket else { return false }
-        let value = try bytes(row.value, tree)
-        return value.withUnsafeBytes { CRC32C.checksum(ByteView($0)) } == checksum
+        return try tree.source.withValue(row.value) { CRC32C.checksum($0) } == checksum
     }
 }

@@ -17,12 +17,6 @@ struct NodeCheck {
     private(set) var entriesEnd = 0
     private(set) var restarts = 0
 
-    init(id: IndexNodeID, body: ByteView, format: NodeFormat) {
-        self.id = id
-        self.body = body
-        self.format = format
-    }
-
     /// Checks everything.
     ///
     /// - Throws: `IndexError.damaged`.
@@ -91,14 +85,7 @@ struct NodeCheck {
     }
 
     private func restartOffset(_ index: Int) -> Int {
-        Int(
-            UInt16(
-                littleEndian: body.start.loadUnaligned(
-                    fromByteOffset: entriesEnd + 2 * index,
-                    as: UInt16.self
-                )
-            )
-        )
+        Int(body.littleEndian(at: entriesEnd + 2 * index, as: UInt16.self))
     }
 
     @inline(__always)

@@ -14,30 +14,15 @@ protocol RangeVisitor {
 /// Divides a range of keys into whole children and the rows at its borders: a few nodes of each
 /// level, whatever the range has.
 struct RangeFold<Visitor: RangeVisitor> {
-    private let tree: Tree
-    private let mask: VBucketMask?
+    let tree: Tree
     private(set) var visitor: Visitor
-
-    /// With a mask, every row of the range is visited: no stored result is for a part of its rows.
-    init(_ tree: Tree, mask: VBucketMask?, _ visitor: Visitor) {
-        self.tree = tree
-        self.mask = mask
-        self.visitor = visitor
-    }
 
     mutating func run(_ range: KeyRange) throws(IndexError) {
         guard tree.root.id != .none else { return }
-        let start = ByteWriter(capacity: range.start.count)
-        start.append(range.start)
-        let end = ByteWriter()
-        if let bytes = range.end { end.append(bytes) }
-        try visit(
-            try tree.rootNode(),
-            from: range.start.isEmpty ? nil : start.view,
-            to: range.end == nil ? nil : end.view
-        )
-        // The views above borrow from both.
-        withExtendedLifetime((start, end)) {}
+        let bounds = KeyBounds(range)
+        try visit(try tree.rootNode(), from: bounds.low, to: bounds.high)
+        // The views above borrow from it.
+        withExtendedLifetime(bounds) {}
     }
 
     /// Visits the rows of a node from `low` on and before `high`; nil where it is no border.
@@ -55,11 +40,7 @@ struct RangeFold<Visitor: RangeVisitor> {
             let child = children[place]
             let from = place == first ? low : nil
             let to = place == last ? high : nil
-            if mask == nil, from == nil, to == nil,
-                try visitor.addChild(child, at: place, of: node)
-            {
-                continue
-            }
+            if from == nil, to == nil, try visitor.addChild(child, at: place, of: node) { continue }
             let below = try tree.node(child.id, level: node.level - 1, child.version)
             try visit(below, from: from, to: to)
         }
@@ -74,24 +55,20 @@ struct RangeFold<Visitor: RangeVisitor> {
         if let low { cursor.seek(low) }
         while cursor.advance(), let entry = cursor.entry {
             if let high, !entry.key.precedes(high) { return }
-            if let mask, !mask.contains(entry.vBucket) { continue }
             try visitor.add(entry)
         }
     }
 }
 
 extension Tree {
-    /// The rows of a range: of those of the mask's vBuckets, if there is a mask.
+    /// The rows of a range.
     ///
-    /// Without a mask, this reads the nodes at the borders only.
+    /// It reads the nodes at the borders only.
     ///
     /// - Throws: What the source throws, and `IndexError.damaged` for nodes that contradict each
     ///   other.
-    package func count(
-        _ range: KeyRange = KeyRange(),
-        mask: VBucketMask? = nil
-    ) throws(IndexError) -> UInt64 {
-        var fold = RangeFold(self, mask: mask, RowCounter())
+    package func count(_ range: KeyRange) throws(IndexError) -> UInt64 {
+        var fold = RangeFold(tree: self, visitor: RowCounter())
         try fold.run(range)
         return fold.visitor.count
     }

@@ -13,35 +13,17 @@ package final class RangeWalk {
     }
 
     private let tree: Tree
-    private let start: ByteWriter
-    private let end: ByteWriter?
+    private let bounds: KeyBounds
     private let isDescending: Bool
-    private let mask: VBucketMask?
     private var path: [Step] = []
     private var leaf: LeafCursor?
-    private var left: Int
     private var isBegun = false
 
-    /// A walk over `range`; with a mask, over the rows of its vBuckets only; of at most `limit`
-    /// entries.
-    package init(
-        _ tree: Tree,
-        _ range: KeyRange = KeyRange(),
-        descending: Bool = false,
-        mask: VBucketMask? = nil,
-        limit: Int = .max
-    ) {
+    /// A walk over the entries of `range`.
+    package init(_ tree: Tree, _ range: KeyRange = KeyRange(), descending: Bool = false) {
         self.tree = tree
-        start = ByteWriter(capacity: range.start.count)
-        start.append(range.start)
-        end = range.end.map { bytes in
-            let writer = ByteWriter(capacity: bytes.count)
-            writer.append(bytes)
-            return writer
-        }
+        bounds = KeyBounds(range)
         isDescending = descending
-        self.mask = mask
-        left = limit
     }
 
     /// The next entry; nil after the last.
@@ -49,16 +31,13 @@ package final class RangeWalk {
     /// - Throws: What the source throws, and `IndexError.damaged` for nodes that contradict each
     ///   other. The walk must not be continued then.
     package func next() throws(IndexError) -> IndexEntry? {
-        guard left > 0 else { return nil }
         if !isBegun { try begin() }
         while leaf != nil {
             while let entry = isDescending ? stepBack() : stepForward() {
-                if isDescending ? entry.key.precedes(start.view) : isBeyond(entry.key) {
+                if isDescending ? entry.key.precedes(bounds.start) : isBeyond(entry.key) {
                     leaf = nil
                     return nil
                 }
-                if let mask, !mask.contains(entry.vBucket) { continue }
-                left -= 1
                 return entry
             }
             try moveToNextLeaf()
@@ -80,19 +59,23 @@ package final class RangeWalk {
     }
 
     private func isBeyond(_ key: ByteView) -> Bool {
-        guard let end else { return false }
-        return !key.precedes(end.view)
+        guard let end = bounds.high else { return false }
+        return !key.precedes(end)
     }
 
     private func begin() throws(IndexError) {
         isBegun = true
         guard tree.root.id != .none else { return }
-        var node = try tree.rootNode()
-        let target = isDescending ? end?.view : start.view
+        try descend(from: try tree.rootNode(), to: isDescending ? bounds.high : bounds.low)
+    }
+
+    /// Descends to the leaf of `target`; if that is nil, to the first one in the walk's direction.
+    private func descend(from top: Node, to target: ByteView?) throws(IndexError) {
+        var node = top
         while !node.isLeaf {
             let children = node.children
-            // Backward and without an end: the last child.
-            let place = target.map { node.child(for: $0) } ?? children.count - 1
+            let first = isDescending ? children.count - 1 : 0
+            let place = target.map { node.child(for: $0) } ?? first
             path.append(Step(node: node, children: children, child: place))
             let child = children[place]
             node = try tree.node(child.id, level: node.level - 1, child.version)
@@ -100,8 +83,8 @@ package final class RangeWalk {
         leaf = LeafCursor(node)
         if isDescending {
             leaf?.seekBackward(before: target)
-        } else {
-            leaf?.seek(start.view)
+        } else if let target {
+            leaf?.seek(target)
         }
     }
 
@@ -111,18 +94,9 @@ package final class RangeWalk {
             step.child += isDescending ? -1 : 1
             guard step.children.indices.contains(step.child) else { continue }
             path.append(step)
-            var child = step.children[step.child]
-            var node = try tree.node(child.id, level: step.node.level - 1, child.version)
-            while !node.isLeaf {
-                let children = node.children
-                let place = isDescending ? children.count - 1 : 0
-                path.append(Step(node: node, children: children, child: place))
-                child = children[place]
-                node = try tree.node(child.id, level: node.level - 1, child.version)
-            }
-            leaf = LeafCursor(node)
-            if isDescending { leaf?.seekBackward(before: nil) }
-            return
+            let child = step.children[step.child]
+            let node = try tree.node(child.id, level: step.node.level - 1, child.version)
+            return try descend(from: node, to: nil)
         }
     }
 }

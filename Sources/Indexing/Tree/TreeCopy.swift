@@ -43,13 +43,9 @@ package final class TreeCopy {
         var bytes = 0
         while let entry = try walk.next() {
             bytes += entry.key.count
-            switch entry.value {
-            case .inline(let value):
-                append(entry, value, storeValue)
-                bytes += value.count
-            case .big(let id, _):
-                let value = try tree.source.bigValue(id)
-                value.withUnsafeBytes { append(entry, ByteView($0), storeValue) }
+            try tree.source.withValue(entry.value) { value in
+                let id = builder.append(key: entry.key, vBucket: entry.vBucket, value: value)
+                if let id { storeValue(id, value) }
                 bytes += value.count
             }
             if bytes >= bytesMax {
@@ -59,14 +55,5 @@ package final class TreeCopy {
         }
         root = builder.finish()
         return true
-    }
-
-    private func append(
-        _ entry: IndexEntry,
-        _ value: ByteView,
-        _ storeValue: (IndexValueID, ByteView) -> Void
-    ) {
-        let id = builder.append(key: entry.key, vBucket: entry.vBucket, value: value)
-        if let id { storeValue(id, value) }
     }
 }

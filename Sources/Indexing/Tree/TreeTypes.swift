@@ -126,6 +126,22 @@ package struct IndexEntry {
     package let value: EntryValue
 }
 
+extension NodeSource {
+    /// Calls `body` with a value's bytes, wherever they are.
+    @inline(__always)
+    package func withValue<Result>(
+        _ value: EntryValue,
+        _ body: (ByteView) -> Result
+    ) throws(IndexError) -> Result {
+        switch value {
+        case .inline(let view): return body(view)
+        case .big(let id, _):
+            let bytes = try bigValue(id)
+            return bytes.withUnsafeBytes { body(ByteView($0)) }
+        }
+    }
+}
+
 /// The keys from `start` on, and before `end`.
 package struct KeyRange: Equatable, Sendable {
     package var start: [UInt8]
@@ -148,4 +164,26 @@ package struct KeyRange: Equatable, Sendable {
         }
         return nil
     }
+}
+
+/// The borders of a range as views, which live as long as this value.
+struct KeyBounds {
+    private let startBytes: ByteWriter
+    private let endBytes: ByteWriter?
+
+    init(_ range: KeyRange) {
+        startBytes = ByteWriter(capacity: range.start.count)
+        startBytes.append(range.start)
+        endBytes = range.end.map { bytes in
+            let writer = ByteWriter(capacity: bytes.count)
+            writer.append(bytes)
+            return writer
+        }
+    }
+
+    var start: ByteView { startBytes.view }
+    /// The start; nil if it is not above the first key of a tree.
+    var low: ByteView? { start.isEmpty ? nil : start }
+    /// The end; nil if there is none.
+    var high: ByteView? { endBytes?.view }
 }

@@ -127,25 +127,18 @@ package final class IndexUpdate {
         key.removeAll()
         id.withUnsafeBytes { BackEntry.appendKey(vBucket, documentID: ByteView($0), to: key) }
         let wanted = key.bytes
-        let walk = RangeWalk(tree, KeyRange(start: wanted), limit: 1)
+        let walk = RangeWalk(tree, KeyRange(start: wanted))
         guard let found = try walk.next(), found.key.bytes == wanted else { return [:] }
         return try rows(in: found)
     }
 
     private func rows(in entry: IndexEntry) throws(IndexError) -> [RowName: UInt32] {
         var rows: [RowName: UInt32] = [:]
-        func read(_ value: ByteView) -> Bool {
+        let isWhole = try tree.source.withValue(entry.value) { value in
             BackEntry.forEachRow(in: value) { row in
                 let name = RowName(sortKey: row.sortKey.bytes, number: row.number)
                 rows[name] = row.valueChecksum
             }
-        }
-        let isWhole: Bool
-        switch entry.value {
-        case .inline(let value): isWhole = read(value)
-        case .big(let id, _):
-            let bytes = try tree.source.bigValue(id)
-            isWhole = bytes.withUnsafeBytes { read(ByteView($0)) }
         }
         guard isWhole else { throw .damaged(.none, "an entry of the back tree is malformed") }
         return rows

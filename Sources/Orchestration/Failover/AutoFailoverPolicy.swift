@@ -12,18 +12,11 @@ package import Vocabulary
 /// - Nodes that became silent together are failed over together.
 /// - Every reason against a failover is listed, not only the first.
 package enum AutoFailoverPolicy {
-    /// Why nodes are to be failed over.
-    package enum Cause: Hashable, Sendable {
-        case silent(nanoseconds: UInt64)
-        /// The node still runs: it hands over what it can before it is failed over.
-        case diskBroken
-    }
-
     /// What the leader does next.
     package enum Decision: Hashable, Sendable {
         case nothing
         case wait(NodeNumber, untilNanoseconds: UInt64)
-        case failOver([NodeNumber], Cause)
+        case failOver([NodeNumber], silentNanoseconds: UInt64)
         case blocked([NodeNumber], [FailoverBlocker])
     }
 
@@ -31,18 +24,17 @@ package enum AutoFailoverPolicy {
 
     /// The present decision; `.wait` if the passing of time alone can change it.
     package static func decide(
-        _ settings: AutoFailoverRules,
+        _ settings: AutoFailoverSettings,
         _ situation: FailoverSituation,
         _ table: FailureTable,
         now: UInt64
     ) -> Decision {
-        let timeout = settings.timeoutNanoseconds
+        let timeout = UInt64(settings.timeoutSeconds) * 1_000_000_000
         let others = situation.nodes.filter { $0 != table.node }
         let silences = others.map { (node: $0, silence: table.silence(of: $0, now: now)) }
         let down = silences.filter { $0.silence >= timeout }
         guard let shortest = down.map(\.silence).min() else {
             return waiting(silences, timeout, table, now)
-                ?? diskDecision(settings, situation, table, now: now)
         }
         if let until = graceEnd(situation, table), now < until {
             return .wait(down[0].node, untilNanoseconds: until)
@@ -58,7 +50,7 @@ package enum AutoFailoverPolicy {
             sightReasons(nodes, timeout, situation, table, now)
             + reasons(nodes, settings, situation, table, now: now)
         if !reasons.isEmpty { return .blocked(nodes, reasons) }
-        return .failOver(nodes, .silent(nanoseconds: shortest))
+        return .failOver(nodes, silentNanoseconds: shortest)
     }
 
     private static func waiting(
@@ -66,11 +58,11 @@ package enum AutoFailoverPolicy {
         _ timeout: UInt64,
         _ table: FailureTable,
         _ now: UInt64
-    ) -> Decision? {
+    ) -> Decision {
         let suspects = silences.filter { table.isSuspect($0.node, now: now) }
         guard let longest = suspects.map(\.silence).max(),
             let next = suspects.first(where: { $0.silence == longest })
-        else { return nil }
+        else { return .nothing }
         return .wait(next.node, untilNanoseconds: now + timeout - longest)
     }
 
@@ -85,23 +77,6 @@ package enum AutoFailoverPolicy {
         let heard = situation.nodes.count { table.hasHeard(of: $0) }
         if heard >= situation.nodesNeeded { return nil }
         return situation.leaderSinceNanoseconds + Limits.leaderGraceMilliseconds * 1_000_000
-    }
-
-    /// The decision about nodes whose disk fails; used only if no node is silent.
-    private static func diskDecision(
-        _ settings: AutoFailoverRules,
-        _ situation: FailoverSituation,
-        _ table: FailureTable,
-        now: UInt64
-    ) -> Decision {
-        guard let seconds = settings.diskSeconds else { return .nothing }
-        let broken = situation.nodes.filter { node in
-            guard let disk = situation.disks[node], disk.isBroken else { return false }
-            return now >= disk.sinceNanoseconds + UInt64(seconds) * 1_000_000_000
-        }
-        if broken.isEmpty { return .nothing }
-        let reasons = reasons(broken, settings, situation, table, now: now)
-        return reasons.isEmpty ? .failOver(broken, .diskBroken) : .blocked(broken, reasons)
     }
 
     // MARK: Reasons against a failover
@@ -135,7 +110,7 @@ package enum AutoFailoverPolicy {
 
     private static func reasons(
         _ nodes: [NodeNumber],
-        _ settings: AutoFailoverRules,
+        _ settings: AutoFailoverSettings,
         _ situation: FailoverSituation,
         _ table: FailureTable,
         now: UInt64
@@ -149,10 +124,11 @@ package enum AutoFailoverPolicy {
         let weight = group == nil ? nodes.count : 1
 
         if !settings.isEnabled { found.append(.disabled) }
-        if situation.count >= settings.maxCount {
-            found.append(.countReached(count: situation.count, max: settings.maxCount))
+        let countMax = Int(settings.countMax)
+        if situation.count >= countMax {
+            found.append(.countReached(count: situation.count, max: countMax))
         }
-        if weight > 1, situation.count + weight > settings.maxCount {
+        if weight > 1, situation.count + weight > countMax {
             found.append(.moreThanOneDown(nodes))
         }
         if reached < voters.count / 2 + 1 {
@@ -168,18 +144,11 @@ package enum AutoFailoverPolicy {
             if isEmptied { found.append(.wouldEmptyGroup(name)) }
         }
         if situation.isMembershipChanging { found.append(.membershipChanging) }
-        let isInTheWay =
-            situation.rebalance == .unstoppable
-            || situation.rebalance == .running && !settings.stopsRebalance
-        if isInTheWay { found.append(.rebalanceCannotStop) }
         if now < situation.coolingUntilNanoseconds {
             found.append(.coolingDown(untilNanoseconds: situation.coolingUntilNanoseconds))
         }
         for bucket in situation.buckets {
-            found += bucket.obstacles(
-                failing: failing,
-                mayLoseEphemeral: settings.losesEphemeral
-            )
+            found += bucket.obstacles(failing: failing)
         }
         return found
     }

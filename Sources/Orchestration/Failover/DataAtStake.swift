@@ -42,14 +42,9 @@ package struct BucketAtStake: Hashable, Sendable {
 extension BucketAtStake {
     /// The reasons against failing `nodes` over, by the latest reports.
     ///
-    /// - Parameters:
-    ///   - nodes: The nodes to be failed over, whose copies will not be queried.
-    ///   - mayLoseEphemeral: Whether ephemeral buckets without replicas may be lost.
+    /// - Parameter nodes: The nodes to be failed over, whose copies will not be queried.
     /// - Returns: The reasons; empty if nothing would be lost.
-    package func obstacles(
-        failing nodes: Set<NodeNumber>,
-        mayLoseEphemeral: Bool
-    ) -> [FailoverBlocker] {
+    package func obstacles(failing nodes: Set<NodeNumber>) -> [FailoverBlocker] {
         var round = PromotionRound(bucket: name, activeCounts: [:])
         var isWithoutReplica = false
         for row in rows where row.isAtStake(failing: nodes) {
@@ -59,7 +54,6 @@ extension BucketAtStake {
             }
             round.decide(row.question, sealed: row.reports.filter { !nodes.contains($0.key) })
         }
-        let isKept = isWithoutReplica && !mayLoseEphemeral
-        return (isKept ? [.ephemeralWithoutReplica(bucket: name)] : []) + round.obstacles
+        return (isWithoutReplica ? [.ephemeralWithoutReplica(bucket: name)] : []) + round.obstacles
     }
 }

@@ -13,7 +13,6 @@ package enum FailoverBlocker: Hashable, Sendable {
     case wouldLoseDurable(bucket: String, vBuckets: [VBucketID])
     case lastNode
     case membershipChanging
-    case rebalanceCannotStop
     case ephemeralWithoutReplica(bucket: String)
     case coolingDown(untilNanoseconds: UInt64)
 
@@ -54,8 +53,6 @@ package enum FailoverBlocker: Hashable, Sendable {
         case .lastNode: "It is the last active node."
         case .membershipChanging:
             "A node is just joining or leaving; the failover waits until that is done."
-        case .rebalanceCannotStop:
-            "A rebalance is running, and the settings do not allow a failover to stop it."
         case .ephemeralWithoutReplica(let bucket):
             "The bucket “\(bucket)” is in memory only and has no replicas: a failover would lose"
                 + " what the node holds of it."

@@ -5,7 +5,7 @@ package import Vocabulary
 ///
 /// - Ids are compared as bytes: every release then finds the same user in the same state.
 package struct LocalUser: Hashable, Sendable, CodedFields {
-    package private(set) var id = ""
+    package internal(set) var id = ""
     /// The full name; empty if there is none.
     package var name = ""
     package var roles = Grants.none
@@ -15,20 +15,6 @@ package struct LocalUser: Hashable, Sendable, CodedFields {
     package var passwordChangedSeconds: UInt64 = 0
 
     package init() {}
-
-    package init(
-        id: String,
-        name: String,
-        roles: Grants,
-        credentials: [UInt8],
-        passwordChangedSeconds: UInt64
-    ) {
-        self.id = id
-        self.name = name
-        self.roles = roles
-        self.credentials = credentials
-        self.passwordChangedSeconds = passwordChangedSeconds
-    }
 
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&id, "id")

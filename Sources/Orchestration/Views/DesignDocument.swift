@@ -95,21 +95,9 @@ package struct DesignDocument: Hashable, Sendable, Coded {
     /// release for texts: it counts braces outside of strings.
     package static func viewCount(of text: [UInt8]) -> Int {
         var (depth, count) = (0, 0)
-        var isInString = false
-        var isEscaped = false
-        for byte in text {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-                continue
-            }
+        var strings = StringScan()
+        for byte in text where !strings.isWithin(byte) {
             switch byte {
-            case UInt8(ascii: "\""): isInString = true
             case UInt8(ascii: "{"), UInt8(ascii: "["):
                 depth += 1
                 if depth == 3, byte == UInt8(ascii: "{") { count += 1 }
@@ -128,26 +116,31 @@ package struct DesignDocument: Hashable, Sendable, Coded {
 
     /// The text without blanks between its tokens; for JSON only.
     package static func compacted(_ text: [UInt8]) -> [UInt8] {
-        var compact: [UInt8] = []
-        compact.reserveCapacity(text.count)
-        var isInString = false
-        var isEscaped = false
-        for byte in text {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-            } else if byte == UInt8(ascii: "\"") {
-                isInString = true
-            } else if [0x20, 0x09, 0x0a, 0x0d].contains(byte) {
-                continue
-            }
-            compact.append(byte)
+        var strings = StringScan()
+        return text.filter { byte in
+            strings.isWithin(byte) || ![0x20, 0x09, 0x0a, 0x0d].contains(byte)
         }
-        return compact
+    }
+}
+
+/// Finds the strings of a JSON text, byte by byte.
+private struct StringScan {
+    private var isInString = false
+    private var isEscaped = false
+
+    /// Whether the next byte belongs to a string, of which its quotes are a part.
+    mutating func isWithin(_ byte: UInt8) -> Bool {
+        guard isInString else {
+            isInString = byte == UInt8(ascii: "\"")
+            return isInString
+        }
+        if isEscaped {
+            isEscaped = false
+        } else if byte == UInt8(ascii: "\\") {
+            isEscaped = true
+        } else if byte == UInt8(ascii: "\"") {
+            isInString = false
+        }
+        return true
     }
 }

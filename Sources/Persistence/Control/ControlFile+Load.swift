@@ -61,7 +61,7 @@ extension ControlFile {
         let select = try connection.prepare(
             "SELECT term, idx, configuration, crc FROM snapshot WHERE id = ?"
         )
-        select.bind(1, id)
+        select.bind(id)
         guard try select.step() else { return nil }
         defer { select.reset() }
         let mark = ControlSnapshotMark(
@@ -95,8 +95,7 @@ extension ControlFile {
         let select = try connection.prepare(
             "SELECT is_last, bytes, crc FROM chunk WHERE snapshot = ? AND number = ?"
         )
-        select.bind(1, snapshot)
-        select.bind(2, number)
+        select.bind(snapshot, number)
         guard try select.step() else { return nil }
         defer { select.reset() }
         let isLast = select.integer(0) == 1
@@ -114,7 +113,7 @@ extension ControlFile {
         let select = try connection.prepare(
             "SELECT vb, fence, term, crc FROM seal WHERE bucket_uuid = ? ORDER BY vb"
         )
-        select.bind(1, text: bucket)
+        select.bind(bucket)
         var seals: [ControlSeal] = []
         while try select.step() {
             let seal = ControlSeal(
@@ -142,7 +141,7 @@ extension ControlFile {
         -> [UInt8]?
     {
         let select = try connection.prepare("SELECT bytes, crc FROM fact WHERE name = ?")
-        select.bind(1, text: name)
+        select.bind(name)
         guard try select.step() else { return nil }
         defer { select.reset() }
         let bytes = select.bytes(0).bytes

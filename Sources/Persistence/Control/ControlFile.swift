@@ -118,32 +118,29 @@ final class ControlFile {
         case .dropStaged: try dropStaged()
         case .seals(let bucket, let seals): try store(seals, of: bucket)
         case .dropSeals(let bucket):
-            let drop = try connection.prepare("DELETE FROM seal WHERE bucket_uuid = ?")
-            drop.bind(1, text: bucket)
-            try drop.run()
+            try connection.prepare("DELETE FROM seal WHERE bucket_uuid = ?").run(bucket)
         case .fact(let name, let bytes): try store(fact: name, bytes)
         }
     }
 
     private func append(_ entries: [ControlEntry]) throws(StorageError) {
         guard let first = entries.first else { return }
-        cutLog.bind(1, first.position.index)
-        try cutLog.run()
+        try cutLog.run(first.position.index)
         for entry in entries {
-            insertEntry.bind(1, entry.position.index)
-            insertEntry.bind(2, entry.position.term)
-            insertEntry.bind(3, entry.kind)
-            insertEntry.bind(4, copying: entry.bytes)
-            insertEntry.bind(5, entry.checksum)
-            try insertEntry.run()
+            try insertEntry.run(
+                entry.position.index,
+                entry.position.term,
+                entry.kind,
+                entry.bytes,
+                entry.checksum
+            )
         }
     }
 
     private func prune(_ base: ControlPosition) throws(StorageError) {
         let (state, before) = try stateAndBase()
         guard base.index > before.index else { return }
-        setBase.bind(1, base.index)
-        try setBase.run()
+        try setBase.run(base.index)
         try store(state, base: base)
     }
 
@@ -153,13 +150,14 @@ final class ControlFile {
         _ state: ControlHardState,
         base: ControlPosition
     ) throws(StorageError) {
-        setState.bind(1, state.term)
-        setState.bind(2, state.vote)
-        setState.bind(3, state.commit)
-        setState.bind(4, base.term)
-        setState.bind(5, base.index)
-        setState.bind(6, state.checksum(base: base))
-        try setState.run()
+        try setState.run(
+            state.term,
+            state.vote,
+            state.commit,
+            base.term,
+            base.index,
+            state.checksum(base: base)
+        )
     }
 
     /// The stored hard state, and the position before the log's first entry.
@@ -246,12 +244,13 @@ final class ControlFile {
         let insert = try connection.prepare(
             "INSERT INTO snapshot(is_current, term, idx, configuration, crc) VALUES(?, ?, ?, ?, ?)"
         )
-        insert.bind(1, isCurrent ? 1 : 0)
-        insert.bind(2, mark.position.term)
-        insert.bind(3, mark.position.index)
-        insert.bind(4, copying: mark.configuration)
-        insert.bind(5, mark.checksum)
-        try insert.run()
+        try insert.run(
+            isCurrent ? 1 : 0,
+            mark.position.term,
+            mark.position.index,
+            mark.configuration,
+            mark.checksum
+        )
     }
 
     private func insertChunk(
@@ -263,12 +262,13 @@ final class ControlFile {
         let insert = try connection.prepare(
             "REPLACE INTO chunk(snapshot, number, is_last, bytes, crc) VALUES(?, ?, ?, ?, ?)"
         )
-        insert.bind(1, snapshot)
-        insert.bind(2, number)
-        insert.bind(3, isLast ? 1 : 0)
-        insert.bind(4, copying: bytes)
-        insert.bind(5, Self.checksum(number, isLast, bytes))
-        try insert.run()
+        try insert.run(
+            snapshot,
+            number,
+            isLast ? 1 : 0,
+            bytes,
+            Self.checksum(number, isLast, bytes)
+        )
     }
 
     static func checksum(_ number: UInt64, _ isLast: Bool, _ bytes: [UInt8]) -> UInt32 {
@@ -280,26 +280,22 @@ final class ControlFile {
     private func store(_ seals: [ControlSeal], of bucket: String) throws(StorageError) {
         let insert = try connection.prepare("REPLACE INTO seal VALUES(?, ?, ?, ?, ?)")
         for seal in seals {
-            insert.bind(1, text: bucket)
-            insert.bind(2, seal.vBucket.number)
-            insert.bind(3, seal.fence)
-            insert.bind(4, seal.term)
-            insert.bind(5, seal.checksum(bucket))
-            try insert.run()
+            try insert.run(
+                bucket,
+                seal.vBucket.number,
+                seal.fence,
+                seal.term,
+                seal.checksum(bucket)
+            )
         }
     }
 
     private func store(fact name: String, _ bytes: [UInt8]?) throws(StorageError) {
         guard let bytes else {
-            let drop = try connection.prepare("DELETE FROM fact WHERE name = ?")
-            drop.bind(1, text: name)
-            return try drop.run()
+            return try connection.prepare("DELETE FROM fact WHERE name = ?").run(name)
         }
         let insert = try connection.prepare("REPLACE INTO fact VALUES(?, ?, ?)")
-        insert.bind(1, text: name)
-        insert.bind(2, copying: bytes)
-        insert.bind(3, RowChecksum("fact").with(text: name).over(bytes))
-        try insert.run()
+        try insert.run(name, bytes, RowChecksum("fact").with(text: name).over(bytes))
     }
 
     /// Returns free pages beyond a reserve to the file system, so that the file shrinks after a

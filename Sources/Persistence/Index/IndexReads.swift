@@ -43,7 +43,7 @@ package final class IndexReads {
 
     private func metaIfPresent(_ name: String) throws(StorageError) -> String? {
         let row = try statements[.selectMeta]
-        row.bind(1, text: name)
+        row.bind(name)
         defer { row.reset() }
         guard try row.step() else { return nil }
         let value = row.text(0)
@@ -110,7 +110,7 @@ package final class IndexReads {
         _ body: (ByteView) throws(StorageError) -> Result
     ) throws(StorageError) -> Result? {
         let row = try statements[.selectNode]
-        row.bind(1, id.value)
+        row.bind(id.value)
         defer { row.reset() }
         guard try row.step() else { return nil }
         return try body(row.bytes(0))
@@ -128,7 +128,7 @@ package final class IndexReads {
     /// - Throws: `StorageError`: `.damaged` if the row is damaged, or a disk error.
     package func value(_ id: IndexValueID, into writer: ByteWriter) throws(StorageError) -> Bool {
         let row = try statements[.selectValue]
-        row.bind(1, id.value)
+        row.bind(id.value)
         return try append(row, to: writer, "value \(id.value)") { IndexChecksum.value(id, $0) }
     }
 
@@ -141,8 +141,7 @@ package final class IndexReads {
         into writer: ByteWriter
     ) throws(StorageError) -> Bool {
         let row = try statements[.selectReduction]
-        row.bind(1, slot.value)
-        row.bind(2, node.value)
+        row.bind(slot.value, node.value)
         return try append(row, to: writer, "a reduction of node \(node.value)") { body in
             IndexChecksum.reduction(slot, node, body)
         }
@@ -159,9 +158,7 @@ package final class IndexReads {
         into writer: ByteWriter
     ) throws(StorageError) -> Bool {
         let row = try statements[.selectChunk]
-        row.bind(1, run.tree.rawValue)
-        row.bind(2, run.number)
-        row.bind(3, number)
+        row.bind(run.tree.rawValue, run.number, number)
         return try append(row, to: writer, "chunk \(number) of run \(run.number)") { body in
             IndexChecksum.chunk(run, number, body)
         }
@@ -191,7 +188,7 @@ package final class IndexReads {
     /// - Throws: `StorageError`: `.damaged` if the row is damaged, or a disk error.
     package func vBucket(_ id: VBucketID) throws(StorageError) -> IndexVBucket? {
         let row = try statements[.selectVBucket]
-        row.bind(1, id.number)
+        row.bind(id.number)
         defer { row.reset() }
         guard try row.step() else { return nil }
         return try readVBucket(row)
@@ -267,7 +264,7 @@ package final class IndexReads {
         _ visit: (IndexCommit, ByteView) -> Bool
     ) throws(StorageError) {
         let rows = try statements[.selectLog]
-        rows.bind(1, commit.value)
+        rows.bind(commit.value)
         defer { rows.reset() }
         var last = commit
         while try rows.step() {

@@ -120,10 +120,7 @@ enum IndexSchema {
             ("signature", identity.signature), ("collator", identity.collator),
             ("bucket_uuid", identity.bucketUUID), ("map_source", identity.mapSource),
         ] {
-            insert.bind(1, text: name)
-            insert.bind(2, text: value)
-            insert.bind(3, checksum(ofMeta: name, value))
-            try insert.run()
+            try insert.run(name, value, checksum(ofMeta: name, value))
         }
     }
 

@@ -26,8 +26,11 @@ package final class IndexTransaction {
 
     /// Runs a statement; returns the number of changed rows.
     @discardableResult
-    private func run(_ statement: Statement) throws(StorageError) -> Int {
-        try statement.run()
+    private func run<each Value: SQLValue>(
+        _ sql: IndexSQL,
+        _ values: repeat each Value
+    ) throws(StorageError) -> Int {
+        try statements[sql].run(repeat each values)
         return reads.connection.changes
     }
 
@@ -39,19 +42,14 @@ package final class IndexTransaction {
     package func write(_ id: IndexNodeID, _ body: ByteView) throws(StorageError) {
         precondition(id > .none, "a node has a number")
         check(body)
-        let row = try statements[.writeNode]
-        row.bind(1, id.value)
-        row.bind(2, borrowing: body)
-        try run(row)
+        try run(.writeNode, id.value, body)
     }
 
     /// Removes a node and its reductions.
     ///
     /// - Throws: `StorageError`: a disk error.
     package func removeNode(_ id: IndexNodeID) throws(StorageError) {
-        let row = try statements[.deleteNode]
-        row.bind(1, id.value)
-        try run(row)
+        try run(.deleteNode, id.value)
         for slot in try knownSlots() { try removeReduction(slot.id, id) }
     }
 
@@ -63,10 +61,7 @@ package final class IndexTransaction {
         from id: IndexNodeID,
         countMax: Int
     ) throws(StorageError) -> Int {
-        let rows = try statements[.deleteNodesFrom]
-        rows.bind(1, id.value)
-        rows.bind(2, countMax)
-        return try run(rows)
+        try run(.deleteNodesFrom, id.value, countMax)
     }
 
     /// Stores a value outside its leaf.
@@ -74,20 +69,14 @@ package final class IndexTransaction {
     /// - Throws: `StorageError`: `.full`, or another disk error.
     package func write(_ id: IndexValueID, _ body: ByteView) throws(StorageError) {
         check(body)
-        let row = try statements[.writeValue]
-        row.bind(1, id.value)
-        row.bind(2, IndexChecksum.value(id, body))
-        row.bind(3, borrowing: body)
-        try run(row)
+        try run(.writeValue, id.value, IndexChecksum.value(id, body), body)
     }
 
     /// Removes a value.
     ///
     /// - Throws: `StorageError`: a disk error.
     package func removeValue(_ id: IndexValueID) throws(StorageError) {
-        let row = try statements[.deleteValue]
-        row.bind(1, id.value)
-        try run(row)
+        try run(.deleteValue, id.value)
     }
 
     /// Removes values, as `removeNodes(from:countMax:)` removes nodes.
@@ -98,10 +87,7 @@ package final class IndexTransaction {
         from id: IndexValueID,
         countMax: Int
     ) throws(StorageError) -> Int {
-        let rows = try statements[.deleteValuesFrom]
-        rows.bind(1, id.value)
-        rows.bind(2, countMax)
-        return try run(rows)
+        try run(.deleteValuesFrom, id.value, countMax)
     }
 
     // MARK: Slots and reductions
@@ -128,13 +114,7 @@ package final class IndexTransaction {
             kind: kind,
             source: source
         )
-        let row = try statements[.insertSlot]
-        row.bind(1, slot.id.value)
-        row.bind(2, text: signature)
-        row.bind(3, kind)
-        row.bind(4, text: source)
-        row.bind(5, slot.checksum)
-        try run(row)
+        try run(.insertSlot, slot.id.value, signature, kind, source, slot.checksum)
         slots = known + [slot]
         return slot
     }
@@ -144,13 +124,8 @@ package final class IndexTransaction {
     /// - Throws: `StorageError`: a disk error.
     /// - Returns: Whether the slot is removed; otherwise call again in a later commit.
     package func removeSlot(_ id: IndexSlotID, countMax: Int) throws(StorageError) -> Bool {
-        let rows = try statements[.deleteReductions]
-        rows.bind(1, id.value)
-        rows.bind(2, countMax)
-        guard try run(rows) < countMax else { return false }
-        let row = try statements[.deleteSlot]
-        row.bind(1, id.value)
-        try run(row)
+        guard try run(.deleteReductions, id.value, countMax) < countMax else { return false }
+        try run(.deleteSlot, id.value)
         slots = nil
         return true
     }
@@ -164,12 +139,13 @@ package final class IndexTransaction {
         _ body: ByteView
     ) throws(StorageError) {
         check(body)
-        let row = try statements[.writeReduction]
-        row.bind(1, slot.value)
-        row.bind(2, node.value)
-        row.bind(3, IndexChecksum.reduction(slot, node, body))
-        row.bind(4, borrowing: body)
-        try run(row)
+        try run(
+            .writeReduction,
+            slot.value,
+            node.value,
+            IndexChecksum.reduction(slot, node, body),
+            body
+        )
     }
 
     /// Removes a node's reduction.
@@ -179,10 +155,7 @@ package final class IndexTransaction {
         _ slot: IndexSlotID,
         _ node: IndexNodeID
     ) throws(StorageError) {
-        let row = try statements[.deleteReduction]
-        row.bind(1, slot.value)
-        row.bind(2, node.value)
-        try run(row)
+        try run(.deleteReduction, slot.value, node.value)
     }
 
     // MARK: Progress, log and faults
@@ -191,27 +164,26 @@ package final class IndexTransaction {
     ///
     /// - Throws: `StorageError`: `.full`, or another disk error.
     package func write(_ vBucket: IndexVBucket) throws(StorageError) {
-        let row = try statements[.writeVBucket]
-        row.bind(1, vBucket.id.number)
-        row.bind(2, vBucket.home.rawValue)
-        row.bind(3, vBucket.root.value)
-        row.bind(4, vBucket.rows)
-        row.bind(5, vBucket.uuid.value)
-        row.bind(6, vBucket.seqno.value)
-        row.bind(7, vBucket.snapshotStart.value)
-        row.bind(8, vBucket.snapshotEnd.value)
-        row.bind(9, vBucket.logFloor.value)
-        row.bind(10, vBucket.checksum)
-        try run(row)
+        try run(
+            .writeVBucket,
+            vBucket.id.number,
+            vBucket.home.rawValue,
+            vBucket.root.value,
+            vBucket.rows,
+            vBucket.uuid.value,
+            vBucket.seqno.value,
+            vBucket.snapshotStart.value,
+            vBucket.snapshotEnd.value,
+            vBucket.logFloor.value,
+            vBucket.checksum
+        )
     }
 
     /// Removes the row of a vBucket, whose rows must not be in any tree.
     ///
     /// - Throws: `StorageError`: a disk error.
     package func removeVBucket(_ id: VBucketID) throws(StorageError) {
-        let row = try statements[.deleteVBucket]
-        row.bind(1, id.number)
-        try run(row)
+        try run(.deleteVBucket, id.number)
     }
 
     /// Stores what this commit changed, for a rollback; one entry per commit.
@@ -219,20 +191,14 @@ package final class IndexTransaction {
     /// - Throws: `StorageError`: `.full`, or another disk error.
     package func writeLogEntry(_ body: ByteView) throws(StorageError) {
         check(body)
-        let row = try statements[.insertLog]
-        row.bind(1, head.commit.value)
-        row.bind(2, IndexChecksum.log(head.commit.value, body))
-        row.bind(3, borrowing: body)
-        try run(row)
+        try run(.insertLog, head.commit.value, IndexChecksum.log(head.commit.value, body), body)
     }
 
     /// Removes the log entries of this commit and all before it.
     ///
     /// - Throws: `StorageError`: a disk error.
     package func trimLog(through commit: IndexCommit) throws(StorageError) {
-        let rows = try statements[.trimLog]
-        rows.bind(1, commit.value)
-        try run(rows)
+        try run(.trimLog, commit.value)
     }
 
     /// Adds a fault and removes the oldest beyond 100.
@@ -241,18 +207,17 @@ package final class IndexTransaction {
     package func add(_ fault: IndexFault) throws(StorageError) {
         let known = try reads.numberedFaults()
         let number = (known.last?.number ?? 0) + 1
-        let row = try statements[.insertFault]
-        row.bind(1, number)
-        row.bind(2, text: fault.view)
-        row.bind(3, copying: fault.document)
-        row.bind(4, fault.line)
-        row.bind(5, text: fault.text)
-        row.bind(6, fault.checksum(number: number))
-        try run(row)
+        try run(
+            .insertFault,
+            number,
+            fault.view,
+            fault.document,
+            fault.line,
+            fault.text,
+            fault.checksum(number: number)
+        )
         guard known.count >= IndexSchema.faultsMax else { return }
-        let trim = try statements[.trimFaults]
-        trim.bind(1, known[known.count - IndexSchema.faultsMax].number)
-        try run(trim)
+        try run(.trimFaults, known[known.count - IndexSchema.faultsMax].number)
     }
 
     // MARK: Compaction
@@ -261,13 +226,12 @@ package final class IndexTransaction {
     ///
     /// - Throws: `StorageError`: `.full`, or another disk error.
     package func write(_ remains: IndexRemains?) throws(StorageError) {
-        let row = try statements[remains == nil ? .deleteMeta : .writeMeta]
-        row.bind(1, text: IndexRemains.name)
-        if let text = remains?.text {
-            row.bind(2, text: text)
-            row.bind(3, IndexSchema.checksum(ofMeta: IndexRemains.name, text))
+        let name = IndexRemains.name
+        guard let text = remains?.text else {
+            try run(.deleteMeta, name)
+            return
         }
-        try run(row)
+        try run(.writeMeta, name, text, IndexSchema.checksum(ofMeta: name, text))
     }
 
     /// Removes nodes with lower numbers, lowest first, at most `countMax`.
@@ -278,10 +242,7 @@ package final class IndexTransaction {
         below id: IndexNodeID,
         countMax: Int
     ) throws(StorageError) -> Int {
-        let rows = try statements[.deleteNodesBelow]
-        rows.bind(1, id.value)
-        rows.bind(2, countMax)
-        return try run(rows)
+        try run(.deleteNodesBelow, id.value, countMax)
     }
 
     /// Removes values, as `removeNodes(below:countMax:)` removes nodes.
@@ -292,10 +253,7 @@ package final class IndexTransaction {
         below id: IndexValueID,
         countMax: Int
     ) throws(StorageError) -> Int {
-        let rows = try statements[.deleteValuesBelow]
-        rows.bind(1, id.value)
-        rows.bind(2, countMax)
-        return try run(rows)
+        try run(.deleteValuesBelow, id.value, countMax)
     }
 
     /// Removes a slot's reductions of nodes with lower numbers, at most `countMax`.
@@ -307,11 +265,7 @@ package final class IndexTransaction {
         below id: IndexNodeID,
         countMax: Int
     ) throws(StorageError) -> Int {
-        let rows = try statements[.deleteReductionsBelow]
-        rows.bind(1, slot.value)
-        rows.bind(2, id.value)
-        rows.bind(3, countMax)
-        return try run(rows)
+        try run(.deleteReductionsBelow, slot.value, id.value, countMax)
     }
 
     // MARK: Runs and space
@@ -325,13 +279,14 @@ package final class IndexTransaction {
         _ body: ByteView
     ) throws(StorageError) {
         check(body)
-        let row = try statements[.insertChunk]
-        row.bind(1, run.tree.rawValue)
-        row.bind(2, run.number)
-        row.bind(3, number)
-        row.bind(4, IndexChecksum.chunk(run, number, body))
-        row.bind(5, borrowing: body)
-        try self.run(row)
+        try self.run(
+            .insertChunk,
+            run.tree.rawValue,
+            run.number,
+            number,
+            IndexChecksum.chunk(run, number, body),
+            body
+        )
     }
 
     /// Removes chunks of a run, the last first, at most `countMax`.
@@ -339,11 +294,7 @@ package final class IndexTransaction {
     /// - Throws: `StorageError`: a disk error.
     /// - Returns: How many were removed; fewer than `countMax` if none is left.
     package func removeChunks(of run: IndexRunID, countMax: Int) throws(StorageError) -> Int {
-        let rows = try statements[.deleteChunks]
-        rows.bind(1, run.tree.rawValue)
-        rows.bind(2, run.number)
-        rows.bind(3, countMax)
-        return try self.run(rows)
+        try self.run(.deleteChunks, run.tree.rawValue, run.number, countMax)
     }
 
     /// Returns at most `countMax` free pages to the file system.
@@ -359,17 +310,20 @@ package final class IndexTransaction {
 extension IndexStatements {
     func write(_ head: IndexHead) throws(StorageError) {
         let row = try self[.writeHead]
-        row.bind(1, head.commit.value)
-        row.bind(2, head.state.rawValue)
-        for (first, root) in [(3, head.main), (7, head.back)] as [(Int32, IndexRoot)] {
-            row.bind(first, root.node.value)
-            row.bind(first + 1, root.height)
-            row.bind(first + 2, root.version)
-            row.bind(first + 3, root.rows)
-        }
-        row.bind(11, head.nextNode.value)
-        row.bind(12, head.nextValue.value)
-        row.bind(13, head.checksum)
-        try row.run()
+        try row.run(
+            head.commit.value,
+            head.state.rawValue,
+            head.main.node.value,
+            head.main.height,
+            head.main.version,
+            head.main.rows,
+            head.back.node.value,
+            head.back.height,
+            head.back.version,
+            head.back.rows,
+            head.nextNode.value,
+            head.nextValue.value,
+            head.checksum
+        )
     }
 }

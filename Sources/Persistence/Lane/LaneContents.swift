@@ -58,7 +58,7 @@ struct LaneContents {
                 // The metadata contains the runs too.
                 let spare = cursor ?? MetadataCursor()
                 cursor = spare
-                meta.bind(1, id)
+                meta.bind(id)
                 defer { meta.reset() }
                 guard try meta.step(),
                     let content = seal.open(meta.bytes(0), block: id, part: .meta),
@@ -103,7 +103,7 @@ extension SQLiteConnection {
         var records: [VBucketRecord] = []
         while try rows.step() {
             var entries: [FailoverLog.Entry] = []
-            log.bind(1, rows.integer(0))
+            log.bind(rows.integer(0))
             while try log.step() {
                 entries.append(
                     FailoverLog.Entry(

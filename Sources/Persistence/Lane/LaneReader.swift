@@ -33,7 +33,7 @@ final class LaneReader {
 
     /// Decodes the metadata of a block into `cursor`; false if there is no such block.
     func openMeta(_ block: UInt64) throws(StorageError) -> Bool {
-        selectMeta.bind(1, block)
+        selectMeta.bind(block)
         defer { selectMeta.reset() }
         guard try selectMeta.step() else { return false }
         try decodeMeta(selectMeta.bytes(0), block)
@@ -74,7 +74,7 @@ final class LaneReader {
         _ blocksMax: Int,
         _ body: (UInt64, ByteView) throws(StorageError) -> Bool
     ) throws(StorageError) -> UInt64? {
-        rows.bind(1, block)
+        rows.bind(block)
         defer { rows.reset() }
         var last = block
         for _ in 0..<blocksMax {
@@ -123,7 +123,7 @@ final class LaneReader {
         _ block: UInt64,
         _ visit: (BodyReader) throws(StorageError) -> Void
     ) throws(StorageError) -> Bool {
-        selectBody.bind(1, block)
+        selectBody.bind(block)
         defer { selectBody.reset() }
         guard try selectBody.step() else { return false }
         guard let content = seal.open(selectBody.bytes(0), block: block, part: .body),
@@ -149,7 +149,7 @@ final class LaneReader {
     }
 
     private func outline(of block: UInt64) -> [BlockDamage.Run] {
-        selectRuns.bind(1, block)
+        selectRuns.bind(block)
         defer { selectRuns.reset() }
         var runs: [BlockRun] = []
         guard (try? selectRuns.step()) == true,

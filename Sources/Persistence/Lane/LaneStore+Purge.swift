@@ -79,9 +79,7 @@ extension LaneStore {
                   max_revision = \(Schema.unsignedMax("max_revision", "?2")) WHERE vb = ?3
                 """
             )
-            update.bind(1, summary.purgeSeqno.value)
-            update.bind(2, summary.maxRevision)
-            update.bind(3, vBucket.number)
+            update.bind(summary.purgeSeqno.value, summary.maxRevision, vBucket.number)
             _ = try rewrite(
                 victims,
                 &writer,

@@ -270,9 +270,7 @@ extension LaneStore {
             let insert = try lane.connection.prepare("INSERT OR REPLACE INTO heat VALUES(?, ?)")
             try lane.connection.transaction { () throws(StorageError) in
                 for (vBucket, bytes) in heat {
-                    insert.bind(1, vBucket.number)
-                    insert.bind(2, copying: bytes)
-                    try insert.run()
+                    try insert.run(vBucket.number, bytes)
                 }
             }
         }
@@ -285,7 +283,7 @@ extension LaneStore {
         guard exists else { return nil }
         return try readers.scan { (reader) throws(StorageError) in
             let select = try reader.connection.prepare("SELECT bytes FROM heat WHERE vb = ?")
-            select.bind(1, vBucket.number)
+            select.bind(vBucket.number)
             guard try select.step() else { return nil }
             defer { select.reset() }
             return select.bytes(0).bytes

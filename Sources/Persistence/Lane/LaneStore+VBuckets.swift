@@ -32,12 +32,9 @@ extension LaneStore {
             let deleteHeat = try lane.connection.prepare("DELETE FROM heat WHERE vb = ?")
             try lane.connection.transaction { () throws(StorageError) in
                 for vBucket in vBuckets {
-                    update.bind(1, bornBlock)
-                    update.bind(2, vBucket.number)
-                    try update.run()
+                    try update.run(bornBlock, vBucket.number)
                     for statement in [deleteLog, deleteHeat, deletePrepares] {
-                        statement.bind(1, vBucket.number)
-                        try statement.run()
+                        try statement.run(vBucket.number)
                     }
                 }
             }

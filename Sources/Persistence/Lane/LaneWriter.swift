@@ -68,52 +68,49 @@ final class LaneWriter {
         origin: BlockOrigin
     ) throws(StorageError) {
         encoder.encode(documents, order, block: block)
-        insertBlock.bind(1, block)
-        insertBlock.bind(2, origin.rawValue)
-        insertBlock.bind(3, order.count)
-        insertBlock.bind(4, encoder.rawBytes)
-        insertBlock.bind(5, borrowing: encoder.runsBlob.view)
-        try insertBlock.run()
-        insertMeta.bind(1, block)
-        insertMeta.bind(2, borrowing: encoder.metaBlob.view)
-        try insertMeta.run()
-        insertBody.bind(1, block)
-        insertBody.bind(2, borrowing: encoder.bodyBlob.view)
-        try insertBody.run()
+        try insertBlock.run(
+            block,
+            origin.rawValue,
+            order.count,
+            encoder.rawBytes,
+            encoder.runsBlob.view
+        )
+        try insertMeta.run(block, encoder.metaBlob.view)
+        try insertBody.run(block, encoder.bodyBlob.view)
     }
 
     func delete(block: UInt64) throws(StorageError) {
         for statement in [deleteBlock, deleteMeta, deleteBody] {
-            statement.bind(1, block)
-            try statement.run()
+            try statement.run(block)
         }
     }
 
     func write(_ record: VBucketRecord, bornBlock: UInt64) throws(StorageError) {
-        upsertVBucket.bind(1, record.id.number)
-        upsertVBucket.bind(2, record.state.rawValue)
-        upsertVBucket.bind(3, record.highSeqno.value)
-        upsertVBucket.bind(4, record.snapshotStart.value)
-        upsertVBucket.bind(5, record.snapshotEnd.value)
-        upsertVBucket.bind(6, record.purgeSeqno.value)
-        upsertVBucket.bind(7, record.maxCAS.value)
-        upsertVBucket.bind(8, record.maxRevision)
-        upsertVBucket.bind(9, bornBlock)
-        upsertVBucket.bind(10, record.fence)
-        upsertVBucket.bind(11, record.isIntact ? 1 : 0)
-        try upsertVBucket.run()
+        try upsertVBucket.run(
+            record.id.number,
+            record.state.rawValue,
+            record.highSeqno.value,
+            record.snapshotStart.value,
+            record.snapshotEnd.value,
+            record.purgeSeqno.value,
+            record.maxCAS.value,
+            record.maxRevision,
+            bornBlock,
+            record.fence,
+            record.isIntact ? 1 : 0
+        )
     }
 
     func write(_ log: FailoverLog, of vBucket: VBucketID) throws(StorageError) {
-        deleteLog.bind(1, vBucket.number)
-        try deleteLog.run()
+        try deleteLog.run(vBucket.number)
         for (position, entry) in log.entries.enumerated() {
-            insertLog.bind(1, vBucket.number)
-            insertLog.bind(2, position)
-            insertLog.bind(3, entry.uuid.value)
-            insertLog.bind(4, entry.seqno.value)
-            insertLog.bind(5, entry.fence)
-            try insertLog.run()
+            try insertLog.run(
+                vBucket.number,
+                position,
+                entry.uuid.value,
+                entry.seqno.value,
+                entry.fence
+            )
         }
     }
 }

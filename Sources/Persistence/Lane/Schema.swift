@@ -95,13 +95,14 @@ extension SQLiteConnection {
             guard try integer("SELECT count(*) FROM sqlite_schema") == 0 else { return }
             try execute(Schema.tables)
             let insert = try prepare("INSERT INTO lane VALUES(1, ?, ?, ?, ?, ?, ?, 0)")
-            insert.bind(1, text: identity.bucket)
-            insert.bind(2, text: identity.bucketUUID)
-            insert.bind(3, identity.generation)
-            insert.bind(4, identity.lane)
-            insert.bind(5, identity.lanes)
-            insert.bind(6, identity.vBuckets)
-            try insert.run()
+            try insert.run(
+                identity.bucket,
+                identity.bucketUUID,
+                identity.generation,
+                identity.lane,
+                identity.lanes,
+                identity.vBuckets
+            )
             try execute("PRAGMA application_id = \(Schema.applicationID)")
             try execute("PRAGMA user_version = \(Schema.number)")
         }

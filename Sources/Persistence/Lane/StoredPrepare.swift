@@ -47,9 +47,9 @@ struct PrepareRows {
                 UInt64(entry.state & DocumentBuffer.State.deleted),
             ]
             for (index, number) in numbers.enumerated() {
-                insertion.bind(Int32(index + 1), number)
+                insertion.bind(Int32(index + 1), number: number)
             }
-            insertion.bind(10, seal.checksum(numbers, [key, value]))
+            insertion.bind(10, number: seal.checksum(numbers, [key, value]))
             insertion.bind(11, borrowing: key)
             insertion.bind(12, borrowing: value)
             try insertion.run()
@@ -57,9 +57,7 @@ struct PrepareRows {
     }
 
     func delete(_ vBucket: UInt16, _ seqno: UInt64) throws(StorageError) {
-        deletion.bind(1, vBucket)
-        deletion.bind(2, seqno)
-        try deletion.run()
+        try deletion.run(vBucket, seqno)
     }
 
     /// All prepares of a vBucket, by seqno.
@@ -87,7 +85,7 @@ struct PrepareSelection {
 
     /// All prepares of a vBucket, by seqno.
     func read(_ vBucket: UInt16) throws(StorageError) -> [StoredPrepare] {
-        selection.bind(1, vBucket)
+        selection.bind(vBucket)
         defer { selection.reset() }
         var found: [StoredPrepare] = []
         while try selection.step() {

@@ -21,9 +21,18 @@ package final class Statement {
 
     deinit { sqlite3_finalize(handle) }
 
+    /// Binds all parameters, in their order.
+    func bind<each Value: SQLValue>(_ values: repeat each Value) {
+        var index: Int32 = 0
+        for value in repeat each values {
+            index += 1
+            value.bind(to: self, index)
+        }
+    }
+
     /// Binds a parameter; as in SQLite, parameters are numbered from 1.
-    func bind(_ index: Int32, _ value: some BinaryInteger) {
-        sqlite3_bind_int64(handle, index, Int64(truncatingIfNeeded: value))
+    func bind(_ index: Int32, number: some BinaryInteger) {
+        sqlite3_bind_int64(handle, index, Int64(truncatingIfNeeded: number))
     }
 
     func bind(_ index: Int32, borrowing bytes: ByteView) {
@@ -73,8 +82,9 @@ package final class Statement {
         return false
     }
 
-    /// Runs a statement that has no rows.
-    func run() throws(StorageError) {
+    /// Binds all parameters and runs a statement that has no rows.
+    func run<each Value: SQLValue>(_ values: repeat each Value) throws(StorageError) {
+        bind(repeat each values)
         let hasRow = try step()
         precondition(!hasRow, "`run` is for statements without rows")
     }
@@ -97,4 +107,32 @@ package final class Statement {
         guard let start = sqlite3_column_text(handle, column) else { return "" }
         return String(cString: start)
     }
+}
+
+/// A value of a parameter: a number, text, bytes that SQLite copies, or a view that it borrows.
+protocol SQLValue {
+    func bind(to statement: Statement, _ index: Int32)
+}
+
+extension SQLValue where Self: BinaryInteger {
+    func bind(to statement: Statement, _ index: Int32) { statement.bind(index, number: self) }
+}
+
+extension Int: SQLValue {}
+extension Int64: SQLValue {}
+extension UInt8: SQLValue {}
+extension UInt16: SQLValue {}
+extension UInt32: SQLValue {}
+extension UInt64: SQLValue {}
+
+extension String: SQLValue {
+    func bind(to statement: Statement, _ index: Int32) { statement.bind(index, text: self) }
+}
+
+extension [UInt8]: SQLValue {
+    func bind(to statement: Statement, _ index: Int32) { statement.bind(index, copying: self) }
+}
+
+extension ByteView: SQLValue {
+    func bind(to statement: Statement, _ index: Int32) { statement.bind(index, borrowing: self) }
 }

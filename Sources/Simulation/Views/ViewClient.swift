@@ -65,11 +65,11 @@ enum ViewClient {
         _ indexes: IndexService
     ) -> QueryRun.Version? {
         var index = QueryRequest.IndexSelection(
-            choice: IndexChoice(current: indexes.signature(of: definition)),
-            collation: indexes.collationVersion
+            choice: IndexChoice(current: IndexSigning.signature(of: definition)),
+            collation: IndexService.collationVersion
         )
         var reduction = QueryRun.Reduction.none
-        if plan.merge.isGrouped, let slot = indexes.slotSignature(of: definition) {
+        if plan.merge.isGrouped, let slot = IndexSigning.slotSignature(of: definition) {
             index.slot = slot
             switch definition.reduce {
             case nil: break

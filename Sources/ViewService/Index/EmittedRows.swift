@@ -19,7 +19,8 @@ struct EmittedRows {
         pieces = results.pieces
         for (index, piece) in pieces.enumerated() {
             piece.bytes.withUnsafeBytes { bytes in
-                guard let base = bytes.baseAddress, var reader = ScriptRowSection(ByteView(bytes))
+                guard let base = bytes.baseAddress,
+                    var reader = ScriptSection<ScriptRow>(ByteView(bytes))
                 else {
                     return
                 }

@@ -25,8 +25,6 @@ struct IndexCompaction {
     }
 
     var phase: Phase
-    /// Whether the next step is posted to the index's lane.
-    var isPosted = false
     /// Whether it only removes the runs of a first build, and frees their pages.
     let removesRuns: Bool
 

@@ -10,26 +10,13 @@ internal import Vocabulary
 /// that all runs up to it end with, so that the table of vBuckets stays empty until there are trees: a
 /// release without bulk loads builds such an index from the beginning.
 struct IndexLoad {
-    enum Phase {
-        /// Next: merging; or the end, if there is nothing to merge.
-        case collecting
-        /// Makes the trees. Next: the end.
-        case merging(LoadMerge)
-    }
-
     let runs: BulkLoad
-    var phase = Phase.collecting
-    /// Values of the last step of the merge that are not stored yet.
-    var values: [(id: IndexValueID, body: [UInt8])] = []
-    /// Whether the last step of the merge is to be stored.
-    var isStepPending = false
-    /// Whether the next step is posted to the index's lane.
-    var isPosted = false
+    /// Makes the trees; nil while documents are collected.
+    var merge: LoadMerge?
+    /// Values of the last step of the merge; nil if the step is stored.
+    var values: [(id: IndexValueID, body: [UInt8])]?
 
-    var isCollecting: Bool {
-        if case .collecting = phase { return true }
-        return false
-    }
+    var isCollecting: Bool { merge == nil }
 
     /// The load that a file begins or continues with.
     ///

@@ -63,13 +63,7 @@ package final class IndexNodes: NodeSource {
 
     /// The tree with this root.
     package func tree(_ root: IndexRoot, _ kind: EntryKind) -> Tree {
-        let root = TreeRoot(
-            id: root.node,
-            height: Int(root.height),
-            version: root.version,
-            rows: root.rows
-        )
-        return Tree(root, of: kind, from: self)
+        Tree(TreeRoot(root), of: kind, from: self)
     }
 }
 
@@ -103,17 +97,8 @@ extension IndexTransaction {
         _ kind: EntryKind,
         _ nodes: IndexNodes
     ) throws(StorageError) -> TreeEditResult {
-        do throws(IndexError) {
-            return try TreeEdit.apply(
-                batch,
-                to: nodes.tree(root, kind),
-                numbers: TreeNumbers(
-                    nextNode: head.nextNode.value,
-                    nextBigValue: head.nextValue.value
-                )
-            )
-        } catch {
-            throw StorageError(error)
+        try reading { () throws(IndexError) in
+            try TreeEdit.apply(batch, to: nodes.tree(root, kind), numbers: head.numbers)
         }
     }
 
@@ -124,8 +109,7 @@ extension IndexTransaction {
         for id in edit.freed { try removeNode(id) }
         for id in edit.bigValuesFreed { try removeValue(id) }
         for value in edit.bigValues { try write(value.id, batch.bigValue(value)) }
-        head.nextNode = IndexNodeID(edit.numbers.nextNode)
-        head.nextValue = IndexValueID(edit.numbers.nextBigValue)
+        head.numbers = edit.numbers
         return IndexRoot(edit.root)
     }
 
@@ -165,7 +149,7 @@ extension IndexTransaction {
         let update = NumericSlotUpdate(nodes.tree(head.main, .row), partials: partials)
         let bigValues = Dictionary(uniqueKeysWithValues: edit.bigValues.map { ($0.id, $0) })
         var failure: StorageError?
-        do throws(IndexError) {
+        try reading { () throws(IndexError) in
             try update.process(
                 edit.writes,
                 bigValues: { bigValues[$0].map { batch.bigValue($0).bytes } },
@@ -178,11 +162,31 @@ extension IndexTransaction {
                     }
                 }
             )
-        } catch {
-            throw StorageError(error)
         }
         if let failure { throw failure }
         return update.isComplete
+    }
+}
+
+extension IndexHead {
+    /// The next free numbers.
+    var numbers: TreeNumbers {
+        get { TreeNumbers(nextNode: nextNode.value, nextBigValue: nextValue.value) }
+        set {
+            nextNode = IndexNodeID(newValue.nextNode)
+            nextValue = IndexValueID(newValue.nextBigValue)
+        }
+    }
+}
+
+extension TreeRoot {
+    init(_ root: IndexRoot) {
+        self.init(
+            id: root.node,
+            height: Int(root.height),
+            version: root.version,
+            rows: root.rows
+        )
     }
 }
 
@@ -194,6 +198,17 @@ extension IndexRoot {
             version: root.version,
             rows: root.rows
         )
+    }
+}
+
+/// Runs `body`, which reads the trees of an index, with the errors of its file.
+func reading<Result>(
+    _ body: () throws(IndexError) -> Result
+) throws(StorageError) -> Result {
+    do throws(IndexError) {
+        return try body()
+    } catch {
+        throw StorageError(error)
     }
 }
 

@@ -54,8 +54,6 @@ package struct SlotAssignment {
     private var incomplete: Set<IndexSlotID> = []
     private var computed: [IndexSlotID: [ComputedPartial]] = [:]
     private var computedBytes = 0
-    /// Whether the next step is posted to the index's lane.
-    var isPosted = false
 
     /// Bytes of results that wait to be stored.
     ///

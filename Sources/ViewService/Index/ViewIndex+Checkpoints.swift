@@ -47,9 +47,7 @@ extension ViewIndex {
     /// Posts the steps that have ended because commits were held, and commits what is due.
     private func resumeCommits() {
         guard health.failure == nil else { return }
-        postCompactionStep(after: 0)
-        postSlotStep(after: 0)
-        postLoadStep(after: 0)
+        for work in SteppedWork.allCases { post(work) }
         advance()
     }
 }

@@ -126,14 +126,12 @@ extension ViewIndex {
             let nodes = IndexNodes(transaction.reads)
             let update = IndexUpdate(nodes.tree(transaction.head.back, .document))
             var isRemoved = false
-            do throws(IndexError) {
+            try reading { () throws(IndexError) in
                 if let removal {
                     let remains = try update.remove(removal, rowsMax: ViewIndex.removedRowsMax)
                     isRemoved = !remains
                 }
                 try add(changes, to: update)
-            } catch {
-                throw StorageError(error)
             }
             let slots = progress.slots.numeric
             let incomplete = try transaction.apply(update, nodes, numericSlots: slots)

@@ -33,10 +33,8 @@ extension ViewIndex {
             }
             surroundings.environment.trace.info("views", "Index \(name): compaction begins")
             // Old runs are removed after it.
-            let isPosted = progress.compaction?.isPosted ?? false
             progress.compaction = IndexCompaction()
-            progress.compaction?.isPosted = isPosted
-            postCompactionStep(after: 0)
+            post(.compaction)
         }
     }
 
@@ -45,7 +43,7 @@ extension ViewIndex {
         progress.hasOldRuns = true
         guard progress.compaction == nil else { return }
         progress.compaction = IndexCompaction(removesRuns: true)
-        postCompactionStep(after: 0)
+        post(.compaction)
     }
 
     /// Aborts a compaction that is still copying.
@@ -59,25 +57,8 @@ extension ViewIndex {
         }
     }
 
-    /// Posts the next step to the lane, unless one is posted.
-    func postCompactionStep(after nanoseconds: UInt64) {
-        guard progress.compaction?.isPosted == false else { return }
-        progress.compaction?.isPosted = true
-        surroundings.lane.post(after: nanoseconds) { [weak self] in self?.stepCompaction() }
-    }
-
-    private func stepCompaction() {
-        progress.compaction?.isPosted = false
-        guard !health.isStopped, health.failure == nil, let phase = progress.compaction?.phase
-        else {
-            return
-        }
-        // The end of the checkpoint posts the next step.
-        guard !alarm.checkpoints.holdsCommits else { return }
-        let now = now
-        guard now >= alarm.pausedUntil else {
-            return postCompactionStep(after: alarm.pausedUntil - now)
-        }
+    func stepCompaction() {
+        guard let phase = progress.compaction?.phase else { return }
         do throws(StorageError) {
             if let next = try step(phase) {
                 progress.compaction?.phase = next
@@ -91,7 +72,7 @@ extension ViewIndex {
         }
         checkpointIfLarge()
         let isCopying = progress.compaction?.holdsCommits == true
-        postCompactionStep(after: isCopying ? 0 : Self.pauseNanoseconds)
+        post(.compaction, after: isCopying ? 0 : Self.pauseNanoseconds)
         if !isCopying { advance() }
     }
 
@@ -138,12 +119,7 @@ extension ViewIndex {
         }
         guard isDone else { return .discarding(continues: continues) }
         guard continues else { return .releasing(free: .max) }
-        let head = try file.head()
-        let numbers = TreeNumbers(
-            nextNode: head.nextNode.value,
-            nextBigValue: head.nextValue.value
-        )
-        return .rows(TreeCopy(of: .row, numbers: numbers))
+        return .rows(TreeCopy(of: .row, numbers: try file.head().numbers))
     }
 
     // MARK: Copying
@@ -186,8 +162,7 @@ extension ViewIndex {
             try transaction.store(copy.writes, values)
             transaction.head.main = IndexRoot(rows)
             transaction.head.back = IndexRoot(documents)
-            transaction.head.nextNode = IndexNodeID(copy.numbers.nextNode)
-            transaction.head.nextValue = IndexValueID(copy.numbers.nextBigValue)
+            transaction.head.numbers = copy.numbers
             try transaction.write(.trees(below: head.nextNode, head.nextValue))
         }
         return .removing(below: head.nextNode, head.nextValue)
@@ -201,14 +176,12 @@ extension ViewIndex {
     ) throws(StorageError) -> [(id: IndexValueID, body: [UInt8])] {
         var values: [(id: IndexValueID, body: [UInt8])] = []
         try file.readNewest { (reads) throws(StorageError) in
-            do throws(IndexError) {
+            try reading { () throws(IndexError) in
                 _ = try copy.step(
                     IndexNodes(reads).tree(root, kind),
                     bytesMax: Self.copiedBytesMax,
                     storeValue: { values.append(($0, $1.bytes)) }
                 )
-            } catch {
-                throw StorageError(error)
             }
         }
         return values

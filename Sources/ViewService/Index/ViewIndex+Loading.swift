@@ -116,12 +116,7 @@ extension ViewIndex {
 
     private func beginMerge(_ load: BulkLoad) {
         do throws(StorageError) {
-            let head = try file.head()
-            let numbers = TreeNumbers(
-                nextNode: head.nextNode.value,
-                nextBigValue: head.nextValue.value
-            )
-            progress.load?.phase = .merging(load.merge(numbers))
+            progress.load?.merge = load.merge(try file.head().numbers)
         } catch {
             return fail(error)
         }
@@ -130,39 +125,22 @@ extension ViewIndex {
         stepLoad()
     }
 
-    /// Posts the next step of the merge to the lane, unless one is posted.
-    func postLoadStep(after nanoseconds: UInt64) {
-        guard let load = progress.load, !load.isCollecting, !load.isPosted else { return }
-        progress.load?.isPosted = true
-        surroundings.lane.post(after: nanoseconds) { [weak self] in
-            self?.progress.load?.isPosted = false
-            self?.stepLoad()
-        }
-    }
-
-    private func stepLoad() {
-        guard !health.isStopped, health.failure == nil,
-            case .merging(let merge)? = progress.load?.phase
-        else { return }
-        // The end of the checkpoint posts the next step.
-        guard !alarm.checkpoints.holdsCommits else { return }
-        let now = now
-        guard now >= alarm.pausedUntil else { return postLoadStep(after: alarm.pausedUntil - now) }
+    func stepLoad() {
+        guard let merge = progress.load?.merge else { return }
         do throws(StorageError) {
             try step(merge)
         } catch {
             handle(error)
         }
         checkpointIfLarge()
-        postLoadStep(after: 0)
+        post(.load)
     }
 
     /// Computes the next nodes, unless those of the last step are not stored yet, and stores them.
     private func step(_ merge: LoadMerge) throws(StorageError) {
-        if progress.load?.isStepPending == false {
+        if progress.load?.values == nil {
             let values = try compute(merge)
             progress.load?.values = values
-            progress.load?.isStepPending = true
         }
         let values = progress.load?.values ?? []
         guard merge.isComplete else {
@@ -172,8 +150,7 @@ extension ViewIndex {
                 try transaction.store(merge.writes, values)
             }
             merge.writes.removeAll()
-            progress.load?.values = []
-            progress.load?.isStepPending = false
+            progress.load?.values = nil
             return
         }
         try finish(merge, values)
@@ -185,7 +162,7 @@ extension ViewIndex {
         var values: [(id: IndexValueID, body: [UInt8])] = []
         let bytesMax = surroundings.loadLimits.mergedBytesMax
         try file.readNewest { (reads) throws(StorageError) in
-            do throws(IndexError) {
+            try reading { () throws(IndexError) in
                 // Two, so that a small index is one commit: its documents, then its rows.
                 for _ in 0..<2 {
                     try merge.step(
@@ -196,8 +173,6 @@ extension ViewIndex {
                         storeValue: { values.append(($0, $1.bytes)) }
                     )
                 }
-            } catch {
-                throw StorageError(error)
             }
         }
         return values
@@ -215,8 +190,7 @@ extension ViewIndex {
             try transaction.store(merge.writes, values)
             transaction.head.main = IndexRoot(merge.rows)
             transaction.head.back = IndexRoot(merge.documents)
-            transaction.head.nextNode = IndexNodeID(merge.numbers.nextNode)
-            transaction.head.nextValue = IndexValueID(merge.numbers.nextBigValue)
+            transaction.head.numbers = merge.numbers
             transaction.head.state = .ready
             try transaction.write(nil)
             for id in vBuckets.sorted() where progress.table.home(of: id) != .none {

@@ -33,40 +33,31 @@ extension ViewIndex {
     struct Request {
         let batch = ChangeBatch()
         var feeds: [VBucketID: UInt64] = [:]
-        let frame = ByteWriter(capacity: 64 << 10)
-        var encoder: ScriptBatchEncoder
+        var work: ScriptWorkWriter
         let input = MapInput()
 
-        init(_ function: ScriptFunction) {
-            encoder = ScriptBatchEncoder(.map, functions: [function.number], batch: 0, to: frame)
-        }
-
         var isFull: Bool {
-            batch.changes.count >= ViewIndex.documentsMax || frame.count >= ViewIndex.bytesMax
+            batch.changes.count >= ViewIndex.documentsMax || work.byteCount >= ViewIndex.bytesMax
         }
     }
 
     /// The next changes of feeds that have some; nil if there are none.
     private func readBatch() -> Request? {
-        var request = Request(function)
+        var request = Request(work: ScriptWorkWriter(.map, function))
         let records = ByteWriter(capacity: 64 << 10)
-        while !request.isFull, let vBucket = nextReady() {
+        while !request.isFull, let vBucket = ready.withLock({ $0.removeFirst() }) {
             guard var feed = sources.feeds[vBucket] else { continue }
             records.removeAll(keepingAtMost: 1 << 20)
-            let credit = max(1, ViewIndex.bytesMax - request.frame.count)
+            let credit = max(1, ViewIndex.bytesMax - request.work.byteCount)
             let progress = feed.feed.step(credit: credit, into: records)
             let isOver = handle(records.view, vBucket, &feed, &request)
             if isOver { continue }
             sources.feeds[vBucket] = feed
-            if progress == .again || progress == .awaitsCredit { setReady(vBucket) }
+            if progress == .again || progress == .awaitsCredit {
+                ready.withLock { $0.insert(vBucket) }
+            }
         }
         return request.batch.isEmpty ? nil : request
-    }
-
-    private func nextReady() -> VBucketID? { ready.withLock { $0.removeFirst() } }
-
-    private func setReady(_ vBucket: VBucketID) {
-        ready.withLock { $0.insert(vBucket) }
     }
 
     /// Adds records of a feed to a request.
@@ -120,27 +111,18 @@ extension ViewIndex {
             let arguments = request.input.arguments(meta, vBucket: vBucket, key: key, value: value)
         else { return nil }
         // A frame has room for the largest document, and a batch ends far below it.
-        request.encoder.append(
+        request.work.append(
             stamp: meta.cas.value,
             first: arguments.meta,
             second: arguments.body
         )
-        return UInt32(request.encoder.count - 1)
+        return UInt32(request.work.count - 1)
     }
 
     private func submit(_ request: Request) {
         let number = pending.queue.add(Reading(batch: request.batch, feeds: request.feeds))
-        guard request.encoder.count > 0 else {
-            return receive(number, ScriptResults())
-        }
-        request.encoder.finish()
-        let work = ScriptWork(
-            .map,
-            function,
-            count: request.encoder.count,
-            frame: request.frame.bytes
-        )
-        surroundings.scripts.submit(work) { [weak self] results in
+        guard request.work.count > 0 else { return receive(number, ScriptResults()) }
+        surroundings.scripts.submit(request.work.finish()) { [weak self] results in
             guard let self else { return }
             surroundings.lane.post {
                 // Without an answer nothing may be committed.
@@ -156,7 +138,8 @@ extension ViewIndex {
         guard pending.queue.answer(number, results) else { return }
         while let (reading, results) = pending.queue.removeFirst() {
             note(results, of: reading.batch)
-            guard !results.isAbandoned else { return stopAfterAbandoning() }
+            // A batch of which not all documents were mapped must not be committed.
+            guard !results.isAbandoned else { return count(.abandoned) }
             guard !isCollecting else {
                 collect(reading, results)
                 continue
@@ -167,34 +150,29 @@ extension ViewIndex {
         }
     }
 
-    /// Stops the function: a batch of which not all documents were mapped must not be committed.
-    private func stopAfterAbandoning() {
-        guard health.runaway.record(.abandoned, now: now), let cause = health.runaway.cause else {
-            return
+    /// Counts a call, and stops a function that runs away by it.
+    private func count(_ call: RunawayRule.Call) {
+        if health.runaway.record(call, now: now), let cause = health.runaway.cause {
+            runAway(cause)
         }
-        runAway(cause)
     }
 
     /// Counts the failures of a batch for the author, and stops a function that runs away.
     private func note(_ results: ScriptResults, of batch: ChangeBatch) {
         guard !results.failures.isEmpty else {
             // A batch without calls states nothing about the function.
-            if batch.changes.contains(where: { $0.item != nil }) {
-                _ = health.runaway.record(.ended, now: now)
-            }
+            if batch.changes.contains(where: { $0.item != nil }) { count(.ended) }
             return
         }
         let failures = results.failures.sorted { $0.item < $1.item }
         var next = 0
         for failure in failures {
-            if failure.item > next { _ = health.runaway.record(.ended, now: now) }
+            if failure.item > next { count(.ended) }
             next = failure.item + 1
             let change = batch.changes.first { $0.item == UInt32(failure.item) }
             let id = change.map { batch.id(of: $0) } ?? .empty
             record(failure.kind.errorKind, id, line: failure.line, failure.text)
-            if health.runaway.record(call(failure), now: now), let cause = health.runaway.cause {
-                runAway(cause)
-            }
+            count(call(failure))
         }
     }
 

@@ -11,7 +11,7 @@ extension ViewIndex {
         }
         let isBuilt =
             progress.table.isReady && progress.load == nil && !progress.hasOldRuns
-            && progress.compaction == nil && !progress.slots.isPosted
+            && progress.compaction == nil && !alarm.posted.contains(.slots)
         let isStored =
             pending.queue.count == 0 && pending.mapped.isEmpty && pending.removals.isEmpty
             && pending.completions.isEmpty && progress.trigger.isEmpty

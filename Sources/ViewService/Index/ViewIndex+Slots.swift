@@ -28,7 +28,7 @@ extension ViewIndex {
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.want(wanted)
             noteComplete()
-            postSlotStep(after: 0)
+            post(.slots)
         }
     }
 
@@ -43,7 +43,7 @@ extension ViewIndex {
         surroundings.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.add(computed, slot)
-            postSlotStep(after: Self.storePauseNanoseconds)
+            post(.slots, after: Self.storePauseNanoseconds)
         }
     }
 
@@ -71,7 +71,7 @@ extension ViewIndex {
     func missed(_ slot: IndexSlotID) {
         progress.slots.missed(slot)
         noteComplete()
-        postSlotStep(after: Self.stepPauseNanoseconds)
+        post(.slots, after: Self.stepPauseNanoseconds)
     }
 
     /// Which slots are complete, for the threads of queries.
@@ -80,20 +80,7 @@ extension ViewIndex {
         shared.withLock { $0.completeSlots = complete }
     }
 
-    /// Posts the next step to the lane, unless one is posted.
-    func postSlotStep(after nanoseconds: UInt64) {
-        guard !progress.slots.isPosted else { return }
-        progress.slots.isPosted = true
-        surroundings.lane.post(after: nanoseconds) { [weak self] in self?.stepSlots() }
-    }
-
-    private func stepSlots() {
-        progress.slots.isPosted = false
-        guard !health.isStopped, health.failure == nil else { return }
-        // The end of the checkpoint posts the next step.
-        guard !alarm.checkpoints.holdsCommits else { return }
-        let now = now
-        guard now >= alarm.pausedUntil else { return postSlotStep(after: alarm.pausedUntil - now) }
+    func stepSlots() {
         guard let step = progress.slots.next() else { return }
         do throws(StorageError) {
             try perform(step)
@@ -103,7 +90,7 @@ extension ViewIndex {
         }
         noteComplete()
         checkpointIfLarge()
-        postSlotStep(after: Self.stepPauseNanoseconds)
+        post(.slots, after: Self.stepPauseNanoseconds)
     }
 
     private func perform(_ step: SlotAssignment.Step) throws(StorageError) {
@@ -155,14 +142,12 @@ extension ViewIndex {
         let result = try file.readNewest { (reads) throws(StorageError) in
             let nodes = IndexNodes(reads)
             let partials = StoredPartials(reads, slot)
-            do throws(IndexError) {
-                return try compute(nodes, nodes.tree(root, .row), partials) { node, body in
+            return try reading { () throws(IndexError) in
+                try compute(nodes, nodes.tree(root, .row), partials) { node, body in
                     partials.replace(node, body)
                     places.append((node, tables.count, body.count))
                     tables.append(body)
                 }
-            } catch {
-                throw StorageError(error)
             }
         }
         if !places.isEmpty {

@@ -104,6 +104,8 @@ extension ViewIndex {
         var timerAt: UInt64 = .max
         /// No commit before this time: the disk was full.
         var pausedUntil: UInt64 = 0
+        /// Work whose next step is posted.
+        var posted: Set<SteppedWork> = []
         /// Whether a timer calls `tick`.
         var isTicking = false
         var checkpoints = CheckpointPlan()

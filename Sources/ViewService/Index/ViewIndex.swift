@@ -72,7 +72,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             compaction: remains.map { IndexCompaction($0) }
         )
         if hasOldRuns { removeOldRuns() }
-        postCompactionStep(after: 0)
+        post(.compaction)
     }
 
     var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }

@@ -79,13 +79,7 @@ private struct FileCheck {
         _ what: String,
         _ body: () throws(IndexError) -> Result
     ) -> Result? {
-        attempt(what) { () throws(StorageError) in
-            do throws(IndexError) {
-                return try body()
-            } catch {
-                throw StorageError(error)
-            }
-        }
+        attempt(what) { () throws(StorageError) in try reading(body) }
     }
 
     // MARK: Parts

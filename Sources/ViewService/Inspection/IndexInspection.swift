@@ -45,24 +45,16 @@ package struct IndexInspection {
             write(line.view)
             let nodes = IndexNodes(reads)
             let row = RowLine(line)
-            do throws(IndexError) {
+            try reading { () throws(IndexError) in
                 let walk = RangeWalk(nodes.tree(head.main, .row))
                 while let entry = try walk.next() {
-                    let isWhole: Bool
-                    switch entry.value {
-                    case .inline(let value): isWhole = row.set(entry, value)
-                    case .big(let id, _):
-                        let value = try nodes.bigValue(id)
-                        isWhole = value.withUnsafeBytes { row.set(entry, ByteView($0)) }
-                    }
+                    let isWhole = try nodes.withValue(entry.value) { row.set(entry, $0) }
                     guard isWhole else {
                         let vBucket = entry.vBucket
                         throw .damaged(.none, "the key of a row of \(vBucket) is malformed")
                     }
                     write(line.view)
                 }
-            } catch {
-                throw StorageError(error)
             }
         }
     }

@@ -6,21 +6,10 @@ final class CustomScan: QueryScan {
     /// Leaves, nodes or groups that are read between two turns of the lane; also ranges.
     private static let readsMax = 64
 
-    private let input: ScanInput
-    private let settings: GroupWalk.Settings?
-    /// The ranges to read, the next one last.
-    private var ranges: [(keyNumber: Int, range: KeyRange)]
+    private lazy var settings = input.groups
     private var current: (keyNumber: Int, reduce: CustomReduce)?
-    private var left: Int
 
-    init(_ input: ScanInput) {
-        self.input = input
-        settings = input.groups
-        ranges = input.ranges.reversed()
-        left = input.plan.rowsMax ?? .max
-    }
-
-    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+    override func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
         let reads = CustomScan.readsMax
         var ended = 0
         while !batch.isFull, ended < reads {
@@ -43,9 +32,9 @@ final class CustomScan: QueryScan {
         return .paused
     }
 
-    func supply(_ results: [[UInt8]]) { current?.reduce.supply(results) }
+    override func supply(_ results: [[UInt8]]) { current?.reduce.supply(results) }
 
-    func removeComputed() -> [ComputedPartial] {
+    override func removeComputed() -> [ComputedPartial] {
         guard let reduce = current?.reduce, !reduce.computed.isEmpty else { return [] }
         defer { reduce.computed = [] }
         return reduce.computed
@@ -54,12 +43,13 @@ final class CustomScan: QueryScan {
     /// Begins the next range; nil after the last.
     private func begin() -> (keyNumber: Int, reduce: CustomReduce)? {
         guard let (keyNumber, range) = ranges.popLast() else { return nil }
-        let reduce =
-            if let settings {
-                CustomReduce(input.tree, range, settings, partials: input.source)
-            } else {
-                CustomReduce(input.tree, range, mask: input.mask, partials: input.source)
-            }
+        let reduce = CustomReduce(
+            input.tree,
+            range,
+            groups: settings,
+            mask: input.mask,
+            partials: input.source
+        )
         current = (keyNumber, reduce)
         return current
     }

@@ -12,30 +12,24 @@ final class GroupScan: QueryScan {
         var total = NumericPartial()
     }
 
-    private let input: ScanInput
     /// Whether values are not read.
     private let countsOnly: Bool
     private let settings: GroupWalk.Settings?
-    /// The ranges to read, the next one last.
-    private var ranges: [(keyNumber: Int, range: KeyRange)]
     private var keyNumber = 0
     private var groups: GroupWalk?
     private var fold: Fold?
-    private var left: Int
     /// Rows that this turn may still read.
     private var turnRows = 0
     private let key = ByteWriter()
     private let value = ByteWriter()
 
     init(_ input: ScanInput, countsOnly: Bool) {
-        self.input = input
         self.countsOnly = countsOnly
         settings = input.groups
-        ranges = input.ranges.reversed()
-        left = input.plan.rowsMax ?? .max
+        super.init(input)
     }
 
-    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+    override func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
         turnRows = input.source.turnRowsMax
         while turnRows > 0, !batch.isFull {
             guard left > 0 else { return .done }

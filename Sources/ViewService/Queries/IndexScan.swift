@@ -2,19 +2,9 @@ internal import Indexing
 
 /// Reads the rows of a query's ranges, one range after the other.
 final class IndexScan: QueryScan {
-    private let input: ScanInput
-    /// The ranges to read, the next one last.
-    private var ranges: [(keyNumber: Int, range: KeyRange)]
     private var current: (keyNumber: Int, walk: RangeWalk)?
-    private var left: Int
 
-    init(_ input: ScanInput) {
-        self.input = input
-        ranges = input.ranges.reversed()
-        left = input.plan.rowsMax ?? .max
-    }
-
-    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+    override func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
         // The walk has no mask, so that rows that do not count are counted as read.
         for _ in 0..<input.source.turnRowsMax {
             guard !batch.isFull else { return .paused }

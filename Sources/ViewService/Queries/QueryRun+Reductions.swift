@@ -42,36 +42,22 @@ extension QueryRun {
     /// Reduces the partial values of the gathered groups again.
     func fetchReductions() {
         guard case .custom(let function) = version.reduction else { return }
-        let frame = ByteWriter()
-        var encoder = ScriptBatchEncoder(
-            .rereduce,
-            functions: [function.number],
-            batch: 0,
-            to: frame
-        )
+        var work = ScriptWorkWriter(.rereduce, function)
         var groups: [Int] = []
         for (index, group) in answer.gathered.enumerated() where group.rows.count > 1 {
             let values = QueryRun.values(of: group.rows)
-            guard encoder.hasRoom(for: values.count + 4) else {
+            guard work.hasRoom(for: values.count + 4) else {
                 return fail("The partial results of a group are too large to be reduced.")
             }
-            encoder.append(stamp: 0, first: QueryRun.null, second: values.view)
+            work.append(first: ScriptWorkWriter.null, second: values.view)
             groups.append(index)
         }
         guard !groups.isEmpty else { return complete(answer.gathered) }
-        encoder.finish()
         answer.isFetching = true
-        let work = ScriptWork(.rereduce, function, count: groups.count, frame: frame.bytes)
         let (lane, places) = (surroundings.lane, groups)
-        surroundings.scripts.submit(work) { [weak self] results in
+        surroundings.scripts.submit(work.finish()) { [weak self] results in
             lane.post { [weak self] in self?.step { $0.receive(results, forGroups: places) } }
         }
-    }
-
-    private static let nullText: StaticString = "null"
-
-    private static var null: ByteView {
-        ByteView(start: nullText.utf8Start, count: nullText.utf8CodeUnitCount)
     }
 
     /// A JSON array of partial values.
@@ -104,12 +90,9 @@ extension QueryRun {
     }
 
     private static func reason(of failure: ScriptResults.Failure) -> String {
-        switch failure.kind {
-        case .problem(.undefined): return "The reduce function is not valid."
-        default: break
-        }
-        let place = failure.line > 0 ? " in line \(failure.line)" : ""
-        return "The reduce function failed\(place): \(failure.text)"
+        let isUndefined = failure.kind == .problem(.undefined)
+        return isUndefined
+            ? "The reduce function is not valid." : ReduceFailure(failure).reason
     }
 
     // MARK: Errors

@@ -25,7 +25,7 @@ extension QueryRun {
 
         init() {
             output = ByteWriter()
-            reply = ViewReply(output, decodeKey: Collation.appendJSON(ofSortKey:to:))
+            reply = ViewReply(output)
         }
     }
 

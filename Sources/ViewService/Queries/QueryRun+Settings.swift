@@ -81,7 +81,7 @@ extension QueryRun {
         let lane: any Lane
         let scripts: ScriptPool
         let ports: Ports
-        let slots: QuerySlots
+        var slots: QuerySlots
         package var keys = KeyMemory()
 
         /// The surroundings of all runs of a node; the owner of `lane` cancels them before it stops
@@ -98,19 +98,6 @@ extension QueryRun {
             self.scripts = scripts
             self.ports = ports
             self.slots = slots
-        }
-
-        /// The same with other slots.
-        func with(_ slots: QuerySlots) -> Surroundings {
-            var changed = Surroundings(
-                environment: environment,
-                lane: lane,
-                scripts: scripts,
-                ports: ports,
-                slots: slots
-            )
-            changed.keys = keys
-            return changed
         }
     }
 

@@ -4,20 +4,32 @@ internal import JSON
 internal import Vocabulary
 
 /// Reads the rows or groups of a query in turns, so that many queries share a lane.
-protocol QueryScan: AnyObject {
+///
+/// Each kind of scan is a subclass, which has `step`.
+class QueryScan {
+    let input: ScanInput
+    /// The ranges to read, the next one last.
+    var ranges: [(keyNumber: Int, range: KeyRange)]
+    /// Rows, or groups, that may follow.
+    var left: Int
+
+    init(_ input: ScanInput) {
+        self.input = input
+        ranges = input.ranges.reversed()
+        left = input.plan.rowsMax ?? .max
+    }
+
     /// Continues until the batch is full or enough is read for one turn.
     ///
     /// - Throws: `IndexError` if the index cannot be read; the scan must not be continued then.
-    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep
-    /// Continues with the results of the calls of the last step, in their order.
-    func supply(_ results: [[UInt8]])
-    /// Results to store that were computed since the last call.
-    func removeComputed() -> [ComputedPartial]
-}
+    func step(_ batch: inout RowBatchWriter) throws(IndexError) -> ScanStep {
+        preconditionFailure("each kind of scan has its steps")
+    }
 
-extension QueryScan {
+    /// Continues with the results of the calls of the last step, in their order.
     func supply(_ results: [[UInt8]]) { preconditionFailure("this scan makes no calls") }
 
+    /// Results to store that were computed since the last call.
     func removeComputed() -> [ComputedPartial] { [] }
 }
 

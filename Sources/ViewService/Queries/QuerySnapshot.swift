@@ -17,7 +17,7 @@ final class QuerySnapshot {
     /// The reduction's name, and its stored results in the snapshot; nil if there are none.
     private let partials: (name: IndexSignature, slot: IndexSlotID)?
     private let source: SnapshotSource
-    private let scan: any QueryScan
+    private let scan: QueryScan
     private var batch = RowBatchWriter()
     private var isClosed = false
 
@@ -63,16 +63,10 @@ final class QuerySnapshot {
         rows = part.rows
         missing = part.missing
         partials = slot.flatMap { name in storage.map { (name, $0) } }
-        let root = TreeRoot(
-            id: head.main.node,
-            height: Int(head.main.height),
-            version: head.main.version,
-            rows: head.main.rows
-        )
         let input = ScanInput(
             plan: request.scan,
             source: source,
-            tree: Tree(root, of: .row, from: source),
+            tree: Tree(TreeRoot(head.main), of: .row, from: source),
             // The tree has rows of other vBuckets exactly if it has more rows.
             mask: head.main.rows == rows ? nil : part.complete
         )
@@ -91,12 +85,10 @@ final class QuerySnapshot {
         try reader.use { (reads) throws(StorageError) in
             var stored: (any PartialSource)?
             if let partials { stored = StoredPartials(reads, partials.slot) }
-            do throws(IndexError) {
-                return try source.turn(reads, stored, rowsMax: rowsMax) { () throws(IndexError) in
+            return try reading { () throws(IndexError) in
+                try source.turn(reads, stored, rowsMax: rowsMax) { () throws(IndexError) in
                     try scan.step(&batch)
                 }
-            } catch {
-                throw StorageError(error)
             }
         }
     }

@@ -65,7 +65,9 @@ package final class ReadinessCheck: Sendable {
         state.withLock { state in
             guard !state.isStopped else { return }
             state.round = LaneExecutor(node.queries.lane).spawn { [self] in
-                await ask(node.service, node.queries.with(slots))
+                var queries = node.queries
+                queries.slots = slots
+                await ask(node.service, queries)
                 pause(node.queries.lane)
             }
         }
@@ -93,7 +95,7 @@ package final class ReadinessCheck: Sendable {
     private func ask(_ service: IndexService, _ surroundings: QueryRun.Surroundings) async {
         for bucket in service.unsettledBuckets {
             for definition in service.unsettled(ofBucket: bucket.uuid) {
-                let signature = service.signature(of: definition)
+                let signature = IndexSigning.signature(of: definition)
                 // Then it is not complete everywhere.
                 guard service.isUsable(signature, ofBucket: bucket.uuid) else { continue }
                 let bucket = QueryRun.Bucket(uuid: bucket.uuid, name: bucket.name)

@@ -16,29 +16,10 @@ struct ReduceWork: Sendable {
 
     /// A frame that is being filled.
     private struct Frame {
-        let purpose: ScriptBatch.Purpose
-        let function: ScriptFunction
-        let bytes: ByteWriter
-        var encoder: ScriptBatchEncoder
+        var work: ScriptWorkWriter
         var places: [Int] = []
 
-        init(_ purpose: ScriptBatch.Purpose, _ function: ScriptFunction) {
-            self.purpose = purpose
-            self.function = function
-            bytes = ByteWriter(capacity: 64 << 10)
-            encoder = ScriptBatchEncoder(
-                purpose,
-                functions: [function.number],
-                batch: 0,
-                to: bytes
-            )
-        }
-
-        func finish() -> ReduceWork {
-            encoder.finish()
-            let work = ScriptWork(purpose, function, count: encoder.count, frame: bytes.bytes)
-            return ReduceWork(work: work, places: places)
-        }
+        func finish() -> ReduceWork { ReduceWork(work: work.finish(), places: places) }
     }
 
     /// The frames for some calls: those of rows, and those of partial results.
@@ -57,12 +38,12 @@ struct ReduceWork: Sendable {
                 }
                 appendValues(of: call, to: values)
                 let count = keys.count + values.count
-                if let full = frame, !full.encoder.hasRoom(for: count) {
+                if let full = frame, !full.work.hasRoom(for: count) {
                     works.append(full.finish())
                     frame = nil
                 }
-                var open = frame ?? Frame(purpose, function)
-                guard open.encoder.hasRoom(for: count) else {
+                var open = frame ?? Frame(work: ScriptWorkWriter(purpose, function))
+                guard open.work.hasRoom(for: count) else {
                     return .failure(
                         ReduceFailure(
                             reason: "The values of \(call.count) rows are together larger than"
@@ -71,7 +52,7 @@ struct ReduceWork: Sendable {
                         )
                     )
                 }
-                open.encoder.append(stamp: 0, first: keys.view, second: values.view)
+                open.work.append(first: keys.view, second: values.view)
                 open.places.append(place)
                 frame = open
             }

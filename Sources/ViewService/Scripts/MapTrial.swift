@@ -42,7 +42,7 @@ extension ScriptPool {
             ofBucket: bucket,
             timeoutMilliseconds: ScriptPool.mapTimeoutMilliseconds
         )
-        let frame = ByteWriter()
+        var work = ScriptWorkWriter(.map, function)
         let input = MapInput()
         defer { withExtendedLifetime(input) {} }
         let isIndexed = key.withUnsafeBytes { key in
@@ -54,32 +54,25 @@ extension ScriptPool {
                     value: ByteView(value)
                 )
                 guard let arguments else { return false }
-                var encoder = ScriptBatchEncoder(
-                    .map,
-                    functions: [function.number],
-                    batch: 0,
-                    to: frame
-                )
-                encoder.append(
+                work.append(
                     stamp: document.meta.cas.value,
                     first: arguments.meta,
                     second: arguments.body
                 )
-                encoder.finish()
                 return true
             }
         }
         guard isIndexed else { return .omitted }
-        let work = ScriptWork(.map, function, count: 1, frame: frame.bytes)
+        let whole = work.finish()
         let results = await withUnsafeContinuation { waiter in
-            submit(work, isAwaited: true) { waiter.resume(returning: $0) }
+            submit(whole, isAwaited: true) { waiter.resume(returning: $0) }
         }
         forget(function)
         if let failure = results.failures.first {
             return .failed(line: failure.line, text: failure.text, log: results.logs)
         }
         var rows: [(key: [UInt8], value: [UInt8])] = []
-        results.forEachRow { _, key, value in rows.append((key.bytes, value.bytes)) }
+        EmittedRows(results).forEach(item: 0) { rows.append(($0.bytes, $1.bytes)) }
         return .ended(rows: rows, log: results.logs)
     }
 }

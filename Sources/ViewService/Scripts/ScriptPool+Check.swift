@@ -60,18 +60,9 @@ extension ScriptPool {
 
     private static func work(ofWrongKindFor function: ScriptFunction) -> ScriptWork {
         let purpose: ScriptBatch.Purpose = function.use == .map ? .rereduce : .map
-        let frame = ByteWriter()
-        var encoder = ScriptBatchEncoder(
-            purpose,
-            functions: [function.number],
-            batch: 0,
-            to: frame
-        )
-        let null: StaticString = "null"
-        let text = ByteView(UnsafeRawBufferPointer(start: null.utf8Start, count: 4))
-        encoder.append(stamp: 0, first: text, second: text)
-        encoder.finish()
-        return ScriptWork(purpose, function, count: 1, frame: frame.view.bytes)
+        var work = ScriptWorkWriter(purpose, function)
+        work.append(first: ScriptWorkWriter.null, second: ScriptWorkWriter.null)
+        return work.finish()
     }
 
     private static func flaw(in results: ScriptResults) -> SourceFlaw? {

@@ -323,17 +323,16 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         if frame.check.accept(reply, isJSON: { json.isDocument($0) }) != nil {
             return handle(.violated(id))
         }
+        sent[batch] = frame
         let first = frame.piece.items.lowerBound
         switch reply {
-        case .executing:
-            sent[batch] = frame
-            handle(.executing(id, batch: batch))
+        case .executing: handle(.executing(id, batch: batch))
         case .rows(_, let rows):
-            frame.results.pieces.append(.init(firstItem: first, bytes: rows.bytes.bytes))
-            sent[batch] = frame
+            let piece = ScriptResults.Piece(firstItem: first, bytes: rows.bytes.bytes)
+            sent[batch]?.results.pieces.append(piece)
         case .reductions(_, let reductions):
-            frame.results.pieces.append(.init(firstItem: first, bytes: reductions.bytes.bytes))
-            sent[batch] = frame
+            let piece = ScriptResults.Piece(firstItem: first, bytes: reductions.bytes.bytes)
+            sent[batch]?.results.pieces.append(piece)
         case .problems(_, var problems):
             while let problem = problems.next() {
                 let complaint =
@@ -345,20 +344,17 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
                     line: complaint?.line ?? problem.line,
                     text: complaint?.text ?? problem.text.text
                 )
-                frame.results.failures.append(failure)
+                sent[batch]?.results.failures.append(failure)
             }
-            sent[batch] = frame
         case .log(_, let dropped, let text):
-            frame.results.addLog(text.text, dropped: Int(dropped))
-            sent[batch] = frame
+            sent[batch]?.results.addLog(text.text, dropped: Int(dropped))
         case .overran(_, let item):
-            sent[batch] = frame
             if let item { handle(.overran(id, batch: batch, item: first + Int(item))) }
         case .finished:
             sent[batch] = nil
             jobs[frame.piece.job]?.results.add(frame.results)
             handle(.finished(id, batch: batch, timeouts: frame.timeouts))
-        default: sent[batch] = frame
+        case .ready, .defined, .refused: break
         }
     }
 

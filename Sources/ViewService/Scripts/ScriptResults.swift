@@ -42,27 +42,11 @@ package struct ScriptResults: Sendable {
     /// Logged lines that were omitted.
     package internal(set) var droppedLogs = 0
 
-    /// Calls `body` with the item, key and value of each row; for the results of a map function.
-    ///
-    /// The rows of an item are next to each other.
-    package func forEachRow(_ body: (_ item: Int, _ key: ByteView, _ value: ByteView) -> Void) {
-        for piece in pieces {
-            piece.bytes.withUnsafeBytes { bytes in
-                guard var rows = ScriptRowSection(ByteView(bytes)) else {
-                    preconditionFailure("pieces are checked when they arrive")
-                }
-                while let row = rows.next() {
-                    body(piece.firstItem + Int(row.item), row.key, row.value)
-                }
-            }
-        }
-    }
-
     /// Calls `body` with the item and text of each reduction; for the results of a reduce function.
     package func forEachReduction(_ body: (_ item: Int, _ text: ByteView) -> Void) {
         for piece in pieces {
             piece.bytes.withUnsafeBytes { bytes in
-                guard var reductions = ScriptReductionSection(ByteView(bytes)) else {
+                guard var reductions = ScriptSection<ScriptReduction>(ByteView(bytes)) else {
                     preconditionFailure("pieces are checked when they arrive")
                 }
                 while let reduction = reductions.next() {

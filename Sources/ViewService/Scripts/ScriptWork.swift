@@ -1,4 +1,4 @@
-internal import Bytes
+package import Bytes
 package import Wire
 
 /// A map or reduce function that script processes may run.
@@ -23,18 +23,6 @@ package struct ScriptWork: Sendable {
     package let count: Int
     /// A frame of `ScriptBatchEncoder` with this function and any batch number.
     package let frame: [UInt8]
-
-    package init(
-        _ purpose: ScriptBatch.Purpose,
-        _ function: ScriptFunction,
-        count: Int,
-        frame: [UInt8]
-    ) {
-        self.purpose = purpose
-        self.function = function
-        self.count = count
-        self.frame = frame
-    }
 
     /// Decodes the work's batch and passes it to `body`.
     func withBatch<Result>(_ body: (ScriptBatch) -> Result) -> Result {
@@ -69,5 +57,45 @@ package struct ScriptWork: Sendable {
             }
             encoder.finish()
         }
+    }
+}
+
+/// Work for one function that is being made, item by item.
+package struct ScriptWorkWriter {
+    private let purpose: ScriptBatch.Purpose
+    private let function: ScriptFunction
+    private let frame = ByteWriter(capacity: 64 << 10)
+    private var encoder: ScriptBatchEncoder
+
+    package init(_ purpose: ScriptBatch.Purpose, _ function: ScriptFunction) {
+        self.purpose = purpose
+        self.function = function
+        encoder = ScriptBatchEncoder(purpose, functions: [function.number], batch: 0, to: frame)
+    }
+
+    /// The JSON text of no keys.
+    static var null: ByteView {
+        let text: StaticString = "null"
+        return ByteView(start: text.utf8Start, count: text.utf8CodeUnitCount)
+    }
+
+    /// The number of items.
+    var count: Int { encoder.count }
+
+    /// The bytes of the items' texts, about.
+    var byteCount: Int { frame.count }
+
+    /// Whether an item whose texts have so many bytes together fits into the frame.
+    func hasRoom(for textBytes: Int) -> Bool { encoder.hasRoom(for: textBytes) }
+
+    /// Appends an item, for which there must be room.
+    package mutating func append(stamp: UInt64 = 0, first: ByteView, second: ByteView) {
+        encoder.append(stamp: stamp, first: first, second: second)
+    }
+
+    /// The work, which has at least one item.
+    package func finish() -> ScriptWork {
+        encoder.finish()
+        return ScriptWork(purpose: purpose, function: function, count: count, frame: frame.bytes)
     }
 }

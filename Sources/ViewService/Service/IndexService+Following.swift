@@ -159,28 +159,12 @@ extension IndexService {
         followed.withLock { $0.buckets[uuid]?.views[designDocument]?[view] }
     }
 
-    /// The name of the index that has the view's rows.
-    package func signature(of definition: ViewDefinition) -> IndexSignature {
-        IndexSigning.signature(of: definition)
-    }
-
-    /// The name of the view's stored reductions; nil if it has no reduce function.
-    package func slotSignature(of definition: ViewDefinition) -> IndexSignature? {
-        IndexSigning.slotSignature(of: definition)
-    }
-
-    /// As the static property.
-    package var collationVersion: String { IndexService.collationVersion }
-
     /// The JavaScript function of a slot; nil if no view of the bucket has it.
     package func reduceFunction(
         _ slot: IndexSignature,
         ofBucket uuid: String
     ) -> ScriptFunction? {
-        followed.withLock { followed in
-            guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
-            return followed.reduceFunctions[IndexName(bucket: uuid, signature: slot)]
-        }
+        followed.withLock { $0.reduceFunction(slot, ofBucket: uuid) }
     }
 
     // MARK: Indexes

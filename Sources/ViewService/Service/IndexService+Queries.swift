@@ -66,11 +66,7 @@ struct ServedBucketList: ServedBuckets {
     func reduction(_ slot: IndexSignature, ofBucket uuid: String) -> QueryReduction? {
         if slot == ServedBucketList.count { return .count }
         if slot == ServedBucketList.numbers { return .numbers }
-        return followed.withLock { followed in
-            guard followed.buckets[uuid]?.reductions[slot] != nil else { return nil }
-            let name = IndexName(bucket: uuid, signature: slot)
-            return followed.reduceFunctions[name].map { .custom($0) }
-        }
+        return followed.withLock { $0.reduceFunction(slot, ofBucket: uuid) }.map { .custom($0) }
     }
 
     // MARK: Slots of built-in reductions

@@ -67,6 +67,12 @@ package final class IndexService: Sendable {
         var buckets: [String: FollowedBucket] = [:]
         /// By bucket and slot: the functions of two buckets never run in one process.
         var reduceFunctions: [IndexName: ScriptFunction] = [:]
+
+        /// The function of a slot; nil if no view of the bucket has it.
+        func reduceFunction(_ slot: IndexSignature, ofBucket uuid: String) -> ScriptFunction? {
+            guard buckets[uuid]?.reductions[slot] != nil else { return nil }
+            return reduceFunctions[IndexName(bucket: uuid, signature: slot)]
+        }
     }
 
     /// The argument of the newest `follow`; its lock keeps calls in order.

@@ -143,36 +143,38 @@ final class RunningIndex: Sendable {
         }
         guard isChanged else { return }
         wake()
-        lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.wanted.served) }
-            index?.serve(newest)
-        }
+        tell { $0.serve($1.served) }
     }
 
     /// Sets the reductions whose results the index stores; called by one thread.
     func store(_ slots: Set<SlotDefinition>) {
-        let isChanged = state.withLock { state in
-            defer { state.wanted.slots = slots }
-            return state.wanted.slots != slots
-        }
-        guard isChanged else { return }
+        guard change(\.slots, to: slots) else { return }
         wake()
-        lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.wanted.slots) }
-            index?.setSlots(Array(newest))
-        }
+        tell { $0.setSlots(Array($1.slots)) }
     }
 
     /// Sets when the index reads changes; called by one thread.
     func update(by updates: UpdateSchedule.Terms) {
-        let isChanged = state.withLock { state in
-            defer { state.wanted.updates = updates }
-            return state.wanted.updates != updates
+        guard change(\.updates, to: updates) else { return }
+        tell { $0.setSchedule($1.updates) }
+    }
+
+    /// Returns whether the value was another one.
+    private func change<Value: Equatable>(
+        _ place: WritableKeyPath<Wanted, Value>,
+        to value: Value
+    ) -> Bool {
+        state.withLock { state in
+            defer { state.wanted[keyPath: place] = value }
+            return state.wanted[keyPath: place] != value
         }
-        guard isChanged else { return }
+    }
+
+    /// Tells the index, if it is open, what is wanted by then.
+    private func tell(_ body: @escaping @Sendable (ViewIndex, Wanted) -> Void) {
         lane.post { [self] in
-            let (index, newest) = state.withLock { ($0.index, $0.wanted.updates) }
-            index?.setSchedule(newest)
+            let (index, wanted) = state.withLock { ($0.index, $0.wanted) }
+            if let index { body(index, wanted) }
         }
     }
 

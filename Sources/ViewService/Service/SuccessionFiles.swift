@@ -9,16 +9,6 @@ internal import Seams
 /// they are built.
 package struct SuccessionFiles {
     private static let name = "definitions"
-    private static let magic: UInt32 = 0x4456_4445
-    private static let format: UInt32 = 1
-
-    private enum Reduce {
-        static let none: UInt8 = 0
-        static let count: UInt8 = 1
-        static let sum: UInt8 = 2
-        static let stats: UInt8 = 3
-        static let custom: UInt8 = 4
-    }
 
     private let root: String
     private let disk: any Disk
@@ -60,105 +50,122 @@ package struct SuccessionFiles {
 
     package static func encode(_ succession: ViewSuccession) -> [UInt8] {
         let output = ByteWriter()
-        output.append(bigEndian: magic)
-        output.append(bigEndian: format)
-        let definitions = succession.complete.values.sorted {
-            ($0.designDocument, $0.view) < ($1.designDocument, $1.view)
-        }
-        output.append(bigEndian: UInt32(definitions.count))
-        for definition in definitions { append(definition, to: output) }
-        output.append(bigEndian: UInt32(succession.revisions.count))
-        for (name, revision) in succession.revisions.sorted(by: { $0.key < $1.key }) {
-            append(name, to: output)
-            output.append(bigEndian: revision.number)
-            output.append(bigEndian: revision.digest)
-        }
+        StoredSuccession(succession).append(to: output)
         output.append(bigEndian: CRC32.checksum(output.view))
         return output.bytes
     }
 
-    private static func append(_ definition: ViewDefinition, to output: ByteWriter) {
-        append(definition.designDocument, to: output)
-        append(definition.view, to: output)
-        append(definition.map, to: output)
-        output.append(UInt8(definition.indexesTombstones ? 1 : 0))
-        switch definition.reduce {
-        case nil: output.append(Reduce.none)
-        case .count: output.append(Reduce.count)
-        case .sum: output.append(Reduce.sum)
-        case .stats: output.append(Reduce.stats)
-        case .custom(let source):
-            output.append(Reduce.custom)
-            append(source, to: output)
-        }
-    }
-
-    private static func append(_ text: String, to output: ByteWriter) {
-        let bytes = Array(text.utf8)
-        output.append(bigEndian: UInt32(bytes.count))
-        output.append(bytes)
-    }
-
     /// Nil if the bytes are not of this format, or damaged.
     package static func decode(_ bytes: ByteView) -> ViewSuccession? {
-        guard bytes.count >= 16 else { return nil }
+        guard bytes.count >= 4 else { return nil }
         let content = bytes.slice(0, bytes.count - 4)
-        var end = ByteReader(bytes.dropFirst(bytes.count - 4))
-        guard end.bigEndian(UInt32.self) == CRC32.checksum(content) else { return nil }
-        var reader = ByteReader(content)
-        guard reader.bigEndian(UInt32.self) == magic, reader.bigEndian(UInt32.self) == format,
-            let count = reader.bigEndian(UInt32.self)
+        let checksum = bytes.bigEndian(at: content.count, as: UInt32.self)
+        guard checksum == CRC32.checksum(content),
+            let stored = try? StoredSuccession(decoding: content)
         else { return nil }
-        var definitions: [ViewDefinition] = []
-        for _ in 0..<count {
-            guard let definition = definition(&reader) else { return nil }
-            definitions.append(definition)
+        return stored.succession
+    }
+}
+
+/// The content of a file.
+///
+/// The format is older than `Coder`: all counts and lengths have four bytes.
+private struct StoredSuccession: CodedFields {
+    private static let magic: UInt32 = 0x4456_4445
+    private static let format: UInt32 = 1
+
+    private var definitions: [ViewDefinition] = []
+    private var revisions: [(name: String, revision: DocumentRevision)] = []
+
+    init() {}
+
+    init(_ succession: ViewSuccession) {
+        definitions = succession.complete.values.sorted {
+            ($0.designDocument, $0.view) < ($1.designDocument, $1.view)
         }
-        guard let revisions = revisions(&reader), reader.isAtEnd else { return nil }
+        revisions = succession.revisions.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+    }
+
+    var succession: ViewSuccession {
+        let revisions = Dictionary(revisions.map { ($0.name, $0.revision) }) { _, last in last }
         return ViewSuccession(definitions, revisions: revisions)
     }
 
-    private static func revisions(_ reader: inout ByteReader) -> [String: DocumentRevision]? {
-        guard let count = reader.bigEndian(UInt32.self) else { return nil }
-        var revisions: [String: DocumentRevision] = [:]
-        for _ in 0..<count {
-            guard let name = text(&reader), let number = reader.bigEndian(UInt32.self),
-                let digest = reader.bigEndian(UInt32.self)
-            else { return nil }
-            revisions[name] = DocumentRevision(number: number, digest: digest)
+    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.constant(StoredSuccession.magic, "magic")
+        try coder.constant(StoredSuccession.format, "format")
+        let blank = ViewDefinition(designDocument: "", view: "", map: "")
+        try coder.elements(&definitions, "definitions", blank) {
+            (coder, definition) throws(CodingFailure) in
+            try coder.text(&definition.designDocument, "design document")
+            try coder.text(&definition.view, "view")
+            try coder.text(&definition.map, "map function")
+            var mapsTombstones: UInt8 = definition.indexesTombstones ? 1 : 0
+            try coder.fixed(&mapsTombstones, "tombstones")
+            definition.indexesTombstones = mapsTombstones == 1
+            try coder.reduce(&definition.reduce)
         }
-        return revisions
+        try coder.elements(&revisions, "revisions", ("", DocumentRevision(number: 0, digest: 0))) {
+            (coder, entry) throws(CodingFailure) in
+            try coder.text(&entry.name, "design document")
+            try coder.fixed(&entry.revision.number, "number")
+            try coder.fixed(&entry.revision.digest, "digest")
+        }
+    }
+}
+
+extension Coder {
+    fileprivate mutating func constant(
+        _ value: UInt32,
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        var found = value
+        try fixed(&found, name)
+        let read = found
+        try require(read == value, name)
     }
 
-    private static func definition(_ reader: inout ByteReader) -> ViewDefinition? {
-        guard let designDocument = text(&reader), let view = text(&reader),
-            let map = text(&reader), let tombstones = reader.bigEndian(UInt8.self),
-            let kind = reader.bigEndian(UInt8.self)
-        else { return nil }
-        var reduce: ViewDefinition.Reduce?
-        switch kind {
-        case Reduce.none: reduce = nil
-        case Reduce.count: reduce = .count
-        case Reduce.sum: reduce = .sum
-        case Reduce.stats: reduce = .stats
-        case Reduce.custom:
-            guard let source = text(&reader) else { return nil }
-            reduce = .custom(source)
-        default: return nil
+    fileprivate mutating func elements<Element>(
+        _ list: inout [Element],
+        _ name: StaticString,
+        _ blank: Element,
+        _ body: (inout Self, inout Element) throws(CodingFailure) -> Void
+    ) throws(CodingFailure) {
+        var count = UInt32(list.count)
+        try fixed(&count, name)
+        for index in 0..<Int(count) {
+            // One by one: a damaged count must not reserve memory.
+            if index == list.count { list.append(blank) }
+            try body(&self, &list[index])
         }
-        return ViewDefinition(
-            designDocument: designDocument,
-            view: view,
-            map: map,
-            reduce: reduce,
-            indexesTombstones: tombstones == 1
-        )
     }
 
-    private static func text(_ reader: inout ByteReader) -> String? {
-        guard let count = reader.bigEndian(UInt32.self), let bytes = reader.bytes(Int(count)) else {
-            return nil
+    fileprivate mutating func text(
+        _ text: inout String,
+        _ name: StaticString
+    ) throws(CodingFailure) {
+        var bytes = Array(text.utf8)
+        var count = UInt32(bytes.count)
+        try fixed(&count, name)
+        try self.bytes(&bytes, count: Int(count), name)
+        text = String(decoding: bytes, as: UTF8.self)
+    }
+
+    fileprivate mutating func reduce(
+        _ reduce: inout ViewDefinition.Reduce?
+    ) throws(CodingFailure) {
+        let builtin: [ViewDefinition.Reduce?] = [nil, .count, .sum, .stats]
+        var kind = UInt8(builtin.firstIndex(of: reduce) ?? builtin.count)
+        try fixed(&kind, "reduction")
+        let read = Int(kind)
+        try require(read <= builtin.count, "reduction")
+        guard read == builtin.count else {
+            reduce = builtin[read]
+            return
         }
-        return bytes.text
+        var source = ""
+        if case .custom(let text)? = reduce { source = text }
+        try text(&source, "reduce function")
+        reduce = .custom(source)
     }
 }

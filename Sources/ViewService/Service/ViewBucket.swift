@@ -13,14 +13,14 @@ package struct ViewDefinition: Hashable, Sendable {
     }
 
     /// Without `_design/`.
-    package let designDocument: String
-    package let view: String
+    package var designDocument: String
+    package var view: String
     /// The JavaScript source.
-    package let map: String
+    package var map: String
     /// Nil: the view has none.
-    package let reduce: Reduce?
+    package var reduce: Reduce?
     /// Whether tombstones are mapped.
-    package let indexesTombstones: Bool
+    package var indexesTombstones: Bool
     /// The design document's option `updateMinChanges`; nil: that of the cluster.
     package var changesMin: Int?
 
@@ -41,9 +41,9 @@ package struct ViewDefinition: Hashable, Sendable {
 
 /// A revision of a design document, whose numbers begin at 1 again if it is deleted and made again.
 package struct DocumentRevision: Hashable, Sendable {
-    package let number: UInt32
+    package var number: UInt32
     /// A checksum of the text.
-    package let digest: UInt32
+    package var digest: UInt32
 
     package init(number: UInt32, digest: UInt32) {
         self.number = number

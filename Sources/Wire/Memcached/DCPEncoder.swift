@@ -45,17 +45,7 @@ package struct DCPEncoder {
         let opcode: Opcode =
             isExpiration ? .dcpExpiration : meta.isDeleted ? .dcpDeletion : .dcpMutation
         let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : includesDeleteTimes ? 21 : 18
-        let place = open(
-            opcode,
-            writer,
-            extras: extras,
-            key: change.key.count,
-            value: change.value.count,
-            datatype: meta.datatype,
-            cas: meta.cas
-        )
-        store(meta.seqno.value, place, 0)
-        store(meta.revision, place, 8)
+        let place = open(opcode, change, extras: extras, writer)
         switch extras {
         case 31:
             store(meta.flags, place, 16)
@@ -72,6 +62,28 @@ package struct DCPEncoder {
         default:
             store(UInt16(0), place, 16)
         }
+    }
+
+    /// Appends the frame of a change but for the extras behind seqno and revision.
+    ///
+    /// - Returns: Where the extras begin.
+    private func open(
+        _ opcode: Opcode,
+        _ change: DCPChange,
+        extras: Int,
+        _ writer: ByteWriter
+    ) -> UnsafeMutableRawPointer {
+        let place = open(
+            opcode,
+            writer,
+            extras: extras,
+            key: change.key.count,
+            value: change.value.count,
+            datatype: change.meta.datatype,
+            cas: change.meta.cas
+        )
+        store(change.meta.seqno.value, place, 0)
+        store(change.meta.revision, place, 8)
         let key = place + extras
         Memory.copy(to: key, from: change.key.start, count: change.key.count)
         Memory.copy(
@@ -79,6 +91,7 @@ package struct DCPEncoder {
             from: change.value.start,
             count: change.value.count
         )
+        return place
     }
 
     /// Appends a prepare; a deletion's time is sent in the field for the expiry.
@@ -88,17 +101,7 @@ package struct DCPEncoder {
         to writer: ByteWriter
     ) {
         let meta = change.meta
-        let place = open(
-            .dcpPrepare,
-            writer,
-            extras: 31,
-            key: change.key.count,
-            value: change.value.count,
-            datatype: meta.datatype,
-            cas: meta.cas
-        )
-        store(meta.seqno.value, place, 0)
-        store(meta.revision, place, 8)
+        let place = open(.dcpPrepare, change, extras: 31, writer)
         store(meta.flags, place, 16)
         store(meta.expiry, place, 20)
         // Lock time and use count.
@@ -106,13 +109,6 @@ package struct DCPEncoder {
         store(UInt8(0), place, 28)
         store(UInt8(meta.isDeleted ? 1 : 0), place, 29)
         store(level.rawValue, place, 30)
-        let key = place + 31
-        Memory.copy(to: key, from: change.key.start, count: change.key.count)
-        Memory.copy(
-            to: key + change.key.count,
-            from: change.value.start,
-            count: change.value.count
-        )
     }
 
     package func append(_ abort: DCPAbort, to writer: ByteWriter) {
@@ -197,19 +193,17 @@ package struct DCPEncoder {
         datatype: Datatype = [],
         cas: CAS = .none
     ) -> UnsafeMutableRawPointer {
-        let bodyCount = extras + key + value
-        let place = writer.claim(FrameHeader.byteCount + bodyCount)
-        let shape =
-            UInt64(Magic.request.rawValue) << 56 | UInt64(opcode.rawValue) << 48
-            | UInt64(key) << 32 | UInt64(extras) << 24
-            | UInt64(datatype.rawValue) << 16 | UInt64(vBucket.number)
-        ResponseEncoder.storeHeader(
-            place,
-            shape,
-            UInt64(bodyCount) << 32 | UInt64(opaque),
-            cas.value
+        RequestEncoder.open(
+            opcode,
+            writer,
+            vBucket: vBucket,
+            opaque: opaque,
+            cas: cas,
+            datatype: datatype,
+            extras: extras,
+            key: key,
+            value: value
         )
-        return place + FrameHeader.byteCount
     }
 
     @inline(__always)

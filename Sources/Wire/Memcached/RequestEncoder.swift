@@ -19,28 +19,57 @@ package enum RequestEncoder {
         key: ByteView = .empty,
         value: ByteView = .empty
     ) {
-        let bodyCount = framing.count + extras.count + key.count + value.count
+        var place = open(
+            opcode,
+            writer,
+            vBucket: vBucket,
+            opaque: opaque,
+            cas: cas,
+            datatype: datatype,
+            framing: framing.count,
+            extras: extras.count,
+            key: key.count,
+            value: value.count
+        )
+        for part in [framing, extras, key, value] {
+            Memory.copy(to: place, from: part.start, count: part.count)
+            place += part.count
+        }
+    }
+
+    /// Appends the header of a request, and claims its body.
+    ///
+    /// - Returns: Where the body begins.
+    static func open(
+        _ opcode: Opcode,
+        _ writer: ByteWriter,
+        vBucket: VBucketID,
+        opaque: UInt32,
+        cas: CAS,
+        datatype: Datatype,
+        framing: Int = 0,
+        extras: Int,
+        key: Int,
+        value: Int
+    ) -> UnsafeMutableRawPointer {
+        let bodyCount = framing + extras + key + value
         precondition(
-            extras.count < 256 && key.count < (framing.isEmpty ? 65_536 : 256)
-                && framing.count < 256 && bodyCount < 1 << 32,
+            extras < 256 && key < (framing == 0 ? 65_536 : 256)
+                && framing < 256 && bodyCount < 1 << 32,
             "a request must fit its header"
         )
-        let magic: Magic = framing.isEmpty ? .request : .flexRequest
+        let magic: Magic = framing == 0 ? .request : .flexRequest
         let shape =
             UInt64(magic.rawValue) << 56 | UInt64(opcode.rawValue) << 48
-            | UInt64(framing.count) << 40 | UInt64(key.count) << 32 | UInt64(extras.count) << 24
+            | UInt64(framing) << 40 | UInt64(key) << 32 | UInt64(extras) << 24
             | UInt64(datatype.rawValue) << 16 | UInt64(vBucket.number)
-        var place = writer.claim(FrameHeader.byteCount + bodyCount)
+        let place = writer.claim(FrameHeader.byteCount + bodyCount)
         ResponseEncoder.storeHeader(
             place,
             shape,
             UInt64(bodyCount) << 32 | UInt64(opaque),
             cas.value
         )
-        place += FrameHeader.byteCount
-        for part in [framing, extras, key, value] {
-            Memory.copy(to: place, from: part.start, count: part.count)
-            place += part.count
-        }
+        return place + FrameHeader.byteCount
     }
 }

@@ -97,7 +97,7 @@ package struct ScriptBatchCheck: Sendable {
     }
 
     private mutating func accept(
-        _ rows: ScriptRowSection,
+        _ rows: ScriptSection<ScriptRow>,
         _ isJSON: (ByteView) -> Bool
     ) -> Violation? {
         var rows = rows
@@ -122,7 +122,7 @@ package struct ScriptBatchCheck: Sendable {
     }
 
     private mutating func accept(
-        _ reductions: ScriptReductionSection,
+        _ reductions: ScriptSection<ScriptReduction>,
         _ isJSON: (ByteView) -> Bool
     ) -> Violation? {
         var reductions = reductions

@@ -14,9 +14,9 @@ package import Bytes
 /// | 0x82 defined | process | function (4) |
 /// | 0x83 refused | process | function (4), line (4), text |
 /// | 0x85 executing | process | function (4) |
-/// | 0x86 rows | process | function (4), `ScriptRowSection` |
-/// | 0x87 problems | process | function (4), `ScriptProblemSection` |
-/// | 0x88 reductions | process | function (4), `ScriptReductionSection` |
+/// | 0x86 rows | process | function (4), `ScriptRow`s |
+/// | 0x87 problems | process | function (4), `ScriptProblem`s |
+/// | 0x88 reductions | process | function (4), `ScriptReduction`s |
 /// | 0x89 finished | process | function (4) |
 /// | 0x8a log | process | function (4), dropped lines (4), text |
 /// | 0x8b overran | process | function (4), item (4), or 2^32 - 1 |

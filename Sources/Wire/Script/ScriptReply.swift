@@ -11,9 +11,9 @@ package enum ScriptReply {
     case refused(function: UInt32, ScriptComplaint)
     /// The process now runs this function of the batch: if it dies, this batch is suspect.
     case executing(function: UInt32)
-    case rows(function: UInt32, ScriptRowSection)
-    case problems(function: UInt32, ScriptProblemSection)
-    case reductions(function: UInt32, ScriptReductionSection)
+    case rows(function: UInt32, ScriptSection<ScriptRow>)
+    case problems(function: UInt32, ScriptSection<ScriptProblem>)
+    case reductions(function: UInt32, ScriptSection<ScriptReduction>)
     /// All results of this function for the batch were sent.
     case finished(function: UInt32)
     /// A line that a function logged; `dropped` lines were left out before it.
@@ -39,13 +39,13 @@ package enum ScriptReply {
             guard let complaint = ScriptComplaint(&reader) else { return nil }
             self = .refused(function: function, complaint)
         case .rows:
-            guard let rows = ScriptRowSection(reader.rest) else { return nil }
+            guard let rows = ScriptSection<ScriptRow>(reader.rest) else { return nil }
             self = .rows(function: function, rows)
         case .problems:
-            guard let problems = ScriptProblemSection(reader.rest) else { return nil }
+            guard let problems = ScriptSection<ScriptProblem>(reader.rest) else { return nil }
             self = .problems(function: function, problems)
         case .reductions:
-            guard let reductions = ScriptReductionSection(reader.rest) else { return nil }
+            guard let reductions = ScriptSection<ScriptReduction>(reader.rest) else { return nil }
             self = .reductions(function: function, reductions)
         case .log:
             guard let dropped = reader.bigEndian(UInt32.self),
@@ -94,31 +94,45 @@ package struct ScriptRow {
     package let value: ByteView
 }
 
-/// Rows: item (4), key length (2), value length (4), key, value each.
-package struct ScriptRowSection {
+/// A part of a section: parts follow each other until its end.
+package protocol ScriptSectionPart {
+    /// Reads a part; nil if the bytes are not a whole one.
+    init?(_ reader: inout ByteReader)
+}
+
+/// The parts of one kind in a message, checked to be whole.
+package struct ScriptSection<Part: ScriptSectionPart> {
     private var reader: ByteReader
 
     /// What `next` has not consumed.
     package var bytes: ByteView { reader.rest }
 
-    /// Checks that whole rows fill `view`.
+    /// Checks that whole parts fill `view`.
     package init?(_ view: ByteView) {
         reader = ByteReader(view)
-        var rows = self
-        while rows.next() != nil {}
-        guard rows.reader.isAtEnd else { return nil }
+        var parts = self
+        while parts.next() != nil {}
+        guard parts.reader.isAtEnd else { return nil }
     }
 
-    /// Consumes the next row; nil at the end.
-    package mutating func next() -> ScriptRow? {
+    /// Consumes the next part; nil at the end.
+    package mutating func next() -> Part? {
         var ahead = reader
-        guard let item = ahead.bigEndian(UInt32.self),
-            let keyCount = ahead.bigEndian(UInt16.self),
-            let valueCount = ahead.bigEndian(UInt32.self),
-            let key = ahead.bytes(Int(keyCount)), let value = ahead.bytes(Int(valueCount))
-        else { return nil }
+        guard let part = Part(&ahead) else { return nil }
         reader = ahead
-        return ScriptRow(item: item, key: key, value: value)
+        return part
+    }
+}
+
+/// Item (4), key length (2), value length (4), key, value.
+extension ScriptRow: ScriptSectionPart {
+    package init?(_ reader: inout ByteReader) {
+        guard let item = reader.bigEndian(UInt32.self),
+            let keyCount = reader.bigEndian(UInt16.self),
+            let valueCount = reader.bigEndian(UInt32.self),
+            let key = reader.bytes(Int(keyCount)), let value = reader.bytes(Int(valueCount))
+        else { return nil }
+        self.init(item: item, key: key, value: value)
     }
 }
 
@@ -130,29 +144,13 @@ package struct ScriptReduction {
     package let value: ByteView
 }
 
-/// Reductions: item (4), length (4), text each.
-package struct ScriptReductionSection {
-    private var reader: ByteReader
-
-    /// What `next` has not consumed.
-    package var bytes: ByteView { reader.rest }
-
-    /// Checks that whole reductions fill `view`.
-    package init?(_ view: ByteView) {
-        reader = ByteReader(view)
-        var reductions = self
-        while reductions.next() != nil {}
-        guard reductions.reader.isAtEnd else { return nil }
-    }
-
-    /// Consumes the next reduction; nil at the end.
-    package mutating func next() -> ScriptReduction? {
-        var ahead = reader
-        guard let item = ahead.bigEndian(UInt32.self),
-            let count = ahead.bigEndian(UInt32.self), let value = ahead.bytes(Int(count))
+/// Item (4), length (4), text.
+extension ScriptReduction: ScriptSectionPart {
+    package init?(_ reader: inout ByteReader) {
+        guard let item = reader.bigEndian(UInt32.self),
+            let count = reader.bigEndian(UInt32.self), let value = reader.bytes(Int(count))
         else { return nil }
-        reader = ahead
-        return ScriptReduction(item: item, value: value)
+        self.init(item: item, value: value)
     }
 }
 
@@ -187,27 +185,14 @@ package struct ScriptProblem {
     }
 }
 
-/// Problems: item (4), reason (1), line (4), text length (2), text each.
-package struct ScriptProblemSection {
-    private var reader: ByteReader
-
-    /// Checks that whole problems fill `view`.
-    package init?(_ view: ByteView) {
-        reader = ByteReader(view)
-        var problems = self
-        while problems.next() != nil {}
-        guard problems.reader.isAtEnd else { return nil }
-    }
-
-    /// Consumes the next problem; nil at the end.
-    package mutating func next() -> ScriptProblem? {
-        var ahead = reader
-        guard let item = ahead.bigEndian(UInt32.self),
-            let reason = ahead.bigEndian(UInt8.self).flatMap(ScriptProblem.Reason.init),
-            let line = ahead.bigEndian(UInt32.self), let count = ahead.bigEndian(UInt16.self),
-            Int(count) <= ScriptLimits.textBytesMax, let text = ahead.bytes(Int(count))
+/// Item (4), reason (1), line (4), text length (2), text.
+extension ScriptProblem: ScriptSectionPart {
+    package init?(_ reader: inout ByteReader) {
+        guard let item = reader.bigEndian(UInt32.self),
+            let reason = reader.bigEndian(UInt8.self).flatMap(Reason.init),
+            let line = reader.bigEndian(UInt32.self), let count = reader.bigEndian(UInt16.self),
+            Int(count) <= ScriptLimits.textBytesMax, let text = reader.bytes(Int(count))
         else { return nil }
-        reader = ahead
-        return ScriptProblem(item: item, reason: reason, line: line, text: text)
+        self.init(item: item, reason: reason, line: line, text: text)
     }
 }

@@ -7,14 +7,22 @@ import Testing
         QueryPlan(try ViewQueryTests.parse(query, hasReduce: hasReduce))
     }
 
-    @Test func kindFollowsReductionAndKeys() throws {
-        #expect(try Self.plan("").kind == .mapRange)
-        #expect(try Self.plan("keys=[1]").kind == .keys)
-        #expect(try Self.plan("", hasReduce: true).kind == .reduceRange)
-        #expect(try Self.plan("group_level=0", hasReduce: true).kind == .reduceRange)
-        #expect(try Self.plan("group=true", hasReduce: true).kind == .reduceGroups)
-        #expect(try Self.plan("group=true&keys=[1]", hasReduce: true).kind == .reduceGroups)
-        #expect(try Self.plan("reduce=false&key=1", hasReduce: true).kind == .mapRange)
+    @Test(
+        arguments: [
+            ("", false, .none, false), ("keys=[1]", false, .none, true), ("", true, .all, false),
+            ("group_level=0", true, .all, false), ("group=true", true, .groups(level: nil), false),
+            ("group=true&keys=[1]", true, .groups(level: nil), true),
+            ("reduce=false&key=1", true, .none, false),
+        ] as [(String, Bool, ViewQuery.Reduction, Bool)]
+    )
+    func scanHasReductionAndKeysOfItsQuery(
+        query: String,
+        hasReduce: Bool,
+        reduction: ViewQuery.Reduction,
+        hasKeys: Bool
+    ) throws {
+        let scan = try Self.plan(query, hasReduce: hasReduce).scan
+        #expect(scan.reduction == reduction && scan.hasKeys == hasKeys)
     }
 
     @Test(arguments: [

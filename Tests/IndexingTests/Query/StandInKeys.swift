@@ -44,54 +44,6 @@ enum StandInKeys {
     private static func escaped(_ bytes: [UInt8]) -> [UInt8] {
         bytes.flatMap { $0 <= 1 ? [0x01, $0 + 1] : [$0] }
     }
-
-    // MARK: Decoding
-
-    static func decode(_ key: ByteView, to output: ByteWriter) -> Int? {
-        let first = output.count
-        var offset = 0
-        guard let value = decodeValue(key, &offset) else {
-            output.truncate(to: first)
-            return nil
-        }
-        var writer = JSONWriter(output)
-        writer.value(value)
-        return offset
-    }
-
-    private static func decodeValue(_ key: ByteView, _ offset: inout Int) -> JSONValue? {
-        guard offset < key.count else { return nil }
-        let tag = key[offset]
-        offset += 1
-        switch tag {
-        case 0x10: return .null
-        case 0x14: return .bool(false)
-        case 0x18: return .bool(true)
-        case 0x20:
-            guard key.count - offset >= 8 else { return nil }
-            let bits = key.bigEndian(at: offset, as: UInt64.self)
-            offset += 8
-            let number = Double(bitPattern: bits >> 63 == 1 ? bits & ~(1 << 63) : ~bits)
-            return Int(exactly: number).map { .integer($0) } ?? .real(number)
-        case 0x30:
-            var text: [UInt8] = []
-            while offset < key.count, key[offset] != 0 {
-                text.append(key[offset])
-                offset += 1
-            }
-            offset += 1
-            return offset <= key.count ? .string(String(decoding: text, as: UTF8.self)) : nil
-        case 0x40:
-            var values: [JSONValue] = []
-            while offset < key.count, key[offset] != 0 {
-                guard let value = decodeValue(key, &offset) else { return nil }
-                values.append(value)
-            }
-            offset += 1
-            return offset <= key.count ? .array(values) : nil
-        default: return nil
-        }
-    }
 }
 
 /// A row as tests state it.
@@ -145,5 +97,19 @@ extension RowBatch {
 extension [UInt8] {
     func borrowed<Result>(_ body: (ByteView) throws -> Result) rethrows -> Result {
         try withUnsafeBytes { try body(ByteView($0)) }
+    }
+}
+
+extension MergePlan {
+    init(
+        isDescending: Bool = false,
+        isGrouped: Bool = false,
+        failurePolicy: ViewQuery.FailurePolicy = .continueRows
+    ) {
+        var query = ViewQuery()
+        query.isDescending = isDescending
+        query.reduction = isGrouped ? .all : .none
+        query.failurePolicy = failurePolicy
+        self.init(query)
     }
 }

@@ -7,7 +7,7 @@ import Vocabulary
 @Suite struct ViewReplyTests {
     static func reply(_ body: (inout ViewReply) -> Void) -> String {
         let output = ByteWriter()
-        var reply = ViewReply(output, decodeKey: StandInKeys.decode)
+        var reply = ViewReply(output)
         body(&reply)
         return output.view.text
     }
@@ -46,7 +46,25 @@ import Vocabulary
     }
 
     static func row(_ json: String, id: String, value: String) -> TestRow {
-        TestRow(key: StandInKeys.rowKey(json, id: id, ordinal: 7), value: Array(value.utf8))
+        let key = rowKey(sortKey(json), id: Array(id.utf8), ordinal: 7)
+        return TestRow(key: key, value: Array(value.utf8))
+    }
+
+    static func sortKey(_ json: String) -> [UInt8] {
+        let output = ByteWriter()
+        let outcome = Array(json.utf8).borrowed { text in
+            (try? Collation())?.appendSortKey(ofJSON: text, to: output)
+        }
+        #expect(outcome == .appended)
+        return output.bytes
+    }
+
+    static func rowKey(_ sortKey: [UInt8], id: [UInt8], ordinal: UInt16 = 0) -> [UInt8] {
+        let output = ByteWriter()
+        sortKey.borrowed { sortKey in
+            id.borrowed { RowKey.append(sortKey: sortKey, id: $0, ordinal: ordinal, to: output) }
+        }
+        return output.bytes
     }
 
     @Test func rowsHaveCouchbasesForm() {
@@ -66,7 +84,7 @@ import Vocabulary
         let text = Self.reply { reply in
             reply.start(totalRows: nil)
             Self.append(group: [], value: "42", to: &reply)
-            Self.append(group: StandInKeys.encode("[\"a\"]"), value: "42", to: &reply)
+            Self.append(group: Self.sortKey("[\"a\"]"), value: "42", to: &reply)
             reply.finish()
         }
         let expected =
@@ -132,14 +150,15 @@ import Vocabulary
     }
 
     @Test func malformedRowIsNotWritten() {
+        let null = Self.sortKey("null")
         let text = Self.reply { reply in
             reply.start(totalRows: nil)
             for key: [UInt8] in [
-                [], [0x99], [0x10], [0x10, 0x61], [0x10, 0], [0x10, 1, 3, 0, 0, 0],
+                [], [0x99], null, null + [0x61], null + [0], null + [1, 3, 0, 0, 0],
             ] {
                 Self.append(TestRow(key: key), to: &reply, isWritten: false)
             }
-            Self.append(group: [0x10, 0x10], value: "", to: &reply, isWritten: false)
+            Self.append(group: null + null, value: "", to: &reply, isWritten: false)
             reply.finish()
         }
         #expect(text == "{\"rows\":[\r\n]\r\n}\n")
@@ -160,7 +179,7 @@ import Vocabulary
                         ?? UInt8(0)
                 }
                 ids.append(id)
-                let key = StandInKeys.rowKey(StandInKeys.encode("\(number)"), id: id)
+                let key = Self.rowKey(Self.sortKey("\(number)"), id: id)
                 Self.append(TestRow(key: key, value: [0x30]), to: &reply)
             }
             reply.finish()

@@ -17,7 +17,7 @@ import Vocabulary
         let service = try own.service()
         service.follow([own.bucket([view], uuid: RunWorld.bucket.uuid)])
         try own.awaitFresh(service, view, uuid: RunWorld.bucket.uuid)
-        let signature = service.signature(of: view)
+        let signature = IndexSigning.signature(of: view)
         let isBuilt = Guarded(false)
         queries.nodes.follow { _, node in
             let isReady = node == 1 || isBuilt.withLock { $0 }

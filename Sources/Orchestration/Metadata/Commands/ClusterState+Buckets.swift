@@ -20,13 +20,12 @@ extension ClusterState {
         guard isPossible, (1...NodeChain.countMax).contains(copies),
             !new.rows.isEmpty, new.rows.count == new.settings.vBuckets
         else { return .refused(.rowsImpossible) }
-        var bucket = BucketRecord(
-            settings: new.settings,
-            options: new.options,
-            placements: new.rows.map {
-                VBucketPlacement(chain: $0, copies: UInt8(copies), index: index)
-            }
-        )
+        var bucket = BucketRecord()
+        bucket.settings = new.settings
+        bucket.options = new.options
+        bucket.placements = new.rows.map {
+            VBucketPlacement(chain: $0, copies: UInt8(copies), index: index)
+        }
         bucket.rev = index
         buckets.append(bucket)
         buckets.sort { $0.settings.name < $1.settings.name }

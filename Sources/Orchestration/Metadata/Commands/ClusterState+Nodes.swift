@@ -19,13 +19,12 @@ extension ClusterState {
         // The first node alone decides what its cluster may use.
         if nodes.isEmpty { featureLevel = max(featureLevel, new.level) }
         guard new.level >= featureLevel else { return .refused(.levelTooLow) }
-        var node = NodeRecord(
-            number: number,
-            uuid: new.uuid,
-            host: new.host,
-            ports: new.ports,
-            keys: new.keys
-        )
+        var node = NodeRecord()
+        node.number = number
+        node.uuid = new.uuid
+        node.host = new.host
+        node.ports = new.ports
+        node.keys = new.keys
         node.group = new.group
         node.services = new.services
         node.memoryTotal = new.memoryTotal

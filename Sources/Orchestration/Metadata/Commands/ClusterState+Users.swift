@@ -102,22 +102,16 @@ extension ClusterState {
     /// Nil if a new user has no password.
     private func user(after change: UserChange) -> LocalUser? {
         let old = user(change.id)
-        let password =
-            change.password
-            ?? old.map {
-                UserChange.Password(
-                    credentials: $0.credentials,
-                    changedSeconds: $0.passwordChangedSeconds
-                )
-            }
-        guard let password else { return nil }
-        return LocalUser(
-            id: change.id,
-            name: change.name,
-            roles: change.roles,
-            credentials: password.credentials,
-            passwordChangedSeconds: password.changedSeconds
-        )
+        guard old != nil || change.password != nil else { return nil }
+        var user = old ?? LocalUser()
+        user.id = change.id
+        user.name = change.name
+        user.roles = change.roles
+        if let password = change.password {
+            user.credentials = password.credentials
+            user.passwordChangedSeconds = password.changedSeconds
+        }
+        return user
     }
 }
 

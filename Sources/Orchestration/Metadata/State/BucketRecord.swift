@@ -64,12 +64,6 @@ package struct BucketRecord: Hashable, Sendable, CodedFields {
 
     package init() {}
 
-    init(settings: BucketSettings, options: BucketOptions, placements: [VBucketPlacement]) {
-        self.settings = settings
-        self.options = options
-        self.placements = placements
-    }
-
     package subscript(vBucket: VBucketID) -> VBucketPlacement { placements[Int(vBucket.number)] }
 
     /// The design document with exactly this name, without `_design/`; nil if there is none.

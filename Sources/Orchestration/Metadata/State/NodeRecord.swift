@@ -19,18 +19,14 @@ package struct NodePorts: Hashable, Sendable, CodedFields {
         data: UInt16,
         adminTLS: UInt16 = 0,
         dataTLS: UInt16 = 0,
-        peer: UInt16 = 0
+        peer: UInt16 = 0,
+        views: UInt16 = 0
     ) {
         self.admin = admin
         self.data = data
         self.adminTLS = adminTLS
         self.dataTLS = dataTLS
         self.peer = peer
-    }
-
-    /// The ports of a node that serves views.
-    package init(admin: UInt16, data: UInt16, peer: UInt16, views: UInt16) {
-        self.init(admin: admin, data: data, peer: peer)
         self.views = views
     }
 
@@ -135,20 +131,6 @@ package struct NodeRecord: Hashable, Sendable, CodedFields {
     package internal(set) var alternate: AlternateAddress?
 
     package init() {}
-
-    package init(
-        number: NodeNumber,
-        uuid: String,
-        host: String,
-        ports: NodePorts,
-        keys: NodeKeys
-    ) {
-        self.number = number
-        self.uuid = uuid
-        self.host = host
-        self.ports = ports
-        self.keys = keys
-    }
 
     /// The node's name in admin requests; unique even if several nodes share a machine.
     package var otpNode: String { "n_\(ports.admin)@\(host)" }
