@@ -13,7 +13,7 @@ import Wire
     func streamsAndCallsSurviveTheNetworkOfEverySeed(seed: UInt64) {
         let storm = LinkStorm(seed: seed)
         storm.start()
-        // No fault yet: a flood and a silent reader delay nobody.
+        // No fault yet: a flood and a silent reader delay no other stream.
         storm.world.run(for: 3_000_000_000)
         #expect(storm.calls.failed == 0 && storm.calls.answered > 100, "\(storm.calls)")
         #expect(storm.ledger.complete > 10, "\(storm.ledger)")

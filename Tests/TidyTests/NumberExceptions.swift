@@ -20,7 +20,7 @@ enum NumberExceptions {
         "DataService.IncomingStream": 13,
         "DataService.ReplicationConsumer": 14,
         "DataService.TapProducer": 13,
-        "DivanClient.ClientCore": 17,
+        "DivanClient.ClientCore": 16,
         "DivanClient.ClientSettings": 16,
         "DivanClient.ClusterNode": 16,
         "DivanClient.Operation": 13,

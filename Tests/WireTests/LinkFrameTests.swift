@@ -9,7 +9,7 @@ import Wire
     private static let samples: [Sample] = [
         (.open, 1, [7, 1, 2]),
         (.part, 2, [UInt8](repeating: 9, count: 300)),
-        (.message, .max, []),
+        (.message, .max, [9]),
         (.message, 3, [1]),
         (.credit, 0x0102_0304_0506_0708, [0, 1, 0, 0]),
         (.end, 5, Array("it is shut down".utf8)),
@@ -83,7 +83,7 @@ import Wire
     @Test func eachKindHasItsLengths() {
         let most = UInt32(LinkFrame.payloadBytesMax)
         let bounds: [LinkFrame.Kind: ClosedRange<UInt32>] = [
-            .open: 1...most, .part: 1...most, .message: 0...most, .credit: 4...4,
+            .open: 1...most, .part: 1...most, .message: 1...most, .credit: 4...4,
             .end: 0...UInt32(LinkFrame.reasonBytesMax), .ping: 0...0, .pong: 0...0,
         ]
         for kind in LinkFrame.Kind.allCases {

@@ -7,7 +7,7 @@ internal import Wire
 ///
 /// - Its reactor's thread has all but `asked`, which the link's lock protects.
 final class LinkStream: StreamPort,
-    @unchecked Sendable  // tidy:allow belongs to the link's reactor, its requests to the link's lock
+    @unchecked Sendable  // tidy:allow belongs to the link's reactor, and its requests to a lock
 {
     /// What other threads ask of the stream.
     struct Asked {

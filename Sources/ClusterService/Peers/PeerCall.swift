@@ -29,9 +29,8 @@ extension PeerCalls {
         timeoutNanoseconds: UInt64,
         done: @escaping Done
     ) {
-        begin(kind, .epoch, timeoutNanoseconds, { _ in payload }, done) {
-            transport.open($0, to: node)
-        }
+        let request: MakeRequest = { _ in payload }
+        begin(kind, .epoch, timeoutNanoseconds, request, done) { transport.open($0, to: node) }
     }
 
     func begin(

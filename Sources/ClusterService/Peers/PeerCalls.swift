@@ -226,9 +226,8 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         guard mayUse(kind) || node == transport.identity?.node else {
             return done(.failure(.notHandled))
         }
-        begin(kind, .calls, timeoutNanoseconds, { _ in payload }, done) {
-            transport.open($0, to: node)
-        }
+        let request: MakeRequest = { _ in payload }
+        begin(kind, .calls, timeoutNanoseconds, request, done) { transport.open($0, to: node) }
     }
 
     /// Every member of the cluster understands frames of this kind.

@@ -379,7 +379,10 @@ package final class PeerTransport: NodeStreams {
 
     /// Makes a link that of its pair of nodes: what waits for it is opened, and an older one ends.
     ///
-    /// - Parameter attempt: The attempt that made it; nil if the other node has opened it.
+    /// - Parameters:
+    ///   - link: The link, which has just been opened.
+    ///   - attempt: The attempt that opened it; nil if the other node has.
+    /// - Returns: The link.
     private func join(_ link: NodeLink, _ attempt: UInt64? = nil) -> NodeLink {
         let key = LinkKey(node: link.node, connection: link.connection)
         let (previous, waiting) = state.withLock { state -> (NodeLink?, [NodeLink.Opening]) in

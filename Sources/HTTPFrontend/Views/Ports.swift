@@ -26,23 +26,32 @@ package protocol DesignDocumentPlane: Sendable {
         inBucket bucket: String,
         precondition: Precondition<String>
     ) async throws(DesignDocumentError) -> DesignDocument
+    /// Deletes a document.
+    ///
+    /// - Throws: As `putDesignDocument`.
     func deleteDesignDocument(
         _ name: String,
         inBucket bucket: String,
         precondition: Precondition<String>
     ) async throws(DesignDocumentError)
     /// Begins to compact the indexes of a document on all nodes.
+    ///
+    /// - Throws: `DesignDocumentError` if the document does not exist, or a node cannot compact.
     func compactViews(
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async throws(DesignDocumentError)
     /// Cancels the compaction of a document's indexes; no error if there is none.
+    ///
+    /// - Throws: `DesignDocumentError` if the document does not exist.
     func cancelViewCompaction(
         ofDesignDocument name: String,
         inBucket bucket: String
     ) async throws(DesignDocumentError)
     /// Changes the `options` of a document: from how many changes on an index is updated without a
     /// query; nil leaves one unchanged.
+    ///
+    /// - Throws: As `putDesignDocument`.
     func setUpdateMinChanges(
         ofDesignDocument name: String,
         inBucket bucket: String,

@@ -128,6 +128,8 @@ package struct IndexEntry {
 
 extension NodeSource {
     /// Calls `body` with a value's bytes, wherever they are.
+    ///
+    /// - Throws: `IndexError` if a big value cannot be read.
     @inline(__always)
     package func withValue<Result>(
         _ value: EntryValue,

@@ -9,7 +9,9 @@ import Wire
 
 /// A member of the cluster that breaks the protocol of the link: only its link or its stream ends.
 @Suite struct HostileLinkTests {
-    /// The attacker proves the key of node 1. Node 3 is its target, and node 2 still calls that one.
+    /// The attacker proves the key of node 1.
+    ///
+    /// Node 3 is its target, and node 2 still calls that one.
     private struct Scene {
         let nodes: [PeerNode]
         var target: PeerNode { nodes[0] }

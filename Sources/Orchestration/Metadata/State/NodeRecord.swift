@@ -19,14 +19,18 @@ package struct NodePorts: Hashable, Sendable, CodedFields {
         data: UInt16,
         adminTLS: UInt16 = 0,
         dataTLS: UInt16 = 0,
-        peer: UInt16 = 0,
-        views: UInt16 = 0
+        peer: UInt16 = 0
     ) {
         self.admin = admin
         self.data = data
         self.adminTLS = adminTLS
         self.dataTLS = dataTLS
         self.peer = peer
+    }
+
+    /// The ports of a node that serves views.
+    package init(admin: UInt16, data: UInt16, peer: UInt16, views: UInt16) {
+        self.init(admin: admin, data: data, peer: peer)
         self.views = views
     }
 
