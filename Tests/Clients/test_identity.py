@@ -41,9 +41,11 @@ def peer_of(cluster, number):
 
 def test_member_is_accepted_by_its_key_alone(cluster):
     identity = peer_of(cluster, 1)
-    assert peer.greet(cluster[0], identity) == (peer.ANSWER, None)
+    assert peer.greet(cluster[0], identity, service=peer.EPOCH) == (peer.ANSWER, None)
+    # The two nodes have a connection, and the one of the lower number stays.
+    assert peer.greet(cluster[0], identity) == (peer.REFUSAL, peer.CONNECTED)
     stranger = bytes(range(32))
-    for service in (peer.CONTROL, peer.EPOCH, 2, 5, 6):
+    for service in (peer.MAIN, peer.BULK, peer.EPOCH):
         refused = peer.greet(cluster[0], identity, seed=stranger, service=service)
         assert refused == (peer.REFUSAL, peer.WRONG_KEY)
 
@@ -51,7 +53,7 @@ def test_member_is_accepted_by_its_key_alone(cluster):
 def test_member_is_no_other_member(cluster):
     """A copy of a member's directory has its key, and what the cluster agreed on."""
     identity = peer_of(cluster, 1)
-    for service in (peer.CONTROL, peer.EPOCH):
+    for service in (peer.MAIN, peer.EPOCH):
         claimed = peer.greet(cluster[1], identity, number=1, expected=2, service=service)
         assert claimed == (peer.REFUSAL, peer.WRONG_KEY)
         assert peer.greet(cluster[0], identity, number=9, service=service)[0] == peer.REFUSAL
@@ -60,7 +62,7 @@ def test_member_is_no_other_member(cluster):
 
 def test_removed_node_is_told_so_and_gets_nothing_else(cluster):
     identity = peer.Identity(cluster.copy)
-    for service in (peer.CONTROL, peer.EPOCH, 2, 5, 6):
+    for service in (peer.MAIN, peer.BULK, peer.EPOCH):
         refused = peer.greet(cluster[0], identity, service=service)
         assert refused == (peer.REFUSAL, peer.REMOVED)
         # It knows the number and the UUID of everybody.
@@ -111,9 +113,10 @@ def test_salts_stay_when_the_shared_secret_is_replaced(cluster):
 
 def test_client_that_asks_for_short_records_costs_nothing(cluster):
     """The answers to many pings of one packet are longer than such a record."""
-    ping = struct.pack(">IHQ", 10, 0, 1)
+    ping = struct.pack(">IQB", 0, 0, 6)
     hello = peer.hello(peer_of(cluster, 1), service=peer.JOIN, expected=0)
     answer = peer.ask_for_short_records(cluster[0], bytes(range(32)), hello + 100 * ping)
     assert answer.startswith(b"DVNP") and len(answer) > 1_000, answer
-    assert peer.greet(cluster[0], peer_of(cluster, 1)) == (peer.ANSWER, None)
+    answered = peer.greet(cluster[0], peer_of(cluster, 1), service=peer.EPOCH)
+    assert answered == (peer.ANSWER, None)
     assert cluster[0].is_running

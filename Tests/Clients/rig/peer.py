@@ -11,8 +11,8 @@ from pathlib import Path
 
 # Kinds of messages, and reasons of refusals.
 HELLO, ANSWER, REFUSAL = 1, 2, 4
-WRONG_KEY, REMOVED, NOT_EXPECTED = 1, 3, 5
-CONTROL, JOIN, EPOCH = 1, 3, 4
+WRONG_KEY, REMOVED, NOT_EXPECTED, CONNECTED = 1, 3, 5, 8
+MAIN, BULK, JOIN, EPOCH = 1, 2, 3, 4
 VERSION = 2
 # What precedes the 32 bytes of an Ed25519 key in PKCS 8.
 PKCS8 = bytes.fromhex("302e020100300506032b657004220420")
@@ -89,7 +89,7 @@ def context(seed):
         return made
 
 
-def hello(identity, number=None, service=CONTROL, expected=1):
+def hello(identity, number=None, service=MAIN, expected=1):
     body = struct.pack(">BH", service, expected) + identity.claim(number)
     return b"DVNP" + struct.pack(">BHH", HELLO, VERSION, len(body)) + body
 
@@ -116,7 +116,7 @@ def ask_for_short_records(node, seed, content):
                 return client.communicate()[0]
 
 
-def greet(node, identity, *, number=None, service=CONTROL, expected=1, seed=None):
+def greet(node, identity, *, number=None, service=MAIN, expected=1, seed=None):
     """What the node answers to a hello: the kind, and the reason of a refusal."""
     with socket.create_connection(place(node), timeout=10) as plain:
         with context(seed or identity.seed).wrap_socket(plain) as secured:
