@@ -20,7 +20,7 @@ package enum NodeService: UInt8, Hashable, Sendable, CaseIterable {
     /// The changes of a node's active copies for an HTTP feed.
     case feeds = 8
 
-    /// What the link of two nodes has to know of a service.
+    /// The properties of a service for the link of two nodes.
     package struct Row: Sendable {
         /// Which connection has the streams.
         package var connection = Connection.main
@@ -59,7 +59,8 @@ package enum NodeService: UInt8, Hashable, Sendable, CaseIterable {
         case .messages: Row(isUrgent: true)
         case .bulkMessages: Row()
         case .calls: Row(isUrgent: true)
-        case .join: Row(connection: .join)
+        // Any process that reaches the peer port can make such a call.
+        case .join: Row(connection: .join, messageBytesMax: 1 << 20)
         case .epoch: Row(connection: .epoch)
         // The window covers the product of bandwidth and delay of a network between two sites.
         case .copies: Row(connection: .bulk, windowBytes: 4 << 20, messageBytesMax: 32 << 20)

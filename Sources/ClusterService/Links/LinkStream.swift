@@ -9,7 +9,7 @@ internal import Wire
 final class LinkStream: StreamPort,
     @unchecked Sendable  // tidy:allow belongs to the link's reactor, and its requests to a lock
 {
-    /// What other threads ask of the stream.
+    /// Requests of other threads.
     struct Asked {
         /// Whether the link has the stream in its list of asked streams.
         var isListed = false

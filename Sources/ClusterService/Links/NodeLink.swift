@@ -176,11 +176,14 @@ final class NodeLink: DuplexHandler,
     }
 
     private func refuse(_ flaw: String, _ input: ByteView) -> ReceiveProgress {
-        let text = "Closing the connection to \(node): it sent \(flaw)."
-        // Any process that reaches the port can bring about any number of these.
-        if connection == .join { transport.logBroken(text) } else { transport.logWarning(text) }
+        logFlaw("Closing the connection to \(node): it sent \(flaw).")
         requests.withLock { $0.reason = $0.reason ?? "it sent \(flaw)" }
         return ReceiveProgress(consumed: input.count, next: .close)
+    }
+
+    private func logFlaw(_ text: String) {
+        // Any process that reaches the port can bring about any number of these.
+        if connection == .join { transport.logBroken(text) } else { transport.logWarning(text) }
     }
 
     /// Returns what is wrong with the frame.
@@ -247,9 +250,7 @@ final class NodeLink: DuplexHandler,
 
     /// Ends a stream whose other side has broken the protocol of its service.
     func refuse(_ stream: LinkStream, _ flaw: String) {
-        transport.logWarning(
-            "Ended a stream of the service \(stream.service) of \(node): it sent \(flaw)."
-        )
+        logFlaw("Ended a stream of the service \(stream.service) of \(node): it sent \(flaw).")
         appendEnd(stream.number, "it could not read what this node sent")
         remove(stream, "it sent \(flaw)")
     }
@@ -317,6 +318,10 @@ final class NodeLink: DuplexHandler,
 
     private func open(_ opening: Opening, _ output: ByteWriter) {
         guard streams.count < NodeLink.streamsMax else { return opening.failed(.tooManyStreams) }
+        precondition(
+            opening.request.count <= NodeStreamLimits.requestBytesMax,
+            "the request of a stream is bounded"
+        )
         let stream = LinkStream(nextNumber, opening.service, of: self)
         nextNumber += 2
         let start = LinkFrame.begin(.open, stream.number, to: output)
@@ -336,7 +341,7 @@ final class NodeLink: DuplexHandler,
             stream.isQueued = false
             stream.send(output)
         }
-        // What the streams have received and handled meanwhile.
+        // Credits that streams have given since then.
         sendControls(output)
         if output.count > 0 { hasSent = true }
         return output.count > 0 && !(urgent.isEmpty && waiting.isEmpty)

@@ -53,7 +53,7 @@ final class MessageSender: StreamHandler, Sendable {
     func close() { port.end(nil) }
 
     func receive(_ message: ByteView) -> StreamReception {
-        .invalid("a message on the stream of another's")
+        .invalid("an answer to one-way messages")
     }
 
     func send(_ output: any StreamOutput) -> StreamProgress {

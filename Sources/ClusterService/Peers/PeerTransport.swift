@@ -49,7 +49,7 @@ package final class PeerTransport: NodeStreams {
         /// The attempt that is under way; results of older ones are ignored.
         var attempt: UInt64?
         var attemptedAt: UInt64 = 0
-        /// What waits for the link, and since when.
+        /// Streams that wait for the link, and since when.
         var waiting: [NodeLink.Opening] = []
         var waitingSince: UInt64 = 0
     }
@@ -143,7 +143,7 @@ package final class PeerTransport: NodeStreams {
         state.withLock { $0.services[service] = accept }
     }
 
-    /// What serves a service; nil if nothing does.
+    /// The server of a service; nil if it has none.
     func accept(_ service: NodeService) -> Accept? { state.withLock { $0.services[service] } }
 
     // MARK: Being called

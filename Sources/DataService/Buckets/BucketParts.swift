@@ -2,7 +2,7 @@ internal import Engine
 internal import Persistence
 internal import Seams
 
-/// What all tasks of one bucket's files use.
+/// The parts of a bucket that all tasks of its files use.
 struct BucketParts: Sendable {
     let engine: Bucket
     let store: BucketStore

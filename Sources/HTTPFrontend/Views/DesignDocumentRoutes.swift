@@ -65,7 +65,7 @@ extension ViewTable {
         ])
         reply.headers = [
             ("X-Couchbase-Meta", String(decoding: meta.bytes, as: UTF8.self)),
-            // Also in the reply to HEAD, which has no body.
+            // The reply to HEAD has it too, and no body.
             ("Content-Length", "\(document.body.count)"),
         ]
         return reply.version(revision)

@@ -62,7 +62,7 @@ package protocol StreamPort: AnyObject, Sendable {
     func release(_ bytes: Int)
 }
 
-/// What the handler of a stream has done with a message.
+/// The outcome of a message at the handler of a stream.
 package enum StreamReception: Sendable {
     /// It is handled.
     case handled

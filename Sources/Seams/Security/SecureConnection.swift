@@ -92,7 +92,7 @@ package final class SecureConnection: DuplexHandler {
         var isWake = isWake && isSecured
         var isDue = isWake || (isDraining && !isSending)
         if isWake { isPaused = false }
-        // What waits for the earlier output goes on waiting.
+        // A handler that waits for the earlier output goes on waiting.
         isDraining = isDraining && isSending
         while true {
             if isDue {

@@ -28,7 +28,7 @@ extension ChangesOpening: ExtensibleFields {
     }
 }
 
-/// What one side of an HTTP feed's stream sends about the changes of one vBucket.
+/// A record of an HTTP feed's stream about the changes of one vBucket.
 ///
 /// A message of the stream is a sequence of records, each with the vBucket's number in this feed before it.
 /// The collector counts these numbers from 1, and never uses one again.
