@@ -74,7 +74,7 @@ extension AdministrationService {
         ) ?? .refused(.temporaryFailure)
     }
 
-    /// The message for a document that does not fit into a frame between nodes.
+    /// The message for a document that does not fit into a call between nodes.
     private func tooLarge(_ node: NodeNumber) -> String {
         let record = state.node(number: node)
         let place = record.map { "\($0.host):\($0.ports.admin)" } ?? "another node"

@@ -1,8 +1,7 @@
 internal import Bytes
 internal import Vocabulary
-internal import Wire
 
-/// The kinds of frames between nodes, by their numbers on the wire.
+/// The kinds of messages and calls between nodes, by their numbers on the wire.
 ///
 /// A number is never reused. A node ignores a message of an unknown kind, and refuses a call of
 /// one. A kind that a later release added has a feature level, below which `PeerCalls` does not
@@ -47,7 +46,7 @@ enum PeerKind {
 
 /// Messages between nodes.
 ///
-/// The length of a message is that of its frame. A message, and each record in it
+/// The link gives the length of a message. A message, and each record in it
 /// (`ExtensibleFields`), can get fields at its end in a later release: a reader skips them. A new case
 /// of an enum, or another meaning of a field, needs a new kind of message or a feature level instead.
 extension Coded {

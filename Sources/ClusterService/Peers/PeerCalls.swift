@@ -230,7 +230,7 @@ package final class PeerCalls: @unchecked Sendable {  // tidy:allow belongs to t
         begin(kind, .calls, timeoutNanoseconds, request, done) { transport.open($0, to: node) }
     }
 
-    /// Every member of the cluster understands frames of this kind.
+    /// Whether every member of the cluster understands this kind.
     func mayUse(_ kind: UInt16) -> Bool { PeerKind.level(of: kind) <= directory.level }
 
     /// Calls a node and waits for its answer.

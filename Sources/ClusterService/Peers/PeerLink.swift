@@ -1,6 +1,5 @@
 internal import Seams
 internal import Vocabulary
-internal import Wire
 
 /// The streams of messages to one node: opened, and opened again after they are lost.
 ///
