@@ -56,11 +56,18 @@ import Testing
     /// More than the kernel holds of both directions.
     private let total = 64 << 20
 
+    /// A client that waits for its turn among many tests is no slow reader.
+    private var limits: ReactorLimits {
+        var limits = ReactorLimits()
+        limits.slowReaderNanoseconds = 600_000_000_000
+        return limits
+    }
+
     @Test(arguments: [1, 2])
     func handlersThatBothSendMuchFinish(_ reactors: Int) async throws {
         let network = ReactorNetwork(
             reactors: reactors,
-            limits: ReactorLimits(),
+            limits: limits,
             trace: RecordingTrace(threshold: .debug)
         )
         defer { network.stop() }
@@ -91,7 +98,7 @@ import Testing
     @Test func inputWhileOutputWaitsDoesNotOvertakeIt() async throws {
         let network = ReactorNetwork(
             reactors: 1,
-            limits: ReactorLimits(),
+            limits: limits,
             trace: RecordingTrace(threshold: .debug)
         )
         defer { network.stop() }
