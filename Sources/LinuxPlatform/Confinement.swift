@@ -38,6 +38,16 @@ package enum Confinement {
         divan_limit_further_data(bytes) == 0 ? nil : failure("limit the memory")
     }
 
+    /// Whether the limits of the process allow such an allocation now.
+    package static func canAllocate(bytes: Int) -> Bool {
+        let (access, kind) = (PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+        guard let base = mmap(nil, bytes, access, kind, -1, 0), base != MAP_FAILED else {
+            return false
+        }
+        munmap(base, bytes)
+        return true
+    }
+
     /// Makes the process the first to be ended when the machine's memory is short.
     ///
     /// - Returns: Why the kernel does not prefer it; nil if it does.

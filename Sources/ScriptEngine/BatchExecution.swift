@@ -16,6 +16,7 @@ struct BatchExecution {
     let watch: ExecutionWatch
     let timeoutMilliseconds: UInt32
     let replies: Replies
+    let host: any ScriptWorker.Host
 
     /// Where replies go.
     struct Replies {
@@ -40,6 +41,7 @@ struct BatchExecution {
 
     /// At least one item is not JSON: the others are called.
     private func runOneByOne() {
+        requireMemory()
         let pair = ByteWriter()
         for (index, item) in batch.items().enumerated() {
             pair.removeAll()
@@ -49,6 +51,7 @@ struct BatchExecution {
             pair.append(item.second)
             pair.append("]")
             guard let items = context.parse(EngineText(pair.view), count: 2) else {
+                requireMemory()
                 let what = batch.purpose == .map ? "document is" : "keys or values are"
                 send(.notJSON, item: UInt32(index), text: "The \(what) not valid JSON.")
                 continue
@@ -74,13 +77,15 @@ struct BatchExecution {
             )
             next = cells.next
             let item = UInt32(base + next - 1)
+            let hasTimedOut = watch.hasTimedOut
             // The results first: what follows may call the harness.
             sendResults()
             switch outcome {
             case .value:
                 if let reason = cells.reason { send(reason, item: item) }
-            case .exception where watch.hasTimedOut: send(.timedOut, item: item)
+            case .exception where hasTimedOut: send(.timedOut, item: item)
             case .exception(let exception):
+                requireMemory()
                 let (line, text) = context.describe(exception, isDefinition: false)
                 send(.threw, item: item, line: line, text: text)
             }
@@ -94,6 +99,7 @@ struct BatchExecution {
     private func send(_ reason: ScriptProblem.Reason, item: UInt32) {
         switch reason {
         case .threw:
+            requireMemory()
             let (line, text) = context.describeLast()
             send(.threw, item: item, line: line, text: text)
         case .timedOut, .notJSON, .undefined:
@@ -154,13 +160,23 @@ struct BatchExecution {
         }
     }
 
+    /// Ends the process if the memory is used up, of which an exception or a failed conversion may be the
+    /// consequence.
+    private func requireMemory() {
+        if !host.hasMemory { host.fail("the functions have used up the memory") }
+    }
+
     // MARK: Results
 
     /// Sends what the items produced since the last call.
     private func sendResults() {
         let (encoder, output, scratch) = (replies.encoder, replies.output, replies.scratch)
         scratch.removeAll(keepingAtMost: ScriptLimits.pieceBytes)
-        guard context.append(.results, to: scratch) else { return }
+        // Not on the time of an item.
+        watch.begin(timeoutMilliseconds: timeoutMilliseconds)
+        guard context.append(.results, to: scratch) else {
+            host.fail("the engine does not return the results")
+        }
         let isMap = batch.purpose == .map
         var text = ResultText(scratch.view)
         var frame = beginResults()

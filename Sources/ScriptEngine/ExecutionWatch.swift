@@ -7,13 +7,12 @@ internal import CJavaScriptCore
 /// its timeout is ended: an exception that no author can catch. Hence an item ends between one
 /// timeout and one and a quarter.
 ///
-/// - Regular expressions and other native code are not interrupted (`ScriptWorker.Observer`).
+/// - Regular expressions and other native code are not interrupted (`ScriptWorker.Host`).
 final class ExecutionWatch {
     private static let ticksMax = 4
 
     private let group: JSContextGroupRef
     private let cells: HarnessCells
-    private let isEnabled: Bool
     private var timeoutMilliseconds: UInt32 = 0
     private var seen: UInt32?
     private var ticks = 0
@@ -21,9 +20,8 @@ final class ExecutionWatch {
     /// Whether the last execution was ended.
     private(set) var hasTimedOut = false
 
-    init(group: JSContextGroupRef, cells: HarnessCells, isEnabled: Bool) {
+    init(group: JSContextGroupRef, cells: HarnessCells) {
         self.group = group
-        self.isEnabled = isEnabled
         self.cells = cells
     }
 
@@ -32,7 +30,7 @@ final class ExecutionWatch {
         hasTimedOut = false
         seen = nil
         ticks = 0
-        guard isEnabled, timeoutMilliseconds != self.timeoutMilliseconds else { return }
+        guard timeoutMilliseconds != self.timeoutMilliseconds else { return }
         self.timeoutMilliseconds = timeoutMilliseconds
         arm()
     }

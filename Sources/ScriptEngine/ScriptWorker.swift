@@ -2,25 +2,31 @@ package import Bytes
 internal import CJavaScriptCore
 package import Wire
 
-/// Answers the requests of a node with JavaScriptCore: a script process, or a part of a simulator.
+/// Answers the requests of a node with JavaScriptCore, in a script process.
 ///
 /// - One thread creates and uses a worker.
 /// - Every request gets its answer, whatever its functions do, unless the process dies or a function
-///   is in native code that cannot be interrupted (`Observer`).
+///   is in native code that cannot be interrupted (`Host`).
+/// - Without memory the engine answers what is not true: valid JSON is none, a text is empty. So a worker
+///   that is short of memory ends its process.
 package final class ScriptWorker {
-    /// What wants to know when authors' functions run, to watch them from outside.
-    package struct Observer {
-        package let willExecute: (_ batch: UInt32, _ function: UInt32, _ timeout: UInt32) -> Void
-        package let didExecute: () -> Void
+    /// The process around a worker.
+    package protocol Host: AnyObject {
+        /// Authors' code runs from now on; `timeout` is in milliseconds of CPU time of one item.
+        func willExecute(batch: UInt32, function: UInt32, timeout: UInt32)
 
-        /// `timeout` is in milliseconds of CPU time of one item.
-        package init(
-            willExecute: @escaping (_ batch: UInt32, _ function: UInt32, _ timeout: UInt32) -> Void,
-            didExecute: @escaping () -> Void
-        ) {
-            self.willExecute = willExecute
-            self.didExecute = didExecute
-        }
+        func didExecute()
+
+        /// Whether the memory suffices for calls of functions.
+        var hasMemory: Bool { get }
+
+        /// Ends the process between two batches, because those before left too little memory.
+        ///
+        /// `output` has the last replies.
+        func retire(_ output: ByteWriter) -> Never
+
+        /// Ends the process in a batch that cannot be answered; the batch is suspect.
+        func fail(_ reason: String) -> Never
     }
 
     private struct Function {
@@ -37,21 +43,21 @@ package final class ScriptWorker {
     private let group: JSContextGroupRef
     private let cells = HarnessCells()
     private let watch: ExecutionWatch
-    private let observer: Observer?
+    private let host: any Host
     private let scratch = ByteWriter()
     private var functions: [UInt32: Function] = [:]
     private var contexts = 0
+    /// Whether a batch was executed.
+    private var isUseful = false
 
-    /// `hasTimeouts` is false where the results must not depend on a clock: in a simulator, whose
-    /// functions are harmless.
-    package init(observer: Observer? = nil, hasTimeouts: Bool = true) {
+    package init(_ host: any Host) {
         divan_javascript_configure()
         guard let group = JSContextGroupCreate() else {
             preconditionFailure("JavaScriptCore creates a context group")
         }
         self.group = group
-        self.observer = observer
-        watch = ExecutionWatch(group: group, cells: cells, isEnabled: hasTimeouts)
+        self.host = host
+        watch = ExecutionWatch(group: group, cells: cells)
     }
 
     deinit {
@@ -135,6 +141,11 @@ package final class ScriptWorker {
         _ batch: UInt32,
         _ replies: BatchExecution.Replies
     ) {
+        if isUseful, !host.hasMemory {
+            replies.encoder.retiring()
+            host.retire(replies.output)
+        }
+        isUseful = true
         let text = EngineText(request.text)
         cells.setStamps(of: request)
         for number in request.functions {
@@ -154,7 +165,8 @@ package final class ScriptWorker {
                 cells: cells,
                 watch: watch,
                 timeoutMilliseconds: function.timeoutMilliseconds,
-                replies: replies
+                replies: replies,
+                host: host
             )
             let isClean = observed(batch, number, timeout: function.timeoutMilliseconds) {
                 execution.run()
@@ -198,8 +210,8 @@ package final class ScriptWorker {
         _ body: () -> Result
     ) -> Result {
         cells.item = HarnessCells.noItem
-        observer?.willExecute(batch, function, timeout)
-        defer { observer?.didExecute() }
+        host.willExecute(batch: batch, function: function, timeout: timeout)
+        defer { host.didExecute() }
         return body()
     }
 }

@@ -17,12 +17,13 @@ enum ConfinedWorker {
         let environment = [(name: "TZ", value: "UTC"), (name: "LC_ALL", value: "C")]
         require(Confinement.begin(keeping: socket.descriptor, environment: environment))
         note(Confinement.raiseOutOfMemoryScore())
-        let last = LastMessage()
-        let worker = ScriptWorker(observer: last.observer)
+        let host = Host(socket, memoryBytes: memoryBytes)
+        let worker = ScriptWorker(host)
         warmUp(worker)
-        last.watch = OverrunWatch(descriptor: socket.descriptor, step: worker.runningItem)
-        if last.watch == nil { require("cannot create a timer for CPU time") }
+        host.watch = OverrunWatch(descriptor: socket.descriptor, step: worker.runningItem)
+        if host.watch == nil { require("cannot create a timer for CPU time") }
         require(Confinement.limitFurtherMemory(bytes: memoryBytes))
+        host.watchMemory()
         let unfiltered = Confinement.filterSystemCalls()
         if isFilterOptional { note(unfiltered) } else { require(unfiltered) }
 
@@ -111,24 +112,45 @@ enum ConfinedWorker {
         if let failure { ProcessEnd.report("divan-script: \(failure)") }
     }
 
-    /// Prepares the reply that the process sends when it ends itself.
-    private final class LastMessage {
+    private final class Host: ScriptWorker.Host {
         var watch: OverrunWatch?
+        private let socket: InheritedSocket
+        private let leastBytes: Int
+        private var isMemoryWatched = false
+        /// The reply that the process sends when it ends itself.
         private let frame = ByteWriter()
 
-        var observer: ScriptWorker.Observer {
-            ScriptWorker.Observer(
-                willExecute: { [self] batch, function, timeout in
-                    frame.removeAll()
-                    ScriptReplyEncoder(batch: batch, output: frame).overran(function: function)
-                    watch?.begin(
-                        message: frame.view,
-                        offset: ScriptReplyEncoder.overranItemOffset,
-                        milliseconds: timeout * timeoutsUntilEnd
-                    )
-                },
-                didExecute: { [self] in watch?.end() }
+        init(_ socket: InheritedSocket, memoryBytes: UInt64) {
+            self.socket = socket
+            leastBytes = Int(memoryBytes / 10 * 4)
+        }
+
+        func willExecute(batch: UInt32, function: UInt32, timeout: UInt32) {
+            frame.removeAll()
+            ScriptReplyEncoder(batch: batch, output: frame).overran(function: function)
+            watch?.begin(
+                message: frame.view,
+                offset: ScriptReplyEncoder.overranItemOffset,
+                milliseconds: timeout * timeoutsUntilEnd
             )
+        }
+
+        func didExecute() { watch?.end() }
+
+        /// What the engine has reserved it does not return, so this does not change back.
+        var hasMemory: Bool { !isMemoryWatched || Confinement.canAllocate(bytes: leastBytes) }
+
+        /// Watches the memory from now on, unless the machine refuses so much to a new process.
+        func watchMemory() { isMemoryWatched = Confinement.canAllocate(bytes: leastBytes) }
+
+        func retire(_ output: ByteWriter) -> Never {
+            _ = socket.write(output.view)
+            ProcessEnd.exit(0)
+        }
+
+        func fail(_ reason: String) -> Never {
+            ProcessEnd.report("divan-script: \(reason)")
+            ProcessEnd.exit(70)
         }
     }
 }

@@ -137,6 +137,34 @@ import Testing
         #expect(schedule.trust(of: 1) == .proven)
     }
 
+    /// Earlier frames left the memory in use: the next frame did not.
+    @Test(arguments: [true, false])
+    func frameThatIsNotExecutingIsNotSuspectOfTheMemory(retires: Bool) {
+        let (generation, batch) = prove([1, 2])
+        let (id, next) = (worker(0, generation), worker(1, generation + 1))
+        _ = handle(.submitted(job(1, of: 1)))
+        _ = handle(.ready(id))
+        #expect(handle(.submitted(job(2, of: 2))).last == .start(next))
+        #expect(run(id, batch) == [.complete(job: 1)])
+        #expect(
+            retires
+                ? handle(.retiring(id)) == [.stop(id, .recycled)]
+                : handle(.measured(id, residentBytes: 300 << 20)) == [.stop(id, .memory)]
+        )
+        #expect(handle(.ended(id)).isEmpty)
+        #expect(handle(.ready(next)) == [.send(piece(2, 0..<1), batch: batch + 2, to: next)])
+        #expect(schedule.trust(of: 2) == .proven)
+    }
+
+    @Test func processThatRetiresWithoutAResultIsAFailedOne() {
+        let id = worker(2, 1)
+        _ = handle(.submitted(job(1)))
+        _ = handle(.ready(id))
+        #expect(handle(.retiring(id)) == [.stop(id, .violated)])
+        _ = handle(.ended(id))
+        #expect(schedule.trust(of: 1) == .suspected)
+    }
+
     @Test func onlyTheExecutingFrameOfADeadWorkerIsSuspect() {
         let (generation, batch) = prove([1, 2])
         let id = worker(0, generation)

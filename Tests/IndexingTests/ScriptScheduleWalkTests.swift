@@ -99,7 +99,7 @@ private struct ScriptWalk {
         let events: [ScriptSchedule.Event] = [
             .ready(id), .executing(id, batch: batch), .ended(id),
             .finished(id, batch: batch, timeouts: 0),
-            .measured(id, residentBytes: .max),
+            .measured(id, residentBytes: .max), .retiring(id),
         ]
         handle(events[random.below(events.count)])
     }
@@ -126,6 +126,10 @@ private struct ScriptWalk {
         }
         guard let first = process.batches.first else { return }
         guard first.isExecuting else {
+            if !isCalm, random.below(40) == 0 {
+                handle(.retiring(id))
+                return die(id)
+            }
             if !isCalm, random.below(40) == 0 { return handle(.violated(id)) }
             processes[id]?.batches[0].isExecuting = true
             return handle(.executing(id, batch: first.number))

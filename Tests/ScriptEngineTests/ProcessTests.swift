@@ -63,6 +63,37 @@ import Wire
         #expect(child.resident() < child.residentAtStart + 64, "\(child.resident()) MiB")
     }
 
+    /// A process without memory ends: it does not answer that documents have no rows.
+    @Test(arguments: [
+        "var a = []; while (true) a.push(new Array(1000));",
+        "var a = []; try { while (true) a.push(new Array(1000)); } catch (e) {}",
+        "kept = []; try { while (true) kept.push(new Array(1000)); } catch (e) {}",
+        "var o = null; while (true) o = {next: o, a: 1, b: 2};",
+        "var s = []; while (true) s.push(new Array(1000).join(doc));",
+        "var s = []; try { while (true) s.push(new Array(1000).join(doc)); } catch (e) {}",
+    ])
+    func processWithoutMemoryLosesNoRow(of hungry: String) throws {
+        let source = "function (doc) { if (doc === 3) { \(hungry) } emit(doc, 0); }"
+        for _ in 0..<4 {
+            let child = try ScriptChild(memoryMebibytes: 64)
+            #expect(try child.define(1, source).isDefined)
+            #expect(try child.define(2, "function (doc) { emit(doc, 0); }").isDefined)
+            let first = try child.map([1], (0..<5).map(String.init))
+            guard first.finished == [1] else {
+                #expect(first.executing == [1] && child.end() != nil)
+                continue
+            }
+            let rows = first.pairs(1).filter { $0 != "3=0" }
+            #expect(rows == ["0=0", "1=0", "2=0", "4=0"])
+            let next = try child.map([2], (0..<5).map(String.init))
+            if next.finished == [2] {
+                #expect(next.pairs(2) == ["0=0", "1=0", "2=0", "3=0", "4=0"])
+            } else {
+                #expect(next.isRetiring && next.executing.isEmpty && child.end() == 0)
+            }
+        }
+    }
+
     @Test func processEndsWhenTheNodeClosesItsSocket() throws {
         let child = try ScriptChild()
         child.closeSending()

@@ -117,6 +117,7 @@ import Wire
             let start = encoder.beginRows(function: 1)
             [UInt8]("[1]".utf8).withView { encoder.appendRow(item: 0, key: $0, value: $0) }
             encoder.end(start)
+            encoder.retiring()
             ScriptRequest.appendForget(function: 9, batch: 2, to: output)
             var batch = ScriptBatchEncoder(.reduce, functions: [3], batch: 4, to: output)
             [UInt8]("[1]".utf8).withView { batch.append(stamp: 0, first: $0, second: $0) }

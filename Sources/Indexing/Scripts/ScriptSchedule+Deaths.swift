@@ -11,7 +11,7 @@ extension ScriptSchedule {
         guard let first = worker.sent.first else { return }
         if first.isExecuting { actions.append(.discard(batch: first.batch)) }
         // Frames that the process had not begun are sent again, in their order, before others.
-        if worker.phase == .stopping(.recalled) { return resend(worker.sent[...]) }
+        if isBlameless(first, worker) { return resend(worker.sent[...]) }
         resend(worker.sent.dropFirst())
         guard jobs[first.piece.job] != nil else { return }
         if let item = first.overran {
@@ -20,6 +20,15 @@ extension ScriptSchedule {
         } else {
             // A process begins with the oldest frame; it may have died while it read it.
             suspect(first, worker)
+        }
+    }
+
+    /// Whether the oldest frame did not cause the end: earlier frames left the memory in use.
+    private func isBlameless(_ first: Sent, _ worker: Worker) -> Bool {
+        switch worker.phase {
+        case .stopping(.recalled), .stopping(.recycled): true
+        case .stopping(.memory): !first.isExecuting && worker.isUseful
+        default: false
         }
     }
 

@@ -9,7 +9,8 @@
 ///
 /// Of the frames that a dead worker had, only the one that it executed is suspect. It runs again in
 /// the quarantine worker, call by call, until one call has ended a fresh process twice; that call is
-/// skipped. If every call passes, nothing is skipped. The other frames are sent to workers again.
+/// skipped. If every call passes, nothing is skipped. The other frames are sent to workers again, as are
+/// all frames of a worker whose memory earlier frames have used up.
 ///
 /// A function may leave documents in its process, so a process works for one bucket, and is replaced before
 /// a function of another one runs (`ScriptSchedule+Buckets.swift`).
@@ -142,6 +143,7 @@ package struct ScriptSchedule: Sendable {
         case .violated(let id): stop(id, .violated)
         case .overran(let id, let batch, let item): overrun(batch, item, on: id)
         case .measured(let id, let bytes): measure(id, bytes)
+        case .retiring(let id): retire(id)
         case .ended(let id): end(id, now)
         case .timer: break
         }
@@ -202,6 +204,15 @@ package struct ScriptSchedule: Sendable {
         guard bytes <= limits.memoryBytesMax else { return stop(id, .memory) }
         let isRetiring = bytes > limits.recycleBytes
         change(id) { $0.isRetiring = isRetiring }
+    }
+
+    /// Replaces a process that cannot execute its next frame, which is not suspect.
+    ///
+    /// A process that retires before its first result would be replaced for ever.
+    private mutating func retire(_ id: ScriptWorkerID) {
+        guard let worker = live(id), worker.phase == .ready else { return }
+        let isAllowed = worker.isUseful && worker.sent.first?.isExecuting == false
+        stop(id, isAllowed ? .recycled : .violated)
     }
 
     // MARK: Parts

@@ -35,6 +35,8 @@ extension ScriptSchedule {
         /// The call with this item of the job could not be interrupted; the process ends.
         case overran(ScriptWorkerID, batch: UInt32, item: Int)
         case measured(ScriptWorkerID, residentBytes: UInt64)
+        /// The process has little memory left after earlier frames, and ends before the next one.
+        case retiring(ScriptWorkerID)
         /// The process has ended, or could not be started.
         case ended(ScriptWorkerID)
         /// The time that `nextDeadline` named has come.
@@ -60,7 +62,7 @@ extension ScriptSchedule {
 
     package enum StopReason: String, Hashable, Sendable {
         case idle = "it was not used"
-        case recycled = "it used much of its memory between frames"
+        case recycled = "it used much of its memory in earlier frames"
         case memory = "it used more memory than its limit"
         case violated = "it sent an invalid reply"
         case overran = "a call could not be interrupted"

@@ -312,6 +312,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             }
             handle(.ready(id))
         case .defined: break
+        case .retiring: handle(.retiring(id))
         case .refused(let function, let complaint):
             processes[id]?.note(complaint, about: function)
         default: accept(reply, frame.batch, id)
@@ -354,7 +355,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             sent[batch] = nil
             jobs[frame.piece.job]?.results.add(frame.results)
             handle(.finished(id, batch: batch, timeouts: frame.timeouts))
-        case .ready, .defined, .refused: break
+        case .ready, .defined, .refused, .retiring: break
         }
     }
 

@@ -78,7 +78,7 @@ package struct ScriptBatchCheck: Sendable {
         case .log(let function, _, _): return violation(function)
         case .overran(let function, let item):
             return violation(function) ?? (Int(item ?? 0) < count ? nil : .itemOutOfRange)
-        case .ready, .defined, .refused: return .unexpectedReply
+        case .ready, .defined, .refused, .retiring: return .unexpectedReply
         }
     }
 

@@ -20,6 +20,7 @@ package import Bytes
 /// | 0x89 finished | process | function (4) |
 /// | 0x8a log | process | function (4), dropped lines (4), text |
 /// | 0x8b overran | process | function (4), item (4), or 2^32 - 1 |
+/// | 0x8c retiring | process | nothing |
 ///
 /// - Created by `next(in:bytesMax:)`; borrows the decoded bytes.
 package struct ScriptFrame {
@@ -47,6 +48,7 @@ package struct ScriptFrame {
         case finished = 0x89
         case log = 0x8a
         case overran = 0x8b
+        case retiring = 0x8c
     }
 
     package enum Outcome {

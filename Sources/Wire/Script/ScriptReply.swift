@@ -22,6 +22,9 @@ package enum ScriptReply {
     ///
     /// Nil if it was not an item: a definition, or jobs of promises that items left behind.
     case overran(function: UInt32, item: UInt32?)
+    /// The process has little memory left after the batches before this one, and has ended: it has
+    /// called no function of this batch.
+    case retiring
 
     /// The reply in a frame; nil if it is none, or malformed.
     package init?(_ frame: ScriptFrame) {
@@ -31,6 +34,11 @@ package enum ScriptReply {
                 let isFiltered = reader.bigEndian(UInt8.self), isFiltered <= 1, reader.isAtEnd
             else { return nil }
             self = .ready(version: version, isFiltered: isFiltered == 1)
+            return
+        }
+        if frame.kind == .retiring {
+            guard reader.isAtEnd else { return nil }
+            self = .retiring
             return
         }
         guard let function = reader.bigEndian(UInt32.self) else { return nil }

@@ -85,6 +85,8 @@ package struct ScriptReplyEncoder {
         append(.overran, function) { $0.append(bigEndian: UInt32(0)) }
     }
 
+    package func retiring() { append(.retiring) { _ in } }
+
     /// The offset of the item's number (UInt32, big endian) in a frame `overran`.
     package static let overranItemOffset = ScriptFrame.headerCount + 4
 

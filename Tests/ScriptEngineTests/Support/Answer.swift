@@ -37,6 +37,7 @@ struct Answer {
     var dropped: UInt32 = 0
     /// The function and the item that ended the process.
     var overran: (function: UInt32, item: UInt32?)?
+    var isRetiring = false
     /// Bytes of the largest frame.
     var frameBytesMax = 0
 
@@ -79,6 +80,7 @@ struct Answer {
             dropped += count
             log.append(text.text)
         case .overran(let function, let item): overran = (function, item)
+        case .retiring: isRetiring = true
         }
     }
 

@@ -5,7 +5,15 @@ import Wire
 
 /// A worker in the test's own process, spoken to in frames.
 final class Engine {
-    private let worker = ScriptWorker()
+    private final class Host: ScriptWorker.Host {
+        func willExecute(batch: UInt32, function: UInt32, timeout: UInt32) {}
+        func didExecute() {}
+        var hasMemory: Bool { true }
+        func retire(_ output: ByteWriter) -> Never { fatalError("a worker with memory retires") }
+        func fail(_ reason: String) -> Never { fatalError(reason) }
+    }
+
+    private let worker = ScriptWorker(Host())
 
     /// Defines function 1.
     @discardableResult

@@ -139,7 +139,7 @@ final class ScriptChild {
     /// MiB of resident memory; 0 after the end.
     func resident() -> Int {
         let fields = text("statm").split(separator: " ")
-        return fields.count > 1 ? (Int(fields[1]) ?? 0) * 4_096 >> 20 : 0
+        return fields.count > 1 ? ((Int(fields[1]) ?? 0) * 4_096) >> 20 : 0
     }
 
     /// The text of a file in the process's folder of /proc; empty if there is none.
