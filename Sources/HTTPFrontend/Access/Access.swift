@@ -10,6 +10,13 @@ enum Access: Sendable {
     /// The identities with a permission; `bucket[.]` in it is the bucket in the request's path.
     case needs(Permission)
 
+    static let poolsRead = permission("cluster.pools!read")
+    static let poolsWrite = needs(.poolsWrite)
+    static let securityRead = permission("cluster.admin.security!read")
+    static let securityWrite = needs(.securityWrite)
+    static let settingsRead = permission("cluster.settings!read")
+    static let settingsWrite = permission("cluster.settings!write")
+
     var isOpen: Bool {
         if case .open = self { true } else { false }
     }

@@ -6,24 +6,21 @@ internal import Orchestration
 /// would enable such a feature is refused with what to do instead, never answered with a false
 /// success.
 extension AdminRoutes {
-    private static let settingsRead = Access.permission("cluster.settings!read")
-    private static let settingsWrite = Access.permission("cluster.settings!write")
-
     static let absent: [Route] =
         editions.flatMap { path, sentence in
             [
-                Route(.get, path, settingsRead) { _ in missingInEdition(sentence) },
-                Route(.post, path, settingsWrite, body: .raw) { _ in missingInEdition(sentence) },
+                Route(.get, path, .settingsRead) { _ in missingInEdition(sentence) },
+                Route(.post, path, .settingsWrite, body: .raw) { _ in missingInEdition(sentence) },
             ]
         } + [
-            Route(.get, "/settings/alerts", settingsRead) { _ in .json(alerts) },
-            Route(.post, "/settings/alerts", settingsWrite) { call in
+            Route(.get, "/settings/alerts", .settingsRead) { _ in .json(alerts) },
+            Route(.post, "/settings/alerts", .settingsWrite) { call in
                 refuseEnabling(call, "This server sends no mail; /pools/default lists its alerts")
             },
-            Route(.get, "/settings/autoReprovision", settingsRead) { _ in
+            Route(.get, "/settings/autoReprovision", .settingsRead) { _ in
                 .json(["enabled": false, "max_nodes": 1, "count": 0])
             },
-            Route(.post, "/settings/autoReprovision", settingsWrite) { call in
+            Route(.post, "/settings/autoReprovision", .settingsWrite) { call in
                 refuseEnabling(
                     call,
                     "This server does not recreate lost copies by itself. Rebalance the cluster"
@@ -31,16 +28,16 @@ extension AdminRoutes {
             },
             // Tools read this before they add a node; if the storage mode is empty, they do not set
             // one.
-            Route(.get, "/settings/indexes", settingsRead) { _ in .json(indexes) },
-            Route(.post, "/settings/indexes", settingsWrite, body: .raw) { _ in
+            Route(.get, "/settings/indexes", .settingsRead) { _ in .json(indexes) },
+            Route(.post, "/settings/indexes", .settingsWrite, body: .raw) { _ in
                 missingInEdition("This server has no index service")
             },
             // The count is always 0.
-            Route(.post, "/settings/autoReprovision/resetCount", settingsWrite) { _ in .done },
+            Route(.post, "/settings/autoReprovision/resetCount", .settingsWrite) { _ in .done },
             // Overrides of the nodes' defaults: there are none.
-            Route(.get, "/pools/default/settings/memcached/global", settingsRead) { _ in .json([:])
+            Route(.get, "/pools/default/settings/memcached/global", .settingsRead) { _ in .json([:])
             },
-            Route(.post, "/pools/default/settings/memcached/global", settingsWrite) { call in
+            Route(.post, "/pools/default/settings/memcached/global", .settingsWrite) { call in
                 let text = "This server has no such setting (divan-server --help lists its own)"
                 let errors = call.request.form.pairs.map { FieldError($0.name, text) }
                 return errors.isEmpty ? .done : .refused(errors)

@@ -4,16 +4,15 @@ internal import Orchestration
 /// The address by which clients from another network reach this node.
 extension AdminRoutes {
     private static let path = "/node/controller/setupAlternateAddresses/external"
-    private static let access = Access.permission("cluster.pools!write")
 
     static let alternateAddresses: [Route] = [
-        Route(.put, path, access) { call in
+        Route(.put, path, .poolsWrite) { call in
             switch AlternateAddress.read(call.request.form) {
             case .success(let address): await set(address, call)
             case .failure(let errors): .refused(errors.list)
             }
         },
-        Route(.delete, path, access) { call in await set(nil, call) }.accepting(),
+        Route(.delete, path, .poolsWrite) { call in await set(nil, call) }.accepting(),
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {

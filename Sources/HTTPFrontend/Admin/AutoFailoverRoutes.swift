@@ -36,11 +36,7 @@ extension AdminRoutes {
     private static let stalledSeconds = 120
 
     static let autoFailover: [Route] = [
-        Route(
-            .get,
-            "/settings/autoFailover",
-            .permission("cluster.settings!read")
-        ) { call in
+        Route(.get, "/settings/autoFailover", .settingsRead) { call in
             let settings = call.state.settings.autoFailover
             return .json([
                 "enabled": .bool(settings.isEnabled),
@@ -63,18 +59,11 @@ extension AdminRoutes {
                 ),
             ])
         },
-        Route(
-            .post,
-            "/settings/autoFailover",
-            .permission("cluster.settings!write"),
-            needsCluster: true,
-            validates: true,
-            setAutoFailover
-        ),
+        Route.setting("/settings/autoFailover", .settingsWrite, setAutoFailover),
         Route(
             .post,
             "/settings/autoFailover/resetCount",
-            .permission("cluster.settings!write"),
+            .settingsWrite,
             needsCluster: true
         ) { call in
             Reply(await call.service.resetAutoFailoverCount())

@@ -5,46 +5,25 @@ internal import Vocabulary
 /// Buckets: read, create, change, flush, delete.
 extension AdminRoutes {
     static let buckets: [Route] = [
-        Route(.get, "/pools/default/buckets", .permission("cluster.pools!read")) { call in
+        Route(.get, "/pools/default/buckets", .poolsRead) { call in
             let numbers = ClusterNumbers(call)
             let buckets = call.visibleBuckets.map {
                 BucketJSON(call: call, bucket: $0).json(numbers: numbers)
             }
             return .json(.array(buckets))
         },
-        Route(
-            .get,
-            "/pools/default/buckets/*",
-            .permission("cluster.bucket[.].settings!read"),
-            needsCluster: true
-        ) {
-            call in
+        Route.ofBucket(.get, "", ".settings!read") { call in
             call.bucket.map {
                 Reply.json(BucketJSON(call: call, bucket: $0).json()).version($0.settingsRevision)
             } ?? .notFound
         },
-        Route(
-            .post,
+        Route.setting(
             "/pools/default/buckets",
             .permission("cluster.buckets!create"),
-            needsCluster: true,
-            validates: true,
             createBucket
         ),
-        Route(
-            .post,
-            "/pools/default/buckets/*",
-            .permission("cluster.bucket[.].settings!write"),
-            needsCluster: true,
-            validates: true,
-            changeBucket
-        ),
-        Route(
-            .delete,
-            "/pools/default/buckets/*",
-            .permission("cluster.bucket[.]!delete"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.post, "", ".settings!write", validates: true, changeBucket),
+        Route.ofBucket(.delete, "", "!delete") { call in
             let outcome = await call.service.deleteBucket(call.capture(0))
             // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
@@ -52,30 +31,16 @@ extension AdminRoutes {
             }
             return reply(outcome)
         }.accepting(),
-        Route(
-            .post,
-            "/pools/default/buckets/*/controller/doFlush",
-            .permission("cluster.bucket[.]!flush"),
-            needsCluster: true
-        ) { call in reply(await call.service.flushBucket(call.capture(0))) }.accepting(),
-        Route(
-            .post,
-            "/pools/default/buckets/*/controller/unsafePurgeBucket",
-            .permission("cluster.bucket[.]!delete"),
-            needsCluster: true
-        ) { call in reply(await call.service.purgeBucket(call.capture(0))) }.accepting(),
-        Route(
-            .get,
-            "/pools/default/buckets/*/nodes",
-            .permission("cluster.bucket[.].settings!read"),
-            needsCluster: true
-        ) { call in call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound },
-        Route(
-            .get,
-            "/pools/default/buckets/*/nodes/*",
-            .permission("cluster.bucket[.].settings!read"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.post, "/controller/doFlush", "!flush") { call in
+            reply(await call.service.flushBucket(call.capture(0)))
+        }.accepting(),
+        Route.ofBucket(.post, "/controller/unsafePurgeBucket", "!delete") { call in
+            reply(await call.service.purgeBucket(call.capture(0)))
+        }.accepting(),
+        Route.ofBucket(.get, "/nodes", ".settings!read") { call in
+            call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound
+        },
+        Route.ofBucket(.get, "/nodes/*", ".settings!read") { call in
             let name = call.capture(1)
             let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let bucket = call.bucket, let node,
@@ -85,12 +50,7 @@ extension AdminRoutes {
             }
             return .json(NodeJSON(call: call, node: node).json(bucket: bucket))
         },
-        Route(
-            .get,
-            "/pools/default/buckets/*/localRandomKey",
-            .permission("cluster.bucket[.].data.docs!read"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.get, "/localRandomKey", ".data.docs!read") { call in
             guard let bucket = call.bucket else { return .notFound }
             guard let key = await call.service.randomKey(inBucket: bucket.settings.name) else {
                 return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)

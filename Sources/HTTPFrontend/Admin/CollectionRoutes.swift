@@ -7,12 +7,7 @@ internal import Orchestration
 /// missing bucket.
 extension AdminRoutes {
     static let collections: [Route] = [
-        Route(
-            .get,
-            "/pools/default/buckets/*/scopes",
-            .permission("cluster.bucket[.].collections!read"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.get, "/scopes", ".collections!read") { call in
             call.bucket == nil ? .notFound : .json(defaultManifest)
         },
         unavailable(.post, "scopes"),
@@ -31,12 +26,7 @@ extension AdminRoutes {
     }
 
     private static func unavailable(_ method: RESTRequest.Method, _ rest: String) -> Route {
-        Route(
-            method,
-            "/pools/default/buckets/*/\(rest)",
-            .permission("cluster.bucket[.].collections!write"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(method, "/\(rest)", ".collections!write") { call in
             guard call.bucket != nil else { return .notFound }
             let text = "Collections are not available yet; every document is in the default one"
             return .refused([FieldError("_", text)])

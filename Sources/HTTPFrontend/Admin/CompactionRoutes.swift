@@ -15,12 +15,9 @@ extension AdminRoutes {
         _ name: String,
         _ body: @escaping @Sendable (AdministrationService, String) async -> BucketOutcome
     ) -> Route {
-        Route(
-            .post,
-            "/pools/default/buckets/*/controller/\(name)",
-            .permission("cluster.bucket[.]!compact"),
-            needsCluster: true
-        ) { call in reply(await body(call.service, call.capture(0))) }.accepting()
+        Route.ofBucket(.post, "/controller/\(name)", "!compact") { call in
+            reply(await body(call.service, call.capture(0)))
+        }.accepting()
     }
 
     /// One task for each bucket of which some node compacts the documents by request.

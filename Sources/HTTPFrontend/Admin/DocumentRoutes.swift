@@ -15,35 +15,11 @@ extension AdminRoutes {
     private static let rawKeys: Set<String> = ["startkey_docid", "endkey_docid"]
 
     static let documents: [Route] = [
-        Route(
-            .get,
-            "/pools/default/buckets/*/docs",
-            .permission("cluster.bucket[.].data.docs!read"),
-            needsCluster: true,
-            rawQuery: rawKeys,
-            listDocuments
-        ),
-        Route(
-            .get,
-            "/pools/default/buckets/*/docs/<key>",
-            .permission("cluster.bucket[.].data.docs!read"),
-            needsCluster: true,
-            readDocument
-        ),
-        Route(
-            .post,
-            "/pools/default/buckets/*/docs/<key>",
-            .permission("cluster.bucket[.].data.docs!upsert"),
-            needsCluster: true,
-            body: .document,
-            writeDocument
-        ).accepting(["value", "flags", "expiry", "preserveTTL"]),
-        Route(
-            .delete,
-            "/pools/default/buckets/*/docs/<key>",
-            .permission("cluster.bucket[.].data.docs!delete"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.get, "/docs", ".data.docs!read", rawQuery: rawKeys, listDocuments),
+        Route.ofBucket(.get, "/docs/<key>", ".data.docs!read", readDocument),
+        Route.ofBucket(.post, "/docs/<key>", ".data.docs!upsert", body: .document, writeDocument)
+            .accepting(["value", "flags", "expiry", "preserveTTL"]),
+        Route.ofBucket(.delete, "/docs/<key>", ".data.docs!delete") { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }
             guard let precondition = precondition(of: call.request), precondition != .absent else {
                 return badRequest(RESTRequest.preconditionRule)

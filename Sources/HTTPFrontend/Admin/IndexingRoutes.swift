@@ -3,40 +3,16 @@ internal import Orchestration
 
 /// How indexes of views are updated, built and compacted.
 extension AdminRoutes {
-    private static let read = Access.permission("cluster.settings!read")
-    private static let write = Access.permission("cluster.settings!write")
-
     static let indexing: [Route] = [
-        Route(.get, "/settings/viewUpdateDaemon", read) { call in
+        Route(.get, "/settings/viewUpdateDaemon", .settingsRead) { call in
             .json(updates(call.state.indexing))
         },
-        Route(
-            .post,
-            "/settings/viewUpdateDaemon",
-            write,
-            needsCluster: true,
-            validates: true,
-            setUpdates
-        ),
-        Route(.get, "/settings/maxParallelIndexers", read) { call in
+        Route.setting("/settings/viewUpdateDaemon", .settingsWrite, setUpdates),
+        Route(.get, "/settings/maxParallelIndexers", .settingsRead) { call in
             .json(indexers(call.state.indexing, call.state))
         },
-        Route(
-            .post,
-            "/settings/maxParallelIndexers",
-            write,
-            needsCluster: true,
-            validates: true,
-            setIndexers
-        ),
-        Route(
-            .post,
-            "/controller/setAutoCompaction",
-            write,
-            needsCluster: true,
-            validates: true,
-            setCompaction
-        ),
+        Route.setting("/settings/maxParallelIndexers", .settingsWrite, setIndexers),
+        Route.setting("/controller/setAutoCompaction", .settingsWrite, setCompaction),
     ]
 
     private static func updates(_ settings: IndexingSettings) -> JSONText {

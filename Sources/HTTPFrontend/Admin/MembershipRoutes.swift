@@ -4,51 +4,53 @@ internal import Vocabulary
 
 /// Nodes: add, join, eject, fail over, recover.
 extension AdminRoutes {
-    private static let write = Access.permission("cluster.pools!write")
-    private static let read = Access.permission("cluster.pools!read")
-    private static let adding = Access.needs(.securityWrite)
-
     static let membership: [Route] = [
-        Route(.post, "/controller/addNode", adding, needsCluster: true, addNode),
-        Route(.post, "/controller/addNodeV2", adding, needsCluster: true, addNode),
+        Route(.post, "/controller/addNode", .securityWrite, needsCluster: true, addNode),
+        Route(.post, "/controller/addNodeV2", .securityWrite, needsCluster: true, addNode),
         Route(
             .post,
             "/pools/default/serverGroups/*/addNode",
-            adding,
+            .securityWrite,
             needsCluster: true,
             addNode
         ),
-        Route(.post, "/node/controller/doJoinCluster", adding, joinCluster).accepting([
+        Route(.post, "/node/controller/doJoinCluster", .securityWrite, joinCluster).accepting([
             "hostname", "user", "password", "services", "clusterMemberHostIp", "clusterMemberPort",
             "fingerprint",
         ]),
-        Route(.post, "/controller/rotateSecrets", adding, needsCluster: true) { call in
+        Route(.post, "/controller/rotateSecrets", .securityWrite, needsCluster: true) { call in
             Reply(await call.service.rotateSecrets())
         }.accepting(),
-        Route(.post, "/controller/ejectNode", write, needsCluster: true) { call in
+        Route(.post, "/controller/ejectNode", .poolsWrite, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return Reply(await call.service.eject(resolve(name, call), by: call.identity.login))
         }.accepting(["otpNode"]),
         recovery("reAddNode", .full),
         recovery("reFailOver", .none),
-        Route(.post, "/controller/setRecoveryType", write, needsCluster: true, setRecoveryType)
-            .accepting(["otpNode", "recoveryType"]),
-        Route(.post, "/controller/failOver", write, needsCluster: true, failOver)
+        Route(
+            .post,
+            "/controller/setRecoveryType",
+            .poolsWrite,
+            needsCluster: true,
+            setRecoveryType
+        )
+        .accepting(["otpNode", "recoveryType"]),
+        Route(.post, "/controller/failOver", .poolsWrite, needsCluster: true, failOver)
             .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
-        Route(.post, "/controller/startFailover", write, needsCluster: true, failOver)
+        Route(.post, "/controller/startFailover", .poolsWrite, needsCluster: true, failOver)
             .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
-        Route(.post, "/controller/startGracefulFailover", write, needsCluster: true) { call in
+        Route(.post, "/controller/startGracefulFailover", .poolsWrite, needsCluster: true) { call in
             Reply(
                 await call.service.startGracefulFailover(otpNodes(call), by: call.identity.login)
             )
         }.accepting(["otpNode"], lists: ["otpNode"]),
-        Route(.post, "/controller/hardResetNode", write) { call in
+        Route(.post, "/controller/hardResetNode", .poolsWrite) { call in
             Reply(await call.service.resetNode()) { text, _ in .text(text, status: 500) }
         }.accepting(),
     ]
 
     private static func recovery(_ name: String, _ type: RecoveryType) -> Route {
-        Route(.post, "/controller/\(name)", write, needsCluster: true) { call in
+        Route(.post, "/controller/\(name)", .poolsWrite, needsCluster: true) { call in
             guard let node = otpNodes(call).first else { return unknownServer }
             return Reply(await call.service.setRecovery(node, type, by: call.identity.login))
         }.accepting(["otpNode"])

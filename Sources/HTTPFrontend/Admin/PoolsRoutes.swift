@@ -5,23 +5,13 @@ internal import Vocabulary
 /// The cluster as a whole: discovery, the pool, versions, identity, permissions, tasks.
 extension AdminRoutes {
     static let pools: [Route] = [
-        Route(.get, "/pools", .permission("cluster.pools!read")) { .json(discovery($0)) },
-        Route(.get, "/pools/default", .permission("cluster.pools!read"), needsCluster: true, pool),
-        Route(.get, "/pools/nodes", .permission("cluster.pools!read"), needsCluster: true, pool),
-        Route(
-            .get,
-            "/poolsStreaming/default",
-            .permission("cluster.pools!read"),
-            needsCluster: true
-        ) { call in
+        Route(.get, "/pools", .poolsRead) { .json(discovery($0)) },
+        Route(.get, "/pools/default", .poolsRead, needsCluster: true, pool),
+        Route(.get, "/pools/nodes", .poolsRead, needsCluster: true, pool),
+        Route(.get, "/poolsStreaming/default", .poolsRead, needsCluster: true) { call in
             .stream(call) { call in PoolJSON(call: call).json(volatile: false).bytes }
         },
-        Route(
-            .get,
-            "/pools/default/terseClusterInfo",
-            .permission("cluster.pools!read"),
-            needsCluster: true
-        ) { call in
+        Route(.get, "/pools/default/terseClusterInfo", .poolsRead, needsCluster: true) { call in
             .json([
                 "clusterUUID": .string(call.state.uuid ?? ""),
                 "orchestrator": .string(orchestrator(call)),
@@ -29,7 +19,7 @@ extension AdminRoutes {
                 "clusterCompatVersion": "7.6",
             ])
         },
-        Route(.get, "/versions", .permission("cluster.pools!read")) { _ in .json(versions) },
+        Route(.get, "/versions", .poolsRead) { _ in .json(versions) },
         Route(.get, "/whoami", .login) { .json(whoami($0)) },
         Route(.post, "/pools/default/checkPermissions", .login, body: .raw, checkPermissions),
         Route(.get, "/pools/default/tasks", .permission("cluster.tasks!read"), tasks),

@@ -18,12 +18,7 @@ extension AdminRoutes {
             guard failures.isEmpty else { return .refused(failures) }
             return Reply(await call.service.initialise(form), done: newBase(call))
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
-        Route(
-            .post,
-            "/settings/web",
-            .permission("cluster.admin.security!write"),
-            validates: true
-        ) { call in
+        Route(.post, "/settings/web", .securityWrite, validates: true) { call in
             if call.request.isValidationOnly {
                 return verdict(call.service.judgeAdministrator(call.request.form))
             }
@@ -36,29 +31,20 @@ extension AdminRoutes {
                 done: newBase(call)
             )
         }.accepting(ClusterForm.administratorFields),
-        Route(.get, "/settings/web", .permission("cluster.settings!read")) { call in
+        Route(.get, "/settings/web", .settingsRead) { call in
             .json([
                 "port": .number(call.service.adminPort),
                 "username": .string(call.state.administrator?.name ?? ""),
             ])
         },
-        Route(
-            .post,
-            "/pools/default",
-            .permission("cluster.pools!write"),
-            validates: true
-        ) { call in
+        Route(.post, "/pools/default", .poolsWrite, validates: true) { call in
             if call.request.isValidationOnly {
                 return verdict(call.service.judgeChange(call.request.form))
             }
             return Reply(await call.service.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
-        Route(
-            .post,
-            "/node/controller/setupServices",
-            .permission("cluster.pools!write"),
-            setupServices
-        ).accepting(["services", "setDefaultMemQuotas"]),
+        Route(.post, "/node/controller/setupServices", .poolsWrite, setupServices)
+            .accepting(["services", "setDefaultMemQuotas"]),
     ]
 
     private static func newBase(_ call: Call) -> Reply {

@@ -4,13 +4,12 @@ internal import Vocabulary
 
 /// Rebalance: start, report progress, stop, settings.
 extension AdminRoutes {
-    private static let write = Access.permission("cluster.pools!write")
     private static let readTasks = Access.permission("cluster.tasks!read")
 
     static let rebalance: [Route] = [
-        Route(.post, "/controller/rebalance", write, needsCluster: true, startRebalance)
+        Route(.post, "/controller/rebalance", .poolsWrite, needsCluster: true, startRebalance)
             .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
-        Route(.post, "/controller/stopRebalance", write, needsCluster: true) { call in
+        Route(.post, "/controller/stopRebalance", .poolsWrite, needsCluster: true) { call in
             Reply(await call.service.stopRebalance()) { text, _ in .text(text, status: 504) }
         }.accepting(["allowUnsafe"]),
         Route(
@@ -23,14 +22,8 @@ extension AdminRoutes {
         Route(.get, "/settings/rebalance", readTasks) { call in
             .json(["rebalanceMovesPerNode": .number(call.state.settings.movesPerNode)])
         },
-        Route(
-            .post,
-            "/settings/rebalance",
-            write,
-            needsCluster: true,
-            validates: true,
-            setMovesPerNode
-        ).accepting(["rebalanceMovesPerNode"]),
+        Route.setting("/settings/rebalance", .poolsWrite, setMovesPerNode)
+            .accepting(["rebalanceMovesPerNode"]),
     ]
 
     @Sendable private static func startRebalance(_ call: Call) async -> Reply {

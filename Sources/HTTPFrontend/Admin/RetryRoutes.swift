@@ -4,14 +4,18 @@ internal import Vocabulary
 
 /// Automatic retry of a failed rebalance.
 extension AdminRoutes {
-    private static let write = Access.permission("cluster.settings!write")
     private static let read = Access.permission("cluster.tasks!read")
 
     static let retries: [Route] = [
         Route(.get, "/pools/default/pendingRetryRebalance", read, needsCluster: true) { call in
             .json(pending(call))
         },
-        Route(.post, "/controller/cancelRebalanceRetry/*", write, needsCluster: true) { call in
+        Route(
+            .post,
+            "/controller/cancelRebalanceRetry/*",
+            .settingsWrite,
+            needsCluster: true
+        ) { call in
             let isGone = await call.service.cancelRetry(call.capture(0))
             return isGone
                 ? .done
@@ -20,14 +24,7 @@ extension AdminRoutes {
         Route(.get, "/settings/retryRebalance", read) { call in
             .json(shown(call.state.settings.retry))
         },
-        Route(
-            .post,
-            "/settings/retryRebalance",
-            write,
-            needsCluster: true,
-            validates: true,
-            setRetry
-        ),
+        Route.setting("/settings/retryRebalance", .settingsWrite, setRetry),
     ]
 
     private static func shown(_ settings: RetrySettings) -> JSONText {

@@ -4,7 +4,7 @@ internal import Orchestration
 /// Settings of how passwords are stored, under Couchbase's names.
 extension AdminRoutes {
     static let security: [Route] = [
-        Route(.get, "/settings/security", .permission("cluster.admin.security!read")) { call in
+        Route(.get, "/settings/security", .securityRead) { call in
             let passwords = call.state.settings.passwords
             return .json(
                 .object(
@@ -15,13 +15,7 @@ extension AdminRoutes {
                 )
             )
         },
-        Route(
-            .post,
-            "/settings/security",
-            .permission("cluster.admin.security!write"),
-            validates: true,
-            setSecurity
-        ),
+        Route(.post, "/settings/security", .securityWrite, validates: true, setSecurity),
     ]
 
     /// Couchbase settings that are fixed here: field, value and the reason sent with a refusal.

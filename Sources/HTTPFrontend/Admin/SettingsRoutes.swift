@@ -7,7 +7,7 @@ extension AdminRoutes {
     private static let bucketsMax: UInt64 = 10_000
 
     static let settings: [Route] = [
-        Route(.get, "/settings/autoCompaction", .permission("cluster.settings!read")) { call in
+        Route(.get, "/settings/autoCompaction", .settingsRead) { call in
             let days = Double(call.state.settings.purgeIntervalHours) / 24
             return .json([
                 "autoCompactionSettings": PoolJSON.autoCompaction(call.state),
@@ -28,15 +28,10 @@ extension AdminRoutes {
             validates: true,
             changeInternalSettings
         ),
-        Route(.get, "/settings/stats", .permission("cluster.settings!read")) { _ in
+        Route(.get, "/settings/stats", .settingsRead) { _ in
             .json(["sendStats": false])
         },
-        Route(
-            .post,
-            "/settings/stats",
-            .permission("cluster.settings!write"),
-            validates: true
-        ) { call in
+        Route(.post, "/settings/stats", .settingsWrite, validates: true) { call in
             // Accepted without effect: the server never sends statistics to a vendor.
             switch call.request.form["sendStats"] {
             case "true", "false": call.request.isValidationOnly ? .valid : .done

@@ -6,25 +6,11 @@ internal import Vocabulary
 /// Recent statistics of buckets, Prometheus metrics, and the event log.
 extension AdminRoutes {
     static let statistics: [Route] = [
-        Route(
-            .get,
-            "/pools/default/buckets/*/stats",
-            .permission("cluster.bucket[.].stats!read"),
-            needsCluster: true
-        ) { call in await samples(call, of: call.state.activeNodes.map(\.number)) },
-        Route(
-            .get,
-            "/pools/default/buckets/*/stats/*",
-            .permission("cluster.bucket[.].stats!read"),
-            needsCluster: true,
-            oneStatistic
-        ),
-        Route(
-            .get,
-            "/pools/default/buckets/*/nodes/*/stats",
-            .permission("cluster.bucket[.].stats!read"),
-            needsCluster: true
-        ) { call in
+        Route.ofBucket(.get, "/stats", ".stats!read") { call in
+            await samples(call, of: call.state.activeNodes.map(\.number))
+        },
+        Route.ofBucket(.get, "/stats/*", ".stats!read", oneStatistic),
+        Route.ofBucket(.get, "/nodes/*/stats", ".stats!read") { call in
             let name = call.capture(1)
             let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let node else { return .notFound }

@@ -6,55 +6,34 @@ internal import Vocabulary
 extension AdminRoutes {
     static let users: [Route] =
         userLists + [
-            Route(
-                .put,
-                "/settings/rbac/users/*/*",
-                .permission(writePermission),
-                needsCluster: true,
-                validates: true,
-                putUser
-            ),
+            Route.setting("/settings/rbac/users/*/*", .securityWrite, by: .put, putUser),
             // As in Couchbase Server, only local users can be changed in part.
-            Route(
-                .patch,
-                "/settings/rbac/users/local/*",
-                .permission(writePermission),
-                needsCluster: true,
-                validates: true,
-                patchUser
-            ),
-            Route(.delete, "/settings/rbac/users/*/*", .permission(writePermission), deleteUser)
+            Route.setting("/settings/rbac/users/local/*", .securityWrite, by: .patch, patchUser),
+            Route(.delete, "/settings/rbac/users/*/*", .securityWrite, deleteUser)
                 .accepting(),
-            Route(.get, "/settings/rbac/groups", .permission(readPermission)) { _ in .json([]) },
-            Route(.get, "/settings/rbac/groups/*", .permission(readPermission)) { _ in
+            Route(.get, "/settings/rbac/groups", .securityRead) { _ in .json([]) },
+            Route(.get, "/settings/rbac/groups/*", .securityRead) { _ in
                 .json("Unknown group.", status: 404)
             },
-            Route(.put, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
+            Route(.put, "/settings/rbac/groups/*", .securityWrite) { _ in
                 let text = "Groups of users are not supported yet. Grant the roles to each user"
                 return .refused([FieldError("_", text)])
             },
-            Route(.delete, "/settings/rbac/groups/*", .permission(writePermission)) { _ in
+            Route(.delete, "/settings/rbac/groups/*", .securityWrite) { _ in
                 .json("Group was not found.", status: 404)
             },
-            Route(.get, "/settings/rbac/roles", .permission(readPermission), listRoles),
-            Route(.get, "/settings/passwordPolicy", .permission(readPermission)) { _ in
+            Route(.get, "/settings/rbac/roles", .securityRead, listRoles),
+            Route(.get, "/settings/passwordPolicy", .securityRead) { _ in
                 .json(.object(passwordPolicy))
             },
             Route(
                 .post,
                 "/settings/passwordPolicy",
-                .permission(writePermission),
+                .securityWrite,
                 validates: true,
                 setPasswordPolicy
             ),
-            Route(
-                .post,
-                "/controller/changePassword",
-                .login,
-                needsCluster: true,
-                validates: true,
-                changePassword
-            ),
+            Route.setting("/controller/changePassword", .login, changePassword),
         ]
 
     /// What a password must have; the same for all clusters.
@@ -69,25 +48,22 @@ extension AdminRoutes {
     }
 
     private static let userLists: [Route] = [
-        Route(.get, "/settings/rbac/users", .permission(readPermission)) { call in
+        Route(.get, "/settings/rbac/users", .securityRead) { call in
             list(call, path: "/settings/rbac/users")
         },
-        Route(.get, "/settings/rbac/users/*", .permission(readPermission)) { call in
+        Route(.get, "/settings/rbac/users/*", .securityRead) { call in
             switch call.capture(0) {
             case UserJSON.domain: list(call, path: "/settings/rbac/users/local")
             case "external": .json([])
             default: .json("Unknown user.", status: 404)
             }
         },
-        Route(.get, "/settings/rbac/users/*/*", .permission(readPermission)) { call in
+        Route(.get, "/settings/rbac/users/*/*", .securityRead) { call in
             guard call.capture(0) == UserJSON.domain, let user = call.state.user(call.capture(1))
             else { return .json("Unknown user.", status: 404) }
             return Reply.json(UserJSON.user(user)).version(user.settingsRevision)
         },
     ]
-
-    private static let readPermission = "cluster.admin.security!read"
-    private static let writePermission = "cluster.admin.security!write"
 
     /// The users that the query selects, or one page of them if the query asks for pages.
     private static func list(_ call: Call, path: String) -> Reply {
@@ -218,7 +194,7 @@ extension AdminRoutes {
             }
             return Reply(outcome)
         case .bucket, .guest, .anonymous:
-            return .forbidden(writePermission)
+            return .forbidden(Permission.securityWrite.text)
         }
     }
 }

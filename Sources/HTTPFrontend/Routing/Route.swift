@@ -131,6 +131,48 @@ struct Route: Sendable {
         self.handler = handler
     }
 
+    /// A route of a bucket on the admin port.
+    ///
+    /// - Parameters:
+    ///   - method: As for `init`.
+    ///   - path: The path behind that of the bucket.
+    ///   - permission: The needed permission, without `cluster.bucket[.]`.
+    ///   - body: As for `init`.
+    ///   - rawQuery: As for `init`.
+    ///   - validates: As for `init`.
+    ///   - handler: As for `init`.
+    /// - Returns: The route, which replies 404 until the cluster is provisioned.
+    static func ofBucket(
+        _ method: RESTRequest.Method,
+        _ path: String,
+        _ permission: String,
+        body: Body = .form,
+        rawQuery: Set<String> = [],
+        validates: Bool = false,
+        _ handler: @escaping Handler
+    ) -> Route {
+        Route(
+            method,
+            "/pools/default/buckets/*" + path,
+            .permission("cluster.bucket[.]" + permission),
+            needsCluster: true,
+            body: body,
+            rawQuery: rawQuery,
+            validates: validates,
+            handler
+        )
+    }
+
+    /// A route that changes settings of the cluster with a form, or only validates them.
+    static func setting(
+        _ path: String,
+        _ access: Access,
+        by method: RESTRequest.Method = .post,
+        _ handler: @escaping Handler
+    ) -> Route {
+        Route(method, path, access, needsCluster: true, validates: true, handler)
+    }
+
     /// This route, which refuses other fields than these: what it does without them is more than a
     /// request with a misspelt one asks for.
     ///

@@ -25,12 +25,7 @@ extension AdminRoutes {
 
     static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
         [
-            Route(
-                .get,
-                "/pools/default/buckets/*/ddocs",
-                .permission("cluster.bucket[.].views!read"),
-                needsCluster: true
-            ) { call in
+            Route.ofBucket(.get, "/ddocs", ".views!read") { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }
                 guard call.state.activeNodes.contains(where: { $0.ports.views != 0 }) else {
                     return .json(["error": "no_ddocs_service"], status: 400)

@@ -32,12 +32,7 @@ package protocol MapTrialRunner: Sendable {
 extension AdminRoutes {
     static func trials(_ trials: any MapTrialRunner) -> [Route] {
         [
-            Route(
-                .post,
-                "/pools/default/buckets/*/controller/tryMap",
-                .permission("cluster.bucket[.].views!write"),
-                needsCluster: true
-            ) { call in
+            Route.ofBucket(.post, "/controller/tryMap", ".views!write") { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }
                 let form = call.request.form
                 guard let map = form["map"], let id = form["id"], !id.isEmpty else {
