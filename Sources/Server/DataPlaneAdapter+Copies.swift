@@ -30,7 +30,7 @@ final class Readiness: Sendable {
 /// Ownership of vBuckets: the cluster service's calls, forwarded to the data service.
 extension DataPlaneAdapter {
     func open(_ opening: BucketOpening) throws(DataPlaneError) {
-        do throws(StorageError) {
+        try translate { () throws(StorageError) in
             try data.open(
                 opening.settings,
                 opening.assignment,
@@ -39,8 +39,6 @@ extension DataPlaneAdapter {
                 isCurrent: opening.isCurrent,
                 seals: opening.seals.map { ($0.vBucket, $0.fence) }
             )
-        } catch {
-            throw DataPlaneError(error.description)
         }
         readiness.invalidate()
     }

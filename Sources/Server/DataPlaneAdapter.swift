@@ -51,7 +51,7 @@ struct DataPlaneAdapter: DataPlane {
     /// Runs `body` and converts its `StorageError` to a `DataPlaneError` with the same description.
     ///
     /// - Throws: `DataPlaneError` if `body` throws.
-    private func translate(
+    func translate(
         _ body: () throws(StorageError) -> Void
     ) throws(DataPlaneError) {
         do throws(StorageError) {
