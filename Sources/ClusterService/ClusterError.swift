@@ -21,10 +21,5 @@ package struct ClusterError: Error, Hashable, Sendable, CustomStringConvertible 
     /// A sentence for an operator.
     package let description: String
 
-    package init(code: Code, description: String) {
-        self.code = code
-        self.description = description
-    }
-
     static let stopping = ClusterError(code: .stopping, description: "the node is stopping")
 }

@@ -26,23 +26,13 @@ package struct RaftSettings: Hashable, Sendable {
 
 /// What a member reads from its disk at start.
 package struct RestoredState: Sendable {
-    package var hardState: HardState
+    package var hardState = HardState()
     package var snapshot: SnapshotDescription
     /// The position before the first stored entry; nil if that is the snapshot's position.
     package var base: LogPosition?
-    package var entries: [LogEntry]
+    package var entries: [LogEntry] = []
 
-    package init(
-        hardState: HardState = HardState(),
-        snapshot: SnapshotDescription,
-        base: LogPosition? = nil,
-        entries: [LogEntry] = []
-    ) {
-        self.hardState = hardState
-        self.snapshot = snapshot
-        self.base = base
-        self.entries = entries
-    }
+    package init(snapshot: SnapshotDescription) { self.snapshot = snapshot }
 }
 
 package enum RaftRole: Hashable, Sendable {

@@ -9,7 +9,10 @@ import Vocabulary
     private let two = NodeNumber(2)
 
     private func voters(_ numbers: [UInt16], index: UInt64 = 1) -> LeaseVoters {
-        LeaseVoters(term: 1, index: index, voters: numbers.map { NodeNumber($0) })
+        var voters = LeaseVoters()
+        (voters.term, voters.index) = (1, index)
+        voters.voters = numbers.map { NodeNumber($0) }
+        return voters
     }
 
     /// A beat from node 1 to voter 2, and the answer.

@@ -42,12 +42,13 @@ extension ClusterMember {
         in store: ControlStore
     ) -> StorageError? {
         do throws(StorageError) {
-            try RaftBeginning.renew(
+            try RaftBeginning.begin(
                 store,
                 at: LogPosition(term: epoch.term, index: epoch.index),
                 VoterConfiguration(voters: epoch.voters, learners: epoch.learners),
                 state: epoch.state,
-                facts: [(NodeIdentity.fact, identity.encoded)]
+                facts: [(NodeIdentity.fact, identity.encoded)],
+                keepsSeals: true
             )
             return nil
         } catch {

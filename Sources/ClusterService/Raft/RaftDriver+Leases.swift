@@ -31,12 +31,10 @@ extension RaftDriver {
         if index > place.index, let term = raft.log.term(at: index) {
             place = LogPosition(term: term, index: index)
         }
-        return LeaseVoters(
-            term: place.term,
-            index: place.index,
-            voters: configuration.voters,
-            outgoing: configuration.outgoing
-        )
+        var voters = LeaseVoters()
+        (voters.term, voters.index) = (place.term, place.index)
+        (voters.voters, voters.outgoing) = (configuration.voters, configuration.outgoing)
+        return voters
     }
 
     /// Whether this node was invited and has received nothing of the cluster's log.

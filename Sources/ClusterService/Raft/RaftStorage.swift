@@ -39,12 +39,11 @@ enum RaftStorage {
             entries.append(entry)
         }
         let state = contents.hardState
-        return RestoredState(
-            hardState: HardState(term: state.term, vote: state.vote, commit: state.commit),
-            snapshot: snapshot,
-            base: LogPosition(term: contents.base.term, index: contents.base.index),
-            entries: entries
-        )
+        var restored = RestoredState(snapshot: snapshot)
+        restored.hardState = HardState(term: state.term, vote: state.vote, commit: state.commit)
+        restored.base = LogPosition(term: contents.base.term, index: contents.base.index)
+        restored.entries = entries
+        return restored
     }
 
     static func description(_ mark: ControlSnapshotMark) -> SnapshotDescription? {
@@ -106,37 +105,30 @@ package enum RaftBeginning {
         facts: [(name: String, bytes: [UInt8]?)] = [],
         keepsSeals: Bool = false
     ) throws(StorageError) {
-        let term: Term = index == 0 ? 0 : 1
-        let description = SnapshotDescription(
-            position: LogPosition(term: term, index: index),
-            configuration: VoterConfiguration(voters: [node])
-        )
-        try store.begin(
-            with: ControlSnapshot(mark: RaftStorage.mark(description), state: state),
-            hardState: ControlHardState(term: term, vote: 0, commit: index),
-            facts: facts,
-            keepsSeals: keepsSeals
-        )
+        let position = LogPosition(term: index == 0 ? 0 : 1, index: index)
+        let voters = VoterConfiguration(voters: [node])
+        try begin(store, at: position, voters, state: state, facts: facts, keepsSeals: keepsSeals)
     }
 
-    /// Begins a new epoch: every node of it writes the same history.
+    /// Begins with the history that ends at `position`; every node of a new epoch writes the same one.
     ///
-    /// Seals stay: the node that asked for them may be in the epoch.
+    /// In a new epoch seals stay: the node that asked for them may be in it.
     ///
     /// - Throws: `StorageError` if it cannot be written; the store is unchanged then.
-    package static func renew(
+    package static func begin(
         _ store: ControlStore,
         at position: LogPosition,
         _ configuration: VoterConfiguration,
         state: [UInt8],
-        facts: [(name: String, bytes: [UInt8]?)]
+        facts: [(name: String, bytes: [UInt8]?)],
+        keepsSeals: Bool
     ) throws(StorageError) {
         let description = SnapshotDescription(position: position, configuration: configuration)
         try store.begin(
             with: ControlSnapshot(mark: RaftStorage.mark(description), state: state),
             hardState: ControlHardState(term: position.term, vote: 0, commit: position.index),
             facts: facts,
-            keepsSeals: true
+            keepsSeals: keepsSeals
         )
     }
 
@@ -148,14 +140,7 @@ package enum RaftBeginning {
         emptyState: [UInt8],
         facts: [(name: String, bytes: [UInt8]?)] = []
     ) throws(StorageError) {
-        let description = SnapshotDescription(
-            position: .zero,
-            configuration: VoterConfiguration(voters: [])
-        )
-        try store.begin(
-            with: ControlSnapshot(mark: RaftStorage.mark(description), state: emptyState),
-            hardState: ControlHardState(),
-            facts: facts
-        )
+        let nobody = VoterConfiguration(voters: [])
+        try begin(store, at: .zero, nobody, state: emptyState, facts: facts, keepsSeals: false)
     }
 }

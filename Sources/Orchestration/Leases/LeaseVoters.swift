@@ -6,23 +6,13 @@ package import Vocabulary
 /// A lease is valid while a blocking set of voters promises it: so many that every quorum contains
 /// one of them. A joint configuration needs a blocking set of each half.
 package struct LeaseVoters: Hashable, Sendable {
-    package var term: UInt64
-    package var index: UInt64
-    package var voters: [NodeNumber]
+    package var term: UInt64 = 0
+    package var index: UInt64 = 0
+    package var voters: [NodeNumber] = []
     /// The old voters while the configuration is joint; else empty.
-    package var outgoing: [NodeNumber]
+    package var outgoing: [NodeNumber] = []
 
-    package init(
-        term: UInt64,
-        index: UInt64,
-        voters: [NodeNumber],
-        outgoing: [NodeNumber] = []
-    ) {
-        self.term = term
-        self.index = index
-        self.voters = voters
-        self.outgoing = outgoing
-    }
+    package init() {}
 
     /// Whether it is behind the other configuration in the log, or in a log that replaced that one.
     func isNewer(than other: LeaseVoters) -> Bool {
@@ -52,8 +42,6 @@ package struct LeaseVoters: Hashable, Sendable {
 }
 
 extension LeaseVoters: CodedFields {
-    package init() { self.init(term: 0, index: 0, voters: []) }
-
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&term, "term of voters")
         try coder.field(&index, "index of voters")
@@ -124,20 +112,6 @@ package struct LeaseReply: Hashable, Sendable {
     package var verdict: Verdict
     /// The newest configuration in the voter's log.
     package var voters: LeaseVoters
-
-    package init(
-        voter: NodeNumber,
-        boot: UInt64,
-        number: UInt64,
-        verdict: Verdict,
-        voters: LeaseVoters
-    ) {
-        self.voter = voter
-        self.boot = boot
-        self.number = number
-        self.verdict = verdict
-        self.voters = voters
-    }
 }
 
 extension LeaseReply: ExtensibleFields {
