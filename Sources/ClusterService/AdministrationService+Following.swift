@@ -294,8 +294,7 @@ extension AdministrationService {
         // changes in a crash.
         let known = member.driver.restoredIndex
         var due: [CopyActivation] = []
-        for (number, placement) in bucket.placements.enumerated() {
-            let vBucket = VBucketID(UInt16(number))
+        for (vBucket, placement) in bucket.numberedPlacements {
             guard placement.chain.first == own, placement.isConfirmed,
                 let old = before?[vBucket], old.fence != placement.fence
             else { continue }
@@ -325,9 +324,8 @@ extension AdministrationService {
                 dataPlane.reports(bucket: name, of: nil)
                     .filter { $0.state == .pending }.map(\.vBucket)
             )
-            let alone = bucket.placements.enumerated().compactMap { number, placement in
-                let vBucket = VBucketID(UInt16(number))
-                return placement.chain == [own] && placement.isConfirmed && !placement.isJoint
+            let alone = bucket.numberedPlacements.compactMap { vBucket, placement in
+                placement.chain == [own] && placement.isConfirmed && !placement.isJoint
                     && placement.former == nil && waiting.contains(vBucket)
                     ? CopyActivation(vBucket, placement.fence, .promotion(expected: nil)) : nil
             }

@@ -16,11 +16,11 @@ extension Orchestrator {
     func releaseFormers(ofBucket name: String) async {
         guard let bucket = state.bucket(named: name) else { return }
         let failedOver = failedOver
-        let kept = bucket.placements.enumerated().compactMap { number, placement in
+        let kept = bucket.numberedPlacements.compactMap { vBucket, placement in
             // If the new owner was failed over, the former owner's copy is still needed.
             let isKept = placement.chain.first.map { !failedOver.contains($0) } ?? false
             return isKept && placement.former != nil && placement.isConfirmed && !placement.isJoint
-                ? VBucketID(UInt16(number)) : nil
+                ? vBucket : nil
         }
         guard !kept.isEmpty else {
             formersWaitFor[name] = nil

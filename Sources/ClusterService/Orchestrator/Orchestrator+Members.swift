@@ -172,9 +172,9 @@ extension Orchestrator {
     private func finish(_ flush: UInt64, of bucket: BucketRecord) async {
         let active = Set(bucket.placements.compactMap(\.chain.first)).sorted()
         let reports = await copies(of: bucket).reports(from: active)
-        let isDone = bucket.placements.enumerated().allSatisfy { number, placement in
+        let isDone = bucket.numberedPlacements.allSatisfy { vBucket, placement in
             guard let node = placement.chain.first else { return true }
-            let report = reports[node]?[VBucketID(UInt16(number))]
+            let report = reports[node]?[vBucket]
             return report.map { $0.fence >= placement.fence && $0.state == .active } ?? false
         }
         guard isDone else { return }

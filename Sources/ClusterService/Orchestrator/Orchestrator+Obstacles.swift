@@ -19,9 +19,8 @@ extension Orchestrator {
         forgetAbandoned()
         let failedOver = failedOver
         let abandoned = abandoned[bucket.settings.name] ?? [:]
-        return bucket.placements.enumerated().compactMap { number, placement in
-            let vBucket = VBucketID(UInt16(number))
-            return RowObstacle(
+        return bucket.numberedPlacements.compactMap { vBucket, placement in
+            RowObstacle(
                 vBucket,
                 placement,
                 failedOver: failedOver,

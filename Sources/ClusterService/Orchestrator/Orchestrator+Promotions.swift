@@ -98,13 +98,12 @@ extension Orchestrator {
         _ failedOver: Set<NodeNumber>
     ) -> Promotion.Question {
         let placement = bucket[vBucket]
-        let question = Promotion.Question(
+        return Promotion.Question(
             vBucket: vBucket,
             basis: placement.confirmedChain.nodes,
             of: assignment,
             lost: failedOver
         )
-        return question
     }
 
     /// Failed-over nodes that the running rebalance or a new epoch removes: the operator has given
@@ -207,17 +206,17 @@ extension Orchestrator {
         let leaving = failedOver.union(failover.nodes)
         var asked: [NodeNumber: [ActivationSubject]] = [:]
         var refused: [VBucketID] = []
-        for (number, placement) in bucket.placements.enumerated() where !placement.isConfirmed {
+        for (vBucket, placement) in bucket.numberedPlacements where !placement.isConfirmed {
             guard let node = placement.chain.first else { continue }
             // Do not confirm a copy whose node was failed over since it was chosen, or is about to
             // be, even if it is ready.
             guard !leaving.contains(node), !placement.isRestored else {
-                refused.append(VBucketID(UInt16(number)))
+                refused.append(vBucket)
                 continue
             }
             asked[node, default: []].append(
                 ActivationSubject(
-                    vBucket: VBucketID(UInt16(number)),
+                    vBucket: vBucket,
                     fence: placement.fence,
                     expected: placement.expected
                 )

@@ -339,8 +339,7 @@ extension Orchestrator {
     private func items(of bucket: BucketRecord) async -> [VBucketID: UInt64] {
         let reports = await copies(of: bucket).reports(from: bucket.holders)
         var items: [VBucketID: UInt64] = [:]
-        for (number, placement) in bucket.placements.enumerated() {
-            let vBucket = VBucketID(UInt16(number))
+        for (vBucket, placement) in bucket.numberedPlacements {
             guard let node = placement.chain.first else { continue }
             items[vBucket] = reports[node]?[vBucket]?.high.value
         }

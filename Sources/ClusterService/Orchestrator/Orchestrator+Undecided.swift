@@ -52,8 +52,7 @@ extension Orchestrator {
         // Include nodes that failed while slower ones answered: their answer is out of date.
         let dead = deadNodes()
         let left = lastCopies(in: bucket, without: nodes)
-        return bucket.placements.enumerated().compactMap { number, placement in
-            let vBucket = VBucketID(UInt16(number))
+        return bucket.numberedPlacements.compactMap { vBucket, placement in
             guard isExposed(placement, to: nodes) else { return nil }
             // A node that does not answer may be restarting, which loses an ephemeral bucket's
             // data.
@@ -79,9 +78,9 @@ extension Orchestrator {
     ) -> [VBucketID: NodeNumber] {
         let gone = nodes + failedOver
         var found: [VBucketID: NodeNumber] = [:]
-        for (number, placement) in bucket.placements.enumerated()
+        for (vBucket, placement) in bucket.numberedPlacements
         where isExposed(placement, to: nodes) && placement.chain.without(gone).count == 1 {
-            found[VBucketID(UInt16(number))] = placement.chain.first
+            found[vBucket] = placement.chain.first
         }
         return found
     }

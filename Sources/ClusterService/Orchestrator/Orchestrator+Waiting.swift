@@ -44,8 +44,7 @@ extension Orchestrator {
     private func unservedVBuckets(in bucket: BucketRecord, _ reports: CopyCalls.Reports)
         -> [VBucketID]
     {
-        bucket.placements.enumerated().compactMap { number, placement in
-            let vBucket = VBucketID(UInt16(number))
+        bucket.numberedPlacements.compactMap { vBucket, placement in
             guard placement.isConfirmed, let node = placement.chain.first,
                 let report = reports[node]?[vBucket], report.fence == placement.fence,
                 report.state != .active,
@@ -74,10 +73,7 @@ extension Orchestrator {
     /// The same, regardless of the nodes that must be asked.
     func waiting(in bucket: BucketRecord, _ reports: CopyCalls.Reports) -> [VBucketID] {
         let failedOver = failedOver
-        let invalidChoices = bucket.placements.enumerated().compactMap {
-            number,
-            placement -> VBucketID? in
-            let vBucket = VBucketID(UInt16(number))
+        let invalid: [VBucketID] = bucket.numberedPlacements.compactMap { vBucket, placement in
             guard !placement.isConfirmed, let chosen = placement.chain.first else { return nil }
             // The chosen node was failed over since, or its copy lost changes in a crash.
             let position = reports[chosen]?[vBucket]?.position
@@ -86,7 +82,7 @@ extension Orchestrator {
         }
         return Set(
             unservedVBuckets(in: bucket, reports) + vBucketsOnFailedOverNodes(in: bucket)
-                + invalidChoices
+                + invalid
         ).sorted()
     }
 
@@ -96,9 +92,9 @@ extension Orchestrator {
     /// active copy as soon as it answers.
     private func vBucketsOnFailedOverNodes(in bucket: BucketRecord) -> [VBucketID] {
         let failedOver = failedOver
-        return bucket.placements.enumerated().compactMap { number, placement in
+        return bucket.numberedPlacements.compactMap { vBucket, placement in
             let isStranded = placement.chain.first.map { failedOver.contains($0) } ?? false
-            return placement.isConfirmed && isStranded ? VBucketID(UInt16(number)) : nil
+            return placement.isConfirmed && isStranded ? vBucket : nil
         }
     }
 
@@ -113,8 +109,7 @@ extension Orchestrator {
         let (now, name) = (now, bucket.settings.name)
         let before = sealedSince[name] ?? [:]
         var since: [VBucketID: UInt64] = [:]
-        for (number, placement) in bucket.placements.enumerated() where placement.isConfirmed {
-            let vBucket = VBucketID(UInt16(number))
+        for (vBucket, placement) in bucket.numberedPlacements where placement.isConfirmed {
             let isSealed = reports.values.contains { reports in
                 guard let report = reports[vBucket], report.fence == placement.fence else {
                     return false

@@ -52,8 +52,8 @@ extension VBucketMoveRunner {
         targetsAreDue = false
         let kept = orchestrator.state.rebalance?.kept ?? []
         let copies = bucket.settings.replicas + 1
-        let rows = bucket.placements.enumerated().map { number, placement in
-            let move = moves[VBucketID(UInt16(number))]?.move
+        let rows = bucket.numberedPlacements.map { vBucket, placement in
+            let move = moves[vBucket]?.move
             let row = move.flatMap { NodeChain($0.target) } ?? placement.chain
             return NodeChain(row.filter { kept.contains($0) }.prefix(copies)) ?? NodeChain()
         }

@@ -306,9 +306,9 @@ extension ClusterState {
     ) -> Bool {
         buckets.contains { bucket in
             let lost = lost[bucket.settings.name] ?? []
-            return bucket.placements.enumerated().contains { number, placement in
+            return bucket.numberedPlacements.contains { vBucket, placement in
                 let isTheirs = placement.chain.first.map(nodes.contains) ?? false
-                return isTheirs && !lost.contains(VBucketID(UInt16(number)))
+                return isTheirs && !lost.contains(vBucket)
             }
         }
     }

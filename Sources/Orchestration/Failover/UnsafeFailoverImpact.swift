@@ -19,11 +19,10 @@ package struct UnsafeFailoverImpact: Hashable, Sendable {
         let gone = lost + state.gone
         buckets = state.buckets.compactMap { bucket in
             var impact = Bucket(name: bucket.settings.name, lost: [], doubtful: [])
-            for (number, placement) in bucket.placements.enumerated() {
+            for (vBucket, placement) in bucket.numberedPlacements {
                 let holders = [placement.chain, placement.next, placement.basis].joined()
                 let isHeld = holders.contains { !gone.contains($0) }
                 let isKept = placement.former.map { !gone.contains($0) } ?? false
-                let vBucket = VBucketID(UInt16(number))
                 if !isHeld && !isKept {
                     impact.lost.append(vBucket)
                 } else if let active = placement.chain.first, gone.contains(active) {

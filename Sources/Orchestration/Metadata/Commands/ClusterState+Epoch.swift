@@ -42,44 +42,41 @@ extension ClusterState {
         nodesMoved()
         // Copies on nodes that were failed over before are given up as well.
         let gone = gone
+        let leftBehind = leftBehind
         for place in buckets.indices {
-            effects += release(leftBehind, ofBucketAt: place)
+            // Copies of former active nodes that are gone can no longer be used.
+            effects += changePlacements(ofBucketAt: place, isSeen: false) { placement in
+                placement.former.map(leftBehind.contains) == true && placement.release()
+            }
             effects += lose(gone, ofBucketAt: place)
-            effects += part(from: leftBehind, ofBucketAt: place)
+            // Removes left-behind nodes from chains whose active node was failed over before: no other
+            // step would, so they could never leave the cluster.
+            effects += changePlacements(ofBucketAt: place) { [index] placement in
+                placement.part(from: leftBehind, at: index)
+            }
         }
         return .applied(effects)
     }
 
-    /// Removes left-behind nodes from chains whose active node was failed over before.
+    /// Changes the placements of a bucket of which `change` returns true.
     ///
-    /// No other step would remove them, so they could never leave the cluster.
-    private mutating func part(
-        from gone: [NodeNumber],
-        ofBucketAt place: Int
+    /// - Parameters:
+    ///   - place: The place of the bucket.
+    ///   - isSeen: Whether clients see the change.
+    ///   - change: Changes a placement, or returns false.
+    /// - Returns: The effect, if a placement was changed.
+    mutating func changePlacements(
+        ofBucketAt place: Int,
+        isSeen: Bool = true,
+        _ change: (inout VBucketPlacement) -> Bool
     ) -> [ClusterEffect] {
         var changed: [VBucketID] = []
         for number in buckets[place].placements.indices
-        where buckets[place].placements[number].part(from: gone, at: index) {
+        where change(&buckets[place].placements[number]) {
             changed.append(VBucketID(UInt16(number)))
         }
         guard !changed.isEmpty else { return [] }
-        buckets[place].rev = index
-        return [.assignmentsChanged(bucket: buckets[place].settings.name, changed)]
-    }
-
-    /// Releases former active nodes that are gone: their copies can no longer be used.
-    private mutating func release(
-        _ gone: [NodeNumber],
-        ofBucketAt place: Int
-    ) -> [ClusterEffect] {
-        var changed: [VBucketID] = []
-        for number in buckets[place].placements.indices {
-            guard let former = buckets[place].placements[number].former, gone.contains(former),
-                buckets[place].placements[number].release()
-            else { continue }
-            changed.append(VBucketID(UInt16(number)))
-        }
-        guard !changed.isEmpty else { return [] }
+        if isSeen { buckets[place].rev = index }
         return [.assignmentsChanged(bucket: buckets[place].settings.name, changed)]
     }
 }

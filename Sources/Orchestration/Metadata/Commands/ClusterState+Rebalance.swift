@@ -56,14 +56,7 @@ extension ClusterState {
         from returning: [NodeNumber],
         at place: Int
     ) -> [ClusterEffect] {
-        var restored: [VBucketID] = []
-        for number in buckets[place].placements.indices
-        where buckets[place].placements[number].restore(returning, at: index) {
-            restored.append(VBucketID(UInt16(number)))
-        }
-        guard !restored.isEmpty else { return [] }
-        buckets[place].rev = index
-        return [.assignmentsChanged(bucket: buckets[place].settings.name, restored)]
+        changePlacements(ofBucketAt: place) { [index] in $0.restore(returning, at: index) }
     }
 
     mutating func set(_ change: TargetChange) -> ClusterOutcome {

@@ -64,6 +64,11 @@ package struct BucketRecord: Hashable, Sendable, CodedFields {
 
     package init() {}
 
+    /// The vBuckets in order, each with its placement.
+    package var numberedPlacements: some Sequence<(VBucketID, VBucketPlacement)> {
+        placements.enumerated().lazy.map { (VBucketID(UInt16($0)), $1) }
+    }
+
     package subscript(vBucket: VBucketID) -> VBucketPlacement { placements[Int(vBucket.number)] }
 
     /// The design document with exactly this name, without `_design/`; nil if there is none.
