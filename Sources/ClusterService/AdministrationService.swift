@@ -163,7 +163,7 @@ package final class AdministrationService: Sendable {
             directory: settings.directory,
             memoryQuota: settings.memoryQuota,
             level: settings.level,
-            logEvent: { Self.logEvent($0, $1, $2, environment, events) }
+            logEvent: { events.log($0, $1, $2, environment) }
         )
         let member = try ClusterMember.restore(surroundings)
         try member.start()
@@ -447,10 +447,7 @@ package final class AdministrationService: Sendable {
     /// This node's Raft log; only for simulations, which run on one thread.
     package var raftLog: RaftLog { member.driver.log }
 
-    /// Logs an event for the operator, also for `/logs`.
-    ///
-    /// `bucket` is nil if the event is about no single bucket. `index` is the log index of a change that
-    /// each node writes as an event.
+    /// Logs an event for the operator, also for `/logs`; the arguments are those of `EventLog.log`.
     package func logEvent(
         _ severity: Severity,
         _ kind: EventLog.Kind,
@@ -458,22 +455,6 @@ package final class AdministrationService: Sendable {
         index: UInt64 = 0,
         _ text: String
     ) {
-        let trace = environment.trace
-        if trace.threshold <= severity { trace.log(severity, "cluster", bucket: bucket, text) }
-        let now = environment.time.wallNanoseconds() / 1_000_000
-        events.append(severity, kind, text, atMilliseconds: now, index: index)
-    }
-
-    private static func logEvent(
-        _ severity: Severity,
-        _ kind: EventLog.Kind,
-        _ text: String,
-        _ environment: Environment,
-        _ events: EventLog
-    ) {
-        let trace = environment.trace
-        if trace.threshold <= severity { trace.log(severity, "cluster", text) }
-        let now = environment.time.wallNanoseconds() / 1_000_000
-        events.append(severity, kind, text, atMilliseconds: now)
+        events.log(severity, kind, of: bucket, index: index, text, environment)
     }
 }

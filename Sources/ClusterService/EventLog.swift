@@ -54,6 +54,24 @@ package final class EventLog: Sendable {
         }
     }
 
+    /// Appends an event of this moment, and logs it.
+    ///
+    /// `bucket` is nil if the event is about no single bucket. `index` is the log index of a change that
+    /// each node writes as an event.
+    func log(
+        _ severity: Severity,
+        _ kind: Kind,
+        of bucket: String? = nil,
+        index: UInt64 = 0,
+        _ text: String,
+        _ environment: Environment
+    ) {
+        let trace = environment.trace
+        if trace.threshold <= severity { trace.log(severity, "cluster", bucket: bucket, text) }
+        let now = environment.time.wallNanoseconds() / 1_000_000
+        append(severity, kind, text, atMilliseconds: now, index: index)
+    }
+
     /// All kept events, oldest first.
     package func all() -> [Entry] { entries.withLock { $0 } }
 

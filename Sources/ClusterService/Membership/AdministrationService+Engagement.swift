@@ -159,6 +159,10 @@ extension AdministrationService {
         }
     }
 
+    private func logRetry(after failure: String) {
+        logEvent(.error, .node, failure + " The node retries every second.")
+    }
+
     /// Restarts the member that the disk describes, after a failed change; retried every second.
     private func goBack(behind old: ClusterMember) {
         let store = old.store
@@ -166,12 +170,7 @@ extension AdministrationService {
             try ClusterMember.identity(in: store)
         } done: { [weak self] failure in
             guard let self, let failure else { return }
-            let again = "The node retries every second."
-            logEvent(
-                .error,
-                .node,
-                "The node could not restart its membership: \(failure). \(again)"
-            )
+            logRetry(after: "The node could not restart its membership: \(failure).")
             lane.post(after: Self.secondAttempt) { [weak self] in self?.goBack(behind: old) }
         }
     }
@@ -300,12 +299,7 @@ extension AdministrationService {
         } done: { [weak self] failure in
             guard let self else { return }
             if let failure {
-                let again = "The node retries every second."
-                logEvent(
-                    .error,
-                    .node,
-                    "The node could not start as a new node: \(failure). \(again)"
-                )
+                logRetry(after: "The node could not start as a new node: \(failure).")
                 lane.post(after: Self.secondAttempt) { [weak self] in
                     self?.beginAnew(behind: old)
                 }
@@ -315,12 +309,7 @@ extension AdministrationService {
                 do throws(ClusterError) {
                     try await self.announceAddress()
                 } catch {
-                    let again = "The node retries every second."
-                    self.logEvent(
-                        .error,
-                        .node,
-                        "The node could not start as a new node: \(error). \(again)"
-                    )
+                    self.logRetry(after: "The node could not start as a new node: \(error).")
                     await self.announceUntilKnown()
                 }
             }

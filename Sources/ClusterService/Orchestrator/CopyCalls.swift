@@ -45,16 +45,7 @@ struct CopyCalls: Sendable {
     /// ready.
     func activate(_ asked: [NodeNumber: [ActivationSubject]]) async -> [NodeNumber: Set<VBucketID>]
     {
-        let questions = asked.sorted { $0.key < $1.key }.map { node, activations in
-            let call = ActivateCall(
-                term: term,
-                index: index,
-                bucketUUID: bucketUUID,
-                subjects: activations
-            )
-            return (node, call.encoded)
-        }
-        return await all(PeerKind.activate, questions, Self.timeoutNanoseconds) { bytes in
+        await all(PeerKind.activate, questions(asked), Self.timeoutNanoseconds) { bytes in
             DoneAnswer(message: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
         }
     }
@@ -71,13 +62,15 @@ struct CopyCalls: Sendable {
         return ended
     }
 
-    private func questions(_ asked: [NodeNumber: [FencedVBucket]]) -> [(NodeNumber, [UInt8])] {
-        asked.sorted { $0.key < $1.key }.map { node, vBuckets in
-            let call = VBucketsCall(
+    private func questions<Subject: LeaderSubject>(
+        _ asked: [NodeNumber: [Subject]]
+    ) -> [(NodeNumber, [UInt8])] {
+        asked.sorted { $0.key < $1.key }.map { node, subjects in
+            let call = LeaderCall(
                 term: term,
                 index: index,
                 bucketUUID: bucketUUID,
-                subjects: vBuckets
+                subjects: subjects
             )
             return (node, call.encoded)
         }

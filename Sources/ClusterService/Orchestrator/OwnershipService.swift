@@ -173,15 +173,18 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     // MARK: Calls
 
+    /// Carries out a call of the bucket with this name.
+    private typealias Work<Subject: LeaderSubject> =
+        @Sendable (
+            OwnershipService, LeaderCall<Subject>, String, @escaping PeerCalls.Answer
+        ) -> Void
+
     /// Handles calls of a kind: refuses invalid ones, waits for the caller's map, then runs `work`.
     private func handle<Subject: LeaderSubject>(
         _ kind: UInt16,
         _ type: LeaderCall<Subject>.Type,
         _ refused: @escaping @Sendable (String) -> [UInt8],
-        _ work:
-            @escaping @Sendable (
-                OwnershipService, LeaderCall<Subject>, String, @escaping PeerCalls.Answer
-            ) -> Void
+        _ work: @escaping Work<Subject>
     ) {
         calls.handleCalls(kind) { [weak self] _, bytes, answer in
             guard let call = type.init(message: bytes) else {
@@ -195,10 +198,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
         _ call: LeaderCall<Subject>,
         _ refused: @escaping @Sendable (String) -> [UInt8],
         _ answer: @escaping PeerCalls.Answer,
-        _ work:
-            @escaping (
-                OwnershipService, LeaderCall<Subject>, String, @escaping PeerCalls.Answer
-            ) -> Void
+        _ work: @escaping Work<Subject>
     ) {
         guard call.term >= newestTerm, !isStopped else {
             return answer(refused("a leader of the later term \(newestTerm) is known"))
