@@ -109,7 +109,7 @@ extension AdministrationService {
         }
         let down = state.activeNodes.filter { isSilent($0.number) && $0.number != thisNode }
         for node in down {
-            var message = silenceSentence(node.number)
+            var message = "Node \(node.host):\(node.ports.admin) does not answer."
             if !reasons.isEmpty {
                 message += " It is not failed over automatically: " + reasons.joined(separator: " ")
             }

@@ -29,8 +29,7 @@ struct BeatSources {
 /// - Belongs to the control lane.
 /// - A lone node sends nothing and needs no timer.
 /// - The time of a beat is read before it is sent: the lease counts from there.
-/// - A node whose beats arrive but that cannot be connected to counts as silent: it receives
-///   nothing, so it has no lease and can answer no call.
+/// - One connection carries the beats of both nodes: a node whose beats arrive can be called.
 final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the control lane
     /// In large clusters beats are sent less often, because every node sends to every other.
     private static let manyNodes = 16
@@ -56,8 +55,6 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     /// When each node was last heard, and the log index by which it acts; for other threads.
     private let heardAt = Guarded<[NodeNumber: UInt64]>([:])
     private let actedAsOf = Guarded<[NodeNumber: UInt64]>([:])
-    /// When the last beat arrived from each node that cannot be connected to.
-    private let unreachedAt = Guarded<[NodeNumber: UInt64]>([:])
     private let startedAt: UInt64
 
     init(
@@ -116,7 +113,6 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     func forget(_ other: NodeNumber) {
         table.forget(other)
         served[other] = nil
-        unreachedAt.withLock { $0[other] = nil }
     }
 
     /// By node: the last received seqnos of what it serves of a bucket; nodes without any are
@@ -129,12 +125,6 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     func silence(of other: NodeNumber) -> UInt64 {
         let (heard, now) = (heardAt.withLock { $0[other] }, self.now)
         return now - min(heard ?? startedAt, now)
-    }
-
-    /// Whether a node's beats arrived lately although it cannot be connected to; from any thread.
-    func isUnreached(_ other: NodeNumber, within nanoseconds: UInt64) -> Bool {
-        let (heard, now) = (unreachedAt.withLock { $0[other] }, self.now)
-        return heard.map { now - min($0, now) < nanoseconds } ?? false
     }
 
     /// The log index by which a node's copies act, by its last beat; from any thread.
@@ -187,9 +177,6 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private func received(beat bytes: [UInt8], from other: NodeNumber) {
         guard !isStopped, let message = BeatMessage(message: bytes), message.beat.node == other
         else { return }
-        let isReached = calls.isConnected(to: other)
-        unreachedAt.withLock { $0[other] = isReached ? nil : now }
-        guard isReached else { return }
         heardAt.withLock { $0[other] = now }
         actedAsOf.withLock { $0[other] = message.beat.applied }
         if message.isReady {

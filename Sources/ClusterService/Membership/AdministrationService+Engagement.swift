@@ -207,9 +207,6 @@ extension AdministrationService {
 
     /// Handles connection events; a proved refusal `removed` ends this node's membership.
     func peerEvent(_ event: PeerEvent) {
-        if case .failed(let node, let failure) = event {
-            board.core.withLock { $0.failures[node] = failure.description }
-        }
         switch event {
         case .refused(let address, .wrongKey):
             reportRefusal(of: address, "it does not have the key of the member that it says it is")
@@ -224,7 +221,6 @@ extension AdministrationService {
         case .disconnected(let node), .dropped(let node):
             member.driver.unreachable(node)
         case .connected(let node):
-            board.core.withLock { $0.failures[node] = nil }
             sendStatistics(to: node)
             sendPlace(to: node)
         default: break

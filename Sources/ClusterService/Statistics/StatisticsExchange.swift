@@ -35,10 +35,6 @@ final class StatisticsBoard: Sendable {
         var discarded: [String: UInt64] = [:]
         /// By bucket UUID: the last known number of documents of each vBucket.
         var lastItems: [String: [UInt64]] = [:]
-        /// Why the last connection attempt to a node failed; removed when one succeeds.
-        var failures: [NodeNumber: String] = [:]
-        /// Nodes whose beats arrived at the last tick and that could not be connected to.
-        var unreached: Set<NodeNumber> = []
     }
 
     let core = Guarded(Core())
@@ -178,7 +174,6 @@ extension AdministrationService {
             return core.statuses != statuses
         }
         if isChanged { wakeWatchers() }
-        logUnreachedNodes(others)
         let isDown = state.activeNodes.contains { statuses[$0.number] == .unhealthy }
         guard isDown, isLed else { return board.core.withLock { $0.failoverReasons = [] } }
         executor.spawn { [weak self] in
@@ -186,16 +181,6 @@ extension AdministrationService {
             let reasons = await failoverReasons()
             board.core.withLock { $0.failoverReasons = reasons }
         }
-    }
-
-    private func logUnreachedNodes(_ others: [NodeNumber]) {
-        let unreached = others.filter { isSilent($0) && isUnreached($0) }
-        let news = board.core.withLock { core in
-            core.failures = core.failures.filter { others.contains($0.key) }
-            defer { core.unreached = Set(unreached) }
-            return unreached.filter { !core.unreached.contains($0) }
-        }
-        for node in news { logEvent(.warning, .node, silenceSentence(node)) }
     }
 
     private func ownStatistics() -> NodeStatistics {
@@ -308,23 +293,6 @@ extension AdministrationService {
 
     func isSilent(_ node: NodeNumber) -> Bool {
         member.beats.silence(of: node) >= Self.silenceMax
-    }
-
-    private func isUnreached(_ node: NodeNumber) -> Bool {
-        member.beats.isUnreached(node, within: Self.silenceMax)
-    }
-
-    /// A sentence about a node that does not answer: what is wrong, and what to do.
-    func silenceSentence(_ node: NodeNumber) -> String {
-        let name = state.node(number: node).map { "\($0.host):\($0.ports.admin)" } ?? "\(node)"
-        guard isUnreached(node), let address = transport.address(of: node) else {
-            return "Node \(name) does not answer."
-        }
-        let reason = board.core.withLock { $0.failures[node] }.map { " (\($0))" } ?? ""
-        let place = SocketAddress(host: address.host, port: address.port)
-        return "Beats of node \(name) arrive, but it cannot be connected to at \(place)\(reason), "
-            + "so it counts as down. Check that it listens there (--bind, --peer-port), and that "
-            + "this node may connect to that port."
     }
 
     /// The current leader; nil if this node knows of none.
