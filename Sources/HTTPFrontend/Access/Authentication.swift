@@ -147,9 +147,6 @@ extension Reply {
     /// would make the browser show another.
     func withChallenge(for request: RESTRequest) -> Reply {
         guard request.fields[.invalidAuthResponse] != "on" else { return self }
-        var reply = self
-        let challenge = "Basic realm=\"Couchbase Server Admin / REST\""
-        reply.headers.append(("WWW-Authenticate", challenge))
-        return reply
+        return header("WWW-Authenticate", "Basic realm=\"Couchbase Server Admin / REST\"")
     }
 }

@@ -80,9 +80,7 @@ extension AdminRoutes {
 
     /// A refusal whose header tells tools that the edition lacks the feature.
     private static func missingInEdition(_ sentence: String) -> Reply {
-        var reply = Reply.text(sentence + ".\r\n", status: 400)
-        reply.headers.append(("X-enterprise-edition-needed", "1"))
-        return reply
+        Reply.text(sentence + ".\r\n", status: 400).header("X-enterprise-edition-needed", "1")
     }
 
     /// Accepts `enabled=false`, which is the state, and refuses everything else.

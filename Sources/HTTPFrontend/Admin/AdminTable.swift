@@ -45,9 +45,8 @@ struct AdminTable: RouteTable {
         case .notFound:
             return .notFound
         case .methodNotAllowed(let allowed):
-            var reply = Reply.text("Method Not Allowed\r\n", status: 405)
-            reply.headers.append(("Allow", allowed.sorted().joined(separator: ", ")))
-            return reply
+            return Reply.text("Method Not Allowed\r\n", status: 405)
+                .header("Allow", allowed.sorted().joined(separator: ", "))
         case .fromAnotherSite:
             return .text(request.anotherSiteReason + ".\r\n", status: 403)
         case .foreignHost:

@@ -53,10 +53,8 @@ extension AdminRoutes {
     }
 
     private static func refusal(_ status: Int, _ error: String, _ reason: String) -> Reply {
-        let json: JSONText = ["error": .string(error), "reason": .string(reason)]
-        var reply = Reply.json(json, status: status)
-        if status != 410 { reply.headers.append(("Retry-After", String(retrySeconds))) }
-        return reply
+        let reply = Reply.failure(status, error, reason)
+        return status == 410 ? reply : reply.retry(afterSeconds: retrySeconds)
     }
 
     private static func reply(

@@ -11,16 +11,14 @@ extension Reply {
     ///   is revoked, the node stops or the client disconnects.
     static func stream(_ call: Call, _ render: @escaping @Sendable (Call) -> [UInt8]?) -> Reply {
         let stream = ConfigurationStream(call: call, render: render)
-        var reply = Reply(
+        return Reply(
             status: 200,
             contentType: "application/json; charset=utf-8",
             body: .stream { isConnected, send in
                 try await stream.run(while: isConnected, send)
                 return []
             }
-        )
-        reply.headers.append(("Connection", "close"))
-        return reply
+        ).header("Connection", "close")
     }
 }
 

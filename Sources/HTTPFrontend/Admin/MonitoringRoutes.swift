@@ -14,9 +14,7 @@ extension AdminRoutes {
             let text =
                 "Too many errors were reported to this node, and this one was not logged. "
                 + "Retry in \(seconds) seconds.\r\n"
-            var reply = Reply.text(text, status: 429)
-            reply.headers.append(("Retry-After", "\(seconds)"))
-            return reply
+            return Reply.text(text, status: 429).header("Retry-After", "\(seconds)")
         },
     ]
 

@@ -24,16 +24,10 @@ extension AdminRoutes {
         },
         Route(.get, "/nodeStatuses", .permission("cluster.nodes!read")) { call in
             let silent = call.silentNodes
-            return .json(
-                .object(
-                    call.shownNodes.map { node in
-                        (
-                            NodeJSON(call: call, node: node).hostname,
-                            status(of: node, call, silent: silent)
-                        )
-                    }
-                )
-            )
+            let statuses = call.shownNodes.map { node in
+                (NodeJSON(call: call, node: node).hostname, status(of: node, call, silent: silent))
+            }
+            return .json(.object(statuses))
         },
     ]
 

@@ -118,12 +118,9 @@ extension AdminRoutes {
         }
         let rights = call.rights
         var seen: Set<String> = []
-        return .json(
-            .object(
-                permissions.filter { seen.insert($0).inserted }
-                    .map { ($0, .bool(rights.allows($0))) }
-            )
-        )
+        let allowed = permissions.filter { seen.insert($0).inserted }
+            .map { ($0, JSONText.bool(rights.allows($0))) }
+        return .json(.object(allowed))
     }
 
     // MARK: Tasks

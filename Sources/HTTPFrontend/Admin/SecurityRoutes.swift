@@ -6,14 +6,11 @@ extension AdminRoutes {
     static let security: [Route] = [
         Route(.get, "/settings/security", .securityRead) { call in
             let passwords = call.state.settings.passwords
-            return .json(
-                .object(
-                    fixedSecurity.map { ($0.field, .bool($0.value)) } + [
-                        ("scramSha1Enabled", .bool(passwords.offersSHA1)),
-                        ("scramShaIterations", .number(passwords.iterations)),
-                    ]
-                )
-            )
+            let changeable: [(String, JSONText)] = [
+                ("scramSha1Enabled", .bool(passwords.offersSHA1)),
+                ("scramShaIterations", .number(passwords.iterations)),
+            ]
+            return .json(.object(fixedSecurity.map { ($0.field, .bool($0.value)) } + changeable))
         },
         Route(.post, "/settings/security", .securityWrite, validates: true, setSecurity),
     ]

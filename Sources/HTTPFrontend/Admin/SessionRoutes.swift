@@ -50,9 +50,7 @@ extension AdminRoutes {
         attributes: String = ""
     ) -> Reply {
         let name = Authentication.cookieName(call.request)
-        var reply = Reply.done
         let cookie = "\(name)=\(token); HttpOnly; SameSite=Strict; Path=/\(attributes)"
-        reply.headers.append(("Set-Cookie", cookie))
-        return reply
+        return Reply.done.header("Set-Cookie", cookie)
     }
 }

@@ -2,10 +2,6 @@ internal import Orchestration
 
 /// One page of the list of users: so many users from one user on.
 struct UserPage {
-    struct FormError: Error {
-        let field: FieldError
-    }
-
     /// As in Couchbase Server.
     private static let sizes: ClosedRange<UInt64> = 2...100
 
@@ -17,19 +13,19 @@ struct UserPage {
 
     /// Nil if the query asks for no pages.
     ///
-    /// - Throws: `FormError` if the size of a page is missing or not possible.
-    init?(_ query: FormParameters) throws(FormError) {
+    /// - Throws: `FieldError` if the size of a page is missing or not possible.
+    init?(_ query: FormParameters) throws(FieldError) {
         start = query["startFrom"]
         guard let text = query["pageSize"] else {
             guard start == nil else {
-                throw FormError(field: FieldError("pageSize", "The value must be supplied"))
+                throw FieldError("pageSize", "The value must be supplied")
             }
             return nil
         }
         guard let number = FormParameters.number(text), Self.sizes.contains(number) else {
             let bounds = "\(Self.sizes.lowerBound) to \(Self.sizes.upperBound)"
             let reason = "The value of \"pageSize\" must be in range from \(bounds)"
-            throw FormError(field: FieldError("pageSize", reason))
+            throw FieldError("pageSize", reason)
         }
         size = Int(number)
     }
@@ -39,12 +35,12 @@ struct UserPage {
     ///   - selection: Which of them the list contains, and in which order.
     ///   - path: The path of the list, for the links to the other pages.
     /// - Returns: The page, with links.
-    /// - Throws: `FormError` if the page's first user does not exist, and its place is unknown.
+    /// - Throws: `FieldError` if the page's first user does not exist, and its place is unknown.
     func json(
         of all: [LocalUser],
         _ selection: UserSelection,
         path: String
-    ) throws(FormError) -> JSONText {
+    ) throws(FieldError) -> JSONText {
         let users = selection.users(of: all)
         var place = 0
         if let start { place = try selection.start(at: start, in: users, of: all) }

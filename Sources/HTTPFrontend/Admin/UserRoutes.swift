@@ -67,7 +67,7 @@ extension AdminRoutes {
 
     /// The users that the query selects, or one page of them if the query asks for pages.
     private static func list(_ call: Call, path: String) -> Reply {
-        do throws(UserPage.FormError) {
+        do throws(FieldError) {
             let page = try UserPage(call.request.query)
             let selection = try UserSelection(call.request.query, isPaged: page != nil)
             let users = call.state.users
@@ -76,17 +76,17 @@ extension AdminRoutes {
             }
             return .json(try page.json(of: users, selection, path: path))
         } catch {
-            return .refused([error.field])
+            return .refused([error])
         }
     }
 
     /// All roles, or those that include the permission of the query.
     @Sendable private static func listRoles(_ call: Call) async -> Reply {
-        do throws(UserPage.FormError) {
+        do throws(FieldError) {
             let permission = try UserSelection.permission(call.request.query)
             return .json(UserJSON.roles(including: permission, in: call.state))
         } catch {
-            return .refused([error.field])
+            return .refused([error])
         }
     }
 

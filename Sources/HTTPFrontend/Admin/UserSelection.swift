@@ -43,8 +43,8 @@ struct UserSelection {
     ///   - query: The fields of the query.
     ///   - isPaged: Whether the list has pages. As in Couchbase Server, another list has neither an
     ///     order nor a substring.
-    /// - Throws: `UserPage.FormError` for a malformed permission and an unknown order.
-    init(_ query: FormParameters, isPaged: Bool) throws(UserPage.FormError) {
+    /// - Throws: `FieldError` for a malformed permission and an unknown order.
+    init(_ query: FormParameters, isPaged: Bool) throws(FieldError) {
         permission = try Self.permission(query)
         let paged = isPaged ? query : FormParameters([])
         substring = (paged["substr"] ?? "").lowercased()
@@ -58,27 +58,27 @@ struct UserSelection {
 
     /// The permission of a query; nil if it has none.
     ///
-    /// - Throws: `UserPage.FormError` if the permission is malformed.
-    static func permission(_ query: FormParameters) throws(UserPage.FormError) -> Permission? {
+    /// - Throws: `FieldError` if the permission is malformed.
+    static func permission(_ query: FormParameters) throws(FieldError) -> Permission? {
         guard let text = query["permission"] else { return nil }
         guard let permission = Permission(text) else {
-            throw UserPage.FormError(field: FieldError("permission", "Malformed permission"))
+            throw FieldError("permission", "Malformed permission")
         }
         return permission
     }
 
     /// The value of a field that has one of these words; nil if it is missing.
     ///
-    /// - Throws: `UserPage.FormError` for another value.
+    /// - Throws: `FieldError` for another value.
     private static func word(
         _ query: FormParameters,
         _ field: String,
         _ words: [String]
-    ) throws(UserPage.FormError) -> String? {
+    ) throws(FieldError) -> String? {
         guard let text = query[field] else { return nil }
         guard words.contains(text) else {
             let reason = "The value must be one of the following: [\(words.joined(separator: ","))]"
-            throw UserPage.FormError(field: FieldError(field, reason))
+            throw FieldError(field, reason)
         }
         return text
     }
@@ -98,18 +98,18 @@ struct UserSelection {
     ///   - users: The selected users in their order.
     ///   - all: All users: the user itself need not be selected.
     /// - Returns: The index of the first user that is not before this one.
-    /// - Throws: `UserPage.FormError` if the place of the id is unknown.
+    /// - Throws: `FieldError` if the place of the id is unknown.
     func start(
         at id: String,
         in users: [LocalUser],
         of all: [LocalUser]
-    ) throws(UserPage.FormError) -> Int {
+    ) throws(FieldError) -> Int {
         let user = all.first { $0.hasID(id) }
         guard user != nil || isSortedByID else {
             let reason =
                 "There is no user \"\(id)\", so its place in the order of \(key.rawValue) is unknown. "
                 + "Request the first page again, without startFrom, or sort by id."
-            throw UserPage.FormError(field: FieldError("startFrom", reason))
+            throw FieldError("startFrom", reason)
         }
         let start = user.map(place) ?? Place(id: id)
         return users.firstIndex { !isBefore(place(of: $0), start) } ?? users.count

@@ -33,17 +33,14 @@ extension AdminRoutes {
             let name = call.captures.map { String(decoding: $0, as: UTF8.self) }
                 .joined(separator: "/")
             guard let asset = assets[name] else { return .notFound }
-            var reply = Reply(status: 200, contentType: asset.type, body: .bytes(asset.bytes))
             // The browser loads only files of this server and runs no inline scripts.
             let policy = "default-src 'self'; frame-ancestors 'none'; form-action 'self'"
-            reply.headers.append(("Content-Security-Policy", policy))
-            return reply
+            return Reply(status: 200, contentType: asset.type, body: .bytes(asset.bytes))
+                .header("Content-Security-Policy", policy)
         },
     ]
 
     private static var redirection: Reply {
-        var reply = Reply.empty(301)
-        reply.headers.append(("Location", "/ui/index.html"))
-        return reply
+        Reply.empty(301).header("Location", "/ui/index.html")
     }
 }

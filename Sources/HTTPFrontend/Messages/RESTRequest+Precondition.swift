@@ -34,11 +34,7 @@ extension RESTRequest {
 
 extension Reply {
     /// This reply with the version of the object that it shows.
-    func version(_ version: String) -> Reply {
-        var reply = self
-        reply.headers.append(("ETag", "\"\(version)\""))
-        return reply
-    }
+    func version(_ version: String) -> Reply { header("ETag", "\"\(version)\"") }
 
     /// The refusal of a change, in the form of the admin port's errors.
     static func conflict(_ object: String, mustBeAbsent: Bool = false) -> Reply {

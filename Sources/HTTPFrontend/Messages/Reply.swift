@@ -47,9 +47,13 @@ struct Reply: Sendable {
     /// This reply with a warning in a header, where tools that parse the body do not find it; unchanged
     /// without one.
     func warning(_ text: String?) -> Reply {
-        guard let text else { return self }
+        text.map { header("Divan-Warning", $0) } ?? self
+    }
+
+    /// This reply with one more header.
+    func header(_ name: String, _ value: String) -> Reply {
         var reply = self
-        reply.headers.append(("Divan-Warning", text))
+        reply.headers.append((name, value))
         return reply
     }
 

@@ -102,8 +102,7 @@ struct PortResponder: Sendable {
         _ asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {
-        var reply = router.table.reply(to: refusal, of: asked)
-        reply.headers.append(("Connection", "close"))
+        let reply = router.table.reply(to: refusal, of: asked).header("Connection", "close")
         return response(reply, to: asked, channel)
     }
 

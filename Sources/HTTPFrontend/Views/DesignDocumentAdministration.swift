@@ -83,27 +83,16 @@ extension AdminRoutes {
         let controllers =
             "/pools/default/buckets/\(ConfigurationJSON.path(bucket))/ddocs/"
             + "\(URLCoding.encode(id.utf8))/controller"
-        return .object([
-            (
-                "doc",
-                .object([
-                    (
-                        "meta",
-                        .object([
-                            ("id", .string(id)), ("rev", .string(document.revision.description)),
-                        ])
-                    ),
-                    ("json", .rendered(document.body)),
-                ])
-            ),
-            (
-                "controllers",
-                .object([
-                    ("compact", .string("\(controllers)/compactView")),
-                    ("setUpdateMinChanges", .string("\(controllers)/setUpdateMinChanges")),
-                ])
-            ),
-        ])
+        return [
+            "doc": [
+                "meta": ["id": .string(id), "rev": .string(document.revision.description)],
+                "json": .rendered(document.body),
+            ],
+            "controllers": [
+                "compact": .string("\(controllers)/compactView"),
+                "setUpdateMinChanges": .string("\(controllers)/setUpdateMinChanges"),
+            ],
+        ]
     }
 
     // MARK: When indexes are updated

@@ -54,21 +54,15 @@ extension AdminRoutes {
     private static func reply(_ outcome: MapTrialOutcome, _ id: String) -> Reply {
         switch outcome {
         case .ended(let rows, let log):
-            let shown = rows.map { row in
-                JSONText.object([
-                    ("id", .string(id)), ("key", .rendered(row.key)),
-                    ("value", .rendered(row.value)),
-                ])
+            let shown = rows.map { row -> JSONText in
+                ["id": .string(id), "key": .rendered(row.key), "value": .rendered(row.value)]
             }
-            let lines = log.map(JSONText.string)
-            return .json(.object([("rows", .array(shown)), ("log", .array(lines))]))
+            return .json(["rows": .array(shown), "log": .array(log.map(JSONText.string))])
         case .failed(let line, let reason, let log):
-            let error = JSONText.object([("line", .number(line)), ("reason", .string(reason))])
-            return .json(
-                .object([
-                    ("rows", []), ("log", .array(log.map(JSONText.string))), ("error", error),
-                ])
-            )
+            return .json([
+                "rows": [], "log": .array(log.map(JSONText.string)),
+                "error": ["line": .number(line), "reason": .string(reason)],
+            ])
         case .documentUnknown:
             return .json(["id": .string("There is no document with this id.")], status: 404)
         case .unavailable(let reason): return .json(["_": .string(reason)], status: 503)

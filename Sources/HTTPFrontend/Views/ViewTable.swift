@@ -42,9 +42,8 @@ struct ViewTable: RouteTable {
         case .methodNotAllowed(let methods):
             let allowed = (methods + (methods.contains("GET") ? ["HEAD"] : [])).sorted()
             let reason = "Only \(allowed.joined(separator: ",")) allowed"
-            var reply = Reply.failure(405, "method_not_allowed", reason)
-            reply.headers.append(("Allow", allowed.joined(separator: ", ")))
-            return reply
+            return Reply.failure(405, "method_not_allowed", reason)
+                .header("Allow", allowed.joined(separator: ", "))
         case .fromAnotherSite:
             return .failure(403, "forbidden", request.anotherSiteReason)
         case .foreignHost:
@@ -156,8 +155,6 @@ extension Reply {
 
     /// This reply with the time after which the client may retry.
     func retry(afterSeconds seconds: Int) -> Reply {
-        var reply = self
-        reply.headers.append(("Retry-After", "\(seconds)"))
-        return reply
+        header("Retry-After", "\(seconds)")
     }
 }

@@ -25,7 +25,7 @@ package struct FormParameters: Sendable {
 }
 
 /// An error of one field of a form, with a text for users.
-package struct FieldError: Hashable, Sendable {
+package struct FieldError: Error, Hashable, Sendable {
     /// `_` for the form as a whole.
     package let field: String
     package let text: String
