@@ -234,16 +234,12 @@ extension ViewBucket {
             document.definition.views.map { ViewDefinition($0, of: document) }
         }
         guard !views.isEmpty else { return nil }
-        var served: Set<VBucketID> = []
-        for (number, placement) in bucket.placements.enumerated()
-        where placement.chain.first == node {
-            served.insert(VBucketID(UInt16(number)))
-        }
+        let served = bucket.numberedPlacements.filter { $1.chain.first == node }.map { $0.0 }
         self.init(
             uuid: bucket.settings.uuid,
             name: bucket.settings.name,
             views: views,
-            served: served,
+            served: Set(served),
             mapRevision: bucket.rev
         )
         for document in bucket.designDocuments {

@@ -60,7 +60,7 @@ final class RaftGroup: Sendable {
             let node = NodeNumber(number)
             let store = try ControlStore(disk: FileDisk(), directory: directory(node))
             if number == 1 {
-                try RaftBeginning.found(store, node: node, state: [10, 10], index: 0)
+                try RaftBeginning.found(store, node: node, state: [10, 10])
             } else {
                 try RaftBeginning.join(store, emptyState: [10, 10])
             }

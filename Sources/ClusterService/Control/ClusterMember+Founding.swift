@@ -1,5 +1,3 @@
-internal import Bytes
-internal import Orchestration
 internal import Persistence
 internal import Seams
 
@@ -7,21 +5,15 @@ internal import Seams
 extension ClusterMember {
     /// Founds a group of this node alone.
     ///
-    /// - Throws: `ClusterError` or `StorageError` if the directory cannot be read or written, or
-    ///   has buckets without a state.
+    /// - Throws: `ClusterError` or `DiskError` if the directory cannot be read or written, or has
+    ///   buckets without a state.
     static func found(
         _ store: ControlStore,
         _ surroundings: Surroundings
     ) throws {
         try refuseBuckets(store, surroundings)
-        let identity = NodeIdentity.found(surroundings.environment.entropy)
-        try RaftBeginning.found(
-            store,
-            node: identity.number,
-            state: ClusterState(memoryQuota: surroundings.memoryQuota).encoded(),
-            index: 0,
-            facts: [(NodeIdentity.fact, identity.encoded)]
-        )
+        let (entropy, quota) = (surroundings.environment.entropy, surroundings.memoryQuota)
+        _ = try reset(store, entropy, memoryQuota: quota)
     }
 
     /// Refuses to found a group in a directory with buckets: a new node would delete them.

@@ -109,7 +109,6 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
                 store,
                 node: identity.number,
                 state: ClusterState(memoryQuota: memoryQuota).encoded(),
-                index: 0,
                 facts: [(NodeIdentity.fact, identity.encoded)]
             )
         } catch {

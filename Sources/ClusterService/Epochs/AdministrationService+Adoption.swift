@@ -93,12 +93,9 @@ extension AdministrationService {
             logEvent(.warning, .node, text)
             return text
         }
-        let isFirst = core.withLock { core in
-            guard !core.isAdopting, !core.isStopped else { return false }
-            core.isAdopting = true
-            return true
+        guard beginChanging() else {
+            return "The node is changing its membership. Retry in a moment."
         }
-        guard isFirst else { return "The node is changing its membership. Retry in a moment." }
         await onControl { old.stop() }
         // After all writes of the old member.
         let renewed = identity.renewed(by: handover)

@@ -123,7 +123,7 @@ extension AdministrationService {
         + "file \(InitToken.fileName) in its data directory. Add it with the token as password."
 
     /// Whether this node may change its membership now; reserves the change if so.
-    private func beginChanging() -> Bool {
+    func beginChanging() -> Bool {
         core.withLock { core in
             guard !core.isAdopting, !core.isStopped else { return false }
             core.isAdopting = true

@@ -101,13 +101,10 @@ package enum RaftBeginning {
         _ store: ControlStore,
         node: NodeNumber,
         state: [UInt8],
-        index: UInt64,
-        facts: [(name: String, bytes: [UInt8]?)] = [],
-        keepsSeals: Bool = false
+        facts: [(name: String, bytes: [UInt8]?)] = []
     ) throws(StorageError) {
-        let position = LogPosition(term: index == 0 ? 0 : 1, index: index)
         let voters = VoterConfiguration(voters: [node])
-        try begin(store, at: position, voters, state: state, facts: facts, keepsSeals: keepsSeals)
+        try begin(store, at: .zero, voters, state: state, facts: facts, keepsSeals: false)
     }
 
     /// Begins with the history that ends at `position`; every node of a new epoch writes the same one.
