@@ -103,3 +103,11 @@ package struct ByteView {
     @usableFromInline
     package static var nowhere: UnsafeRawPointer { Memory.nowhere }
 }
+
+extension String {
+    /// Calls `body` with the UTF-8 bytes, borrowed.
+    package func withView<Result>(_ body: (ByteView) -> Result) -> Result {
+        var text = self
+        return text.withUTF8 { body(ByteView(UnsafeRawBufferPointer($0))) }
+    }
+}

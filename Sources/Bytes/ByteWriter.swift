@@ -95,8 +95,7 @@ package final class ByteWriter {
     }
 
     package func append(text: String) {
-        var text = text
-        text.withUTF8 { append(ByteView(UnsafeRawBufferPointer($0))) }
+        text.withView { append($0) }
     }
 
     /// Overwrites an integer that was appended before, for lengths known only afterwards.

@@ -76,12 +76,20 @@ package protocol CodedFields: Coded {
 
 extension CodedFields {
     @inlinable
-    package func write(to writer: inout FieldWriter) {
+    package func write(to writer: inout FieldWriter) { writeWhole(to: &writer) }
+
+    @inlinable
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        try self.init(wholeFrom: &reader)
+    }
+
+    @inlinable
+    package func writeWhole(to writer: inout FieldWriter) {
         writer.write(fieldsOf: self)
     }
 
     @inlinable
-    package init(from reader: inout FieldReader) throws(CodingFailure) {
+    package init(wholeFrom reader: inout FieldReader) throws(CodingFailure) {
         self.init()
         try code(&reader)
     }
@@ -102,17 +110,6 @@ extension ExtensibleFields {
     package init(from reader: inout FieldReader) throws(CodingFailure) {
         var fields = try reader.readPart()
         try self.init(wholeFrom: &fields)
-    }
-
-    @inlinable
-    package func writeWhole(to writer: inout FieldWriter) {
-        writer.write(fieldsOf: self)
-    }
-
-    @inlinable
-    package init(wholeFrom reader: inout FieldReader) throws(CodingFailure) {
-        self.init()
-        try code(&reader)
     }
 }
 

@@ -54,6 +54,13 @@ package struct Lock: @unchecked Sendable {  // tidy:allow a mutex is for sharing
     }
 }
 
+/// Stores a value and returns the one before.
+@inlinable @inline(__always)
+package func exchange<Value>(_ place: inout Value, with new: Value) -> Value {
+    defer { place = new }
+    return place
+}
+
 /// A value that is accessible only under its lock, for state shared by threads.
 @usableFromInline
 package final class Guarded<Value>: @unchecked Sendable {  // tidy:allow the lock is the proof

@@ -49,6 +49,13 @@ package struct SharedWord: @unchecked Sendable {  // tidy:allow every access is 
         self.address = address
     }
 
+    /// The first of `count` new words, all with `value`; the owner deallocates `address`.
+    package static func allocated(_ value: UInt64 = 0, count: Int = 1) -> SharedWord {
+        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: count)
+        words.initialize(repeating: value, count: count)
+        return SharedWord(at: words)
+    }
+
     @inlinable @inline(__always)
     package func load() -> UInt64 { divan_load_relaxed(address) }
 
