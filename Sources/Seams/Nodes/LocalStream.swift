@@ -78,8 +78,7 @@ package final class LocalStream: StreamPort,
     private func schedule(_ change: (inout Requests) -> Void) {
         let isFirst = requests.withLock { requests in
             change(&requests)
-            defer { requests.isScheduled = true }
-            return !requests.isScheduled
+            return !exchange(&requests.isScheduled, with: true)
         }
         if isFirst { lane.post { self.run() } }
     }
