@@ -11,12 +11,6 @@ package enum VBucketState: UInt8, Sendable {
     /// Serves no requests. Can become: replica, or is deleted.
     case dead = 4
 
-    package var name: String {
-        switch self {
-        case .active: "active"
-        case .replica: "replica"
-        case .pending: "pending"
-        case .dead: "dead"
-        }
-    }
+    /// The name of the case, which statistics have on the wire.
+    package var name: String { "\(self)" }
 }

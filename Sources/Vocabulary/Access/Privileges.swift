@@ -26,10 +26,7 @@ package struct Privileges: OptionSet, Hashable, Sendable {
     package static let systemXattrRead = Privileges(rawValue: 1 << 9)
     /// Writing extended attributes whose name begins with `_`.
     package static let systemXattrWrite = Privileges(rawValue: 1 << 10)
-    package static let all: Privileges = [
-        .read, .insert, .upsert, .delete, .metaRead, .metaWrite, .dcpProducer, .stats, .flush,
-        .systemXattrRead, .systemXattrWrite,
-    ]
+    package static let all = Privileges(permissions.map(\.0))
 
     /// The permission that grants each privilege: the path below the bucket and the operation.
     static let permissions: [(Privileges, path: [String], operation: String)] = [
