@@ -128,7 +128,17 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         add(.advanced(high)) { encoder.append(advancedTo: high, to: $0) }
         add(.noop) { encoder.appendNoop(to: $0) }
         add(.closeStream) { encoder.appendCloseStream(to: $0) }
-        add(.addStream(3)) { encoder.appendAddStream(flags: 3, to: $0) }
+        add(.addStream(3)) { writer in
+            withUnsafeBytes(of: UInt32(3).bigEndian) { flags in
+                RequestEncoder.append(
+                    .dcpAddStream,
+                    to: writer,
+                    vBucket: encoder.vBucket,
+                    opaque: encoder.opaque,
+                    extras: ByteView(flags)
+                )
+            }
+        }
         add(.getFailoverLog) { encoder.appendGetFailoverLog(to: $0) }
         let (name, text) = (Array("enable_noop".utf8), Array("true".utf8))
         add(.control(name, text)) { writer in

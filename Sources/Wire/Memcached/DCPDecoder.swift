@@ -10,11 +10,7 @@ package enum DCPDecoder {
         guard frame.header.magic == .request, let opcode = frame.opcode else { return nil }
         switch opcode {
         case .dcpOpen: return open(frame)
-        case .dcpAddStream:
-            guard frame.extras.count == 4, frame.key.isEmpty, frame.value.isEmpty else {
-                return nil
-            }
-            return .addStream(flags: frame.extras.bigEndian(at: 0, as: UInt32.self))
+        case .dcpAddStream: return number(frame).map { .addStream(flags: $0) }
         case .dcpCloseStream: return isBare(frame) ? .closeStream : nil
         case .dcpStreamRequest: return streamRequest(frame)
         case .dcpGetFailoverLog: return isBare(frame) ? .getFailoverLog : nil

@@ -169,10 +169,6 @@ package struct DCPEncoder {
         store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), 0)
     }
 
-    package func appendAddStream(flags: UInt32, to writer: ByteWriter) {
-        store(flags, open(.dcpAddStream, writer, extras: 4), 0)
-    }
-
     package func appendCloseStream(to writer: ByteWriter) {
         _ = open(.dcpCloseStream, writer, extras: 0)
     }

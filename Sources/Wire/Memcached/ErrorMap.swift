@@ -4,18 +4,8 @@
 /// - Every entry has `name`, `desc` and `attrs`, and the map a `revision`: the C++ client crashes
 ///   if one is missing.
 package enum ErrorMap {
-    struct Entry {
-        let name: String
-        let text: String
-        /// Attributes of Couchbase's error map format, separated by spaces.
-        let attributes: String
-
-        init(_ name: String, _ text: String, _ attributes: String) {
-            self.name = name
-            self.text = text
-            self.attributes = attributes
-        }
-    }
+    /// The attributes are those of Couchbase's error map format, separated by spaces.
+    typealias Entry = (name: String, text: String, attributes: String)
 
     /// The map as JSON; nil for version 0, which does not exist (answer 0x04).
     package static func json(versionAsked: UInt16) -> [UInt8]? {
@@ -49,66 +39,62 @@ package enum ErrorMap {
 
     private static func general(_ status: Status) -> Entry {
         switch status {
-        case .success: Entry("SUCCESS", "Success", "success")
-        case .keyNotFound: Entry("KEY_ENOENT", "Not found", "item-only")
-        case .keyExists: Entry("KEY_EEXISTS", "Data exists for key", "item-only")
-        case .tooBig: Entry("E2BIG", "Too large", "item-only invalid-input")
-        case .invalid: Entry("EINVAL", "Invalid arguments", "internal invalid-input")
-        case .notStored: Entry("NOT_STORED", "Not stored", "item-only")
+        case .success: ("SUCCESS", "Success", "success")
+        case .keyNotFound: ("KEY_ENOENT", "Not found", "item-only")
+        case .keyExists: ("KEY_EEXISTS", "Data exists for key", "item-only")
+        case .tooBig: ("E2BIG", "Too large", "item-only invalid-input")
+        case .invalid: ("EINVAL", "Invalid arguments", "internal invalid-input")
+        case .notStored: ("NOT_STORED", "Not stored", "item-only")
         case .deltaBadValue:
-            Entry("DELTA_BADVAL", "Non-numeric value for a counter", "item-only invalid-input")
+            ("DELTA_BADVAL", "Non-numeric value for a counter", "item-only invalid-input")
         case .notMyVBucket:
-            Entry("NOT_MY_VBUCKET", "The vBucket is elsewhere", "fetch-config invalid-input")
-        case .noBucket: Entry("NO_BUCKET", "No bucket is selected", "conn-state-invalidated")
-        case .locked:
-            Entry("LOCKED", "The document is locked", "item-locked item-only retry-now")
-        case .configOnly:
-            Entry("CONFIG_ONLY", "The bucket has no data on this node", "fetch-config")
-        case .notLocked: Entry("NOT_LOCKED", "The document is not locked", "item-only")
-        case .authStale:
-            Entry("AUTH_STALE", "Authenticate again", "conn-state-invalidated auth")
-        case .authError: Entry("AUTH_ERROR", "Auth failure", "conn-state-invalidated auth")
-        case .authContinue: Entry("AUTH_CONTINUE", "Continue the exchange", "special-handling")
-        case .outOfRange: Entry("ERANGE", "Outside the range", "invalid-input")
-        case .rollback: Entry("ROLLBACK", "Rollback to the seqno given", "dcp special-handling")
-        case .accessDenied: Entry("EACCESS", "Access denied", "support")
-        default: Entry("NOT_INITIALIZED", "The node is not ready yet", "temp retry-later")
+            ("NOT_MY_VBUCKET", "The vBucket is elsewhere", "fetch-config invalid-input")
+        case .noBucket: ("NO_BUCKET", "No bucket is selected", "conn-state-invalidated")
+        case .locked: ("LOCKED", "The document is locked", "item-locked item-only retry-now")
+        case .configOnly: ("CONFIG_ONLY", "The bucket has no data on this node", "fetch-config")
+        case .notLocked: ("NOT_LOCKED", "The document is not locked", "item-only")
+        case .authStale: ("AUTH_STALE", "Authenticate again", "conn-state-invalidated auth")
+        case .authError: ("AUTH_ERROR", "Auth failure", "conn-state-invalidated auth")
+        case .authContinue: ("AUTH_CONTINUE", "Continue the exchange", "special-handling")
+        case .outOfRange: ("ERANGE", "Outside the range", "invalid-input")
+        case .rollback: ("ROLLBACK", "Rollback to the seqno given", "dcp special-handling")
+        case .accessDenied: ("EACCESS", "Access denied", "support")
+        default: ("NOT_INITIALIZED", "The node is not ready yet", "temp retry-later")
         }
     }
 
     private static func extended(_ status: Status) -> Entry {
         switch status {
         case .unknownFrameInfo:
-            Entry("UNKNOWN_FRAME_INFO", "Unknown framing extras", "support invalid-input")
-        case .unknownCommand: Entry("UNKNOWN_COMMAND", "Unknown command", "support")
-        case .outOfMemory: Entry("ENOMEM", "Out of memory", "temp retry-later")
-        case .notSupported: Entry("NOT_SUPPORTED", "Not supported", "support")
-        case .internalError: Entry("EINTERNAL", "Internal error", "internal")
-        case .busy: Entry("EBUSY", "Busy", "temp retry-later")
-        case .temporaryFailure: Entry("ETMPFAIL", "Temporary failure", "temp retry-later")
+            ("UNKNOWN_FRAME_INFO", "Unknown framing extras", "support invalid-input")
+        case .unknownCommand: ("UNKNOWN_COMMAND", "Unknown command", "support")
+        case .outOfMemory: ("ENOMEM", "Out of memory", "temp retry-later")
+        case .notSupported: ("NOT_SUPPORTED", "Not supported", "support")
+        case .internalError: ("EINTERNAL", "Internal error", "internal")
+        case .busy: ("EBUSY", "Busy", "temp retry-later")
+        case .temporaryFailure: ("ETMPFAIL", "Temporary failure", "temp retry-later")
         case .xattrInvalid:
-            Entry("XATTR_EINVAL", "Invalid extended attributes", "item-only invalid-input")
-        case .unknownCollection:
-            Entry("UNKNOWN_COLLECTION", "Unknown collection", "item-only")
-        case .unknownScope: Entry("UNKNOWN_SCOPE", "Unknown scope", "item-only")
+            ("XATTR_EINVAL", "Invalid extended attributes", "item-only invalid-input")
+        case .unknownCollection: ("UNKNOWN_COLLECTION", "Unknown collection", "item-only")
+        case .unknownScope: ("UNKNOWN_SCOPE", "Unknown scope", "item-only")
         case .durabilityInvalidLevel:
-            Entry("DURABILITY_INVALID_LEVEL", "Invalid durability level", "invalid-input")
+            ("DURABILITY_INVALID_LEVEL", "Invalid durability level", "invalid-input")
         case .durabilityImpossible:
-            Entry("DURABILITY_IMPOSSIBLE", "Too few nodes for this durability", "item-only")
+            ("DURABILITY_IMPOSSIBLE", "Too few nodes for this durability", "item-only")
         case .syncWriteInProgress:
-            Entry("SYNC_WRITE_IN_PROGRESS", "A durable write is under way", "item-only retry-later")
+            ("SYNC_WRITE_IN_PROGRESS", "A durable write is under way", "item-only retry-later")
         case .syncWriteAmbiguous:
-            Entry("SYNC_WRITE_AMBIGUOUS", "The durable write may or may not hold", "item-only")
+            ("SYNC_WRITE_AMBIGUOUS", "The durable write may or may not hold", "item-only")
         case .syncWriteRecommitInProgress:
-            Entry(
+            (
                 "SYNC_WRITE_RE_COMMIT_IN_PROGRESS",
                 "A durable write is being committed again",
                 "item-only retry-later"
             )
-        case .rangeScanCancelled: Entry("RANGE_SCAN_CANCELLED", "Range scan cancelled", "item-only")
-        case .rangeScanMore: Entry("RANGE_SCAN_MORE", "Range scan has more", "success")
-        case .rangeScanComplete: Entry("RANGE_SCAN_COMPLETE", "Range scan complete", "success")
-        default: Entry("VBUUID_NOT_EQUAL", "The vBucket has another history", "item-only")
+        case .rangeScanCancelled: ("RANGE_SCAN_CANCELLED", "Range scan cancelled", "item-only")
+        case .rangeScanMore: ("RANGE_SCAN_MORE", "Range scan has more", "success")
+        case .rangeScanComplete: ("RANGE_SCAN_COMPLETE", "Range scan complete", "success")
+        default: ("VBUUID_NOT_EQUAL", "The vBucket has another history", "item-only")
         }
     }
 
@@ -147,6 +133,6 @@ package enum ErrorMap {
             default: ("DELETED_DOCUMENT_CANT_HAVE_VALUE", "A deleted document has no value")
             }
         let isSuccess = status == .subdocSuccessDeleted
-        return Entry("SUBDOC_" + name, text, isSuccess ? "success subdoc" : "subdoc item-only")
+        return ("SUBDOC_" + name, text, isSuccess ? "success subdoc" : "subdoc item-only")
     }
 }

@@ -194,13 +194,12 @@ extension FailoverLog {
 /// Encodes node stream messages and answers.
 package enum NodeStreamEncoder {
     package static func openChannel(_ channel: UInt16, bucket: String, to writer: ByteWriter) {
-        var bucket = bucket
-        bucket.withUTF8 { buffer in
+        bucket.withView { name in
             RequestEncoder.append(
                 .nodeOpenChannel,
                 to: writer,
                 opaque: UInt32(channel) << 16,
-                value: ByteView(UnsafeRawBufferPointer(buffer))
+                value: name
             )
         }
     }

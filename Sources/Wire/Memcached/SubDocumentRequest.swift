@@ -56,8 +56,8 @@ package struct SubDocumentRequest {
             operation.isMutation || extras.count <= 4
         else { return .refused(.invalid) }
         let spec = SubDocumentSpec(
-            operation,
-            PathFlags(rawValue: extras[2]),
+            operation: operation,
+            flags: PathFlags(rawValue: extras[2]),
             path: path,
             value: reader.rest
         )
@@ -162,8 +162,8 @@ package struct SubDocumentSpecSequence: Sequence {
                 preconditionFailure("the operations were checked")
             }
             return SubDocumentSpec(
-                operation,
-                PathFlags(rawValue: raw.flags),
+                operation: operation,
+                flags: PathFlags(rawValue: raw.flags),
                 path: raw.path,
                 value: raw.value
             )

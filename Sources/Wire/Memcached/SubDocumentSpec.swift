@@ -92,16 +92,4 @@ package struct SubDocumentSpec {
     package let path: ByteView
     /// Empty for lookups.
     package let value: ByteView
-
-    package init(
-        _ operation: SubDocumentOperation,
-        _ flags: PathFlags,
-        path: ByteView,
-        value: ByteView = .empty
-    ) {
-        self.operation = operation
-        self.flags = flags
-        self.path = path
-        self.value = value
-    }
 }

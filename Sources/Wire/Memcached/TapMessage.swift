@@ -14,11 +14,8 @@ package struct TapRequest: Hashable, Sendable {
         package static let backfill = Flags(rawValue: 0x01)
         package static let dump = Flags(rawValue: 0x02)
         package static let listVBuckets = Flags(rawValue: 0x04)
-        package static let takeover = Flags(rawValue: 0x08)
         package static let supportAcknowledgement = Flags(rawValue: 0x10)
         package static let keysOnly = Flags(rawValue: 0x20)
-        package static let checkpoint = Flags(rawValue: 0x40)
-        package static let registeredClient = Flags(rawValue: 0x80)
         package static let fixFlagByteOrder = Flags(rawValue: 0x100)
     }
 

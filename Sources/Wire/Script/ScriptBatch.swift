@@ -15,7 +15,7 @@ package import Bytes
 ///
 /// - Borrows the bytes of the frame.
 package struct ScriptBatch {
-    package enum Purpose: Sendable {
+    package enum Purpose: CaseIterable, Sendable {
         case map
         case reduce
         case rereduce
@@ -49,12 +49,10 @@ package struct ScriptBatch {
 
     /// The batch in a frame; nil if it has none, or if its lengths contradict each other.
     init?(_ frame: ScriptFrame) {
-        switch frame.kind {
-        case .map: purpose = .map
-        case .reduce: purpose = .reduce
-        case .rereduce: purpose = .rereduce
-        default: return nil
+        guard let purpose = Purpose.allCases.first(where: { $0.kind == frame.kind }) else {
+            return nil
         }
+        self.purpose = purpose
         var reader = ByteReader(frame.payload)
         guard let functionCount = reader.bigEndian(UInt16.self),
             1...ScriptLimits.functionsMax ~= Int(functionCount)
