@@ -102,7 +102,6 @@ final class SCRAMTarget {
         }
         _ = SCRAMMechanism(name: rest)
         _ = PasswordLogin(plain: rest)
-        _ = PasswordLogin(basic: rest)
         if let credentials = StoredCredentials(text: rest.text) {
             require(
                 StoredCredentials(text: credentials.text) == credentials,

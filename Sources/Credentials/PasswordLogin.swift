@@ -20,17 +20,4 @@ package struct PasswordLogin: Equatable, Sendable {
         else { return nil }
         self.init(user: user, password: Array(parts[2]))
     }
-
-    /// Parses the value of HTTP's `Authorization` header: `Basic` and `user:password` in Base64;
-    /// nil if malformed or of another scheme.
-    package init?(basic header: ByteView) {
-        let scheme = Array("basic ".utf8)
-        guard header.count > scheme.count,
-            zip(header.buffer, scheme).allSatisfy({ $0 | 0x20 == $1 }),
-            let text = Base64.decode(header.dropFirst(scheme.count)),
-            let colon = text.firstIndex(of: UInt8(ascii: ":")),
-            let user = String(validating: text[..<colon], as: UTF8.self)
-        else { return nil }
-        self.init(user: user, password: Array(text[(colon + 1)...]))
-    }
 }

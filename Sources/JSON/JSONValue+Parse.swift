@@ -14,8 +14,7 @@ extension JSONValue {
     }
 
     package static func parse(_ text: String) -> JSONValue? {
-        var text = text
-        return text.withUTF8 { parse(ByteView(UnsafeRawBufferPointer($0))) }
+        text.withView { parse($0) }
     }
 
     private struct Parser {

@@ -42,14 +42,6 @@ package enum JSONValue: Equatable, Sendable {
         return number
     }
 
-    package var uint64: UInt64? {
-        switch self {
-        case .integer(let number): UInt64(exactly: number)
-        case .unsigned(let number): number
-        default: nil
-        }
-    }
-
     /// Any number, rounded to a `Double`; nil if this is not a number.
     package var double: Double? {
         switch self {

@@ -138,8 +138,7 @@ package struct JSONWriter {
     }
 
     private func appendQuoted(_ text: String) {
-        var text = text
-        text.withUTF8 { appendQuoted(ByteView(UnsafeRawBufferPointer($0))) }
+        text.withView { appendQuoted($0) }
     }
 
     private func appendQuoted(_ utf8: ByteView) {

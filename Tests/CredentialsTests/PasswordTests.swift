@@ -141,19 +141,6 @@ import Testing
         #expect(([0, 0xff, 0] as [UInt8]).withView { PasswordLogin(plain: $0) } == nil)
     }
 
-    @Test func basicLoginIsUserAndPasswordInBase64() {
-        func basic(_ text: String) -> PasswordLogin? {
-            bytes(text).withView { PasswordLogin(basic: $0) }
-        }
-        #expect(basic("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ==") == login("Aladdin", "open sesame"))
-        #expect(basic("bASIC YTpiOmM=") == login("a", "b:c"))
-        #expect(basic("Basic Og==") == login("", ""))
-        #expect(basic("Basic QWxhZGRpbg==") == nil)
-        #expect(basic("Bearer QWxhZGRpbjpvcGVuIHNlc2FtZQ==") == nil)
-        #expect(basic("Basic !") == nil)
-        #expect(basic("Basic") == nil)
-    }
-
     @Test func base64AgreesWithTheRFC() {
         let examples = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]
         for (count, text) in examples.enumerated() {

@@ -303,7 +303,6 @@ import Testing
                     lookup: { _ in nil }
                 )
                 _ = PasswordLogin(plain: view)
-                _ = PasswordLogin(basic: view)
                 _ = Base64.decode(view)
             }
         }
