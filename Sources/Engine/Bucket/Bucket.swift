@@ -35,9 +35,8 @@ package final class Bucket: Sendable {
         type = settings.type
         account = MemoryAccount(quota: settings.quota)
         self.hash = hash
-        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: settings.vBuckets + 1)
-        words.initialize(repeating: 0, count: settings.vBuckets + 1)
-        roots = SharedWord(at: words)
+        roots = SharedWord.allocated(count: settings.vBuckets + 1)
+        let words = roots.address
         policyWord = SharedWord(at: words + settings.vBuckets)
         var made: [VBucket] = []
         made.reserveCapacity(settings.vBuckets)

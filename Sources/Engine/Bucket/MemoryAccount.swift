@@ -14,9 +14,8 @@ package final class MemoryAccount: Sendable {
     private let reservedBox = Guarded<UInt64>(0)
 
     package init(quota: UInt64) {
-        let words = UnsafeMutablePointer<UInt64>.allocate(capacity: 8)
-        words.initialize(repeating: 0, count: 8)
-        used = SharedWord(at: words)
+        used = SharedWord.allocated(count: 8)
+        let words = used.address
         quotaWord = SharedWord(at: words + 1)
         ceilingWord = SharedWord(at: words + 2)
         highWord = SharedWord(at: words + 3)

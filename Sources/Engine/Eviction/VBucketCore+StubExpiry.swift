@@ -18,8 +18,7 @@ struct StubExpiry {
 
     /// Returns the time and resets it, before a scan that determines it anew.
     mutating func take() -> UInt32 {
-        defer { earliest = .max }
-        return earliest
+        exchange(&earliest, with: .max)
     }
 
     mutating func noteEmptied() {

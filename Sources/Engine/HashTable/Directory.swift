@@ -7,10 +7,6 @@ internal import Bytes
 struct Directory {
     let base: UnsafeMutableRawPointer
 
-    init(_ base: UnsafeMutableRawPointer) {
-        self.base = base
-    }
-
     private static let headerBytes = 8
 
     @inline(__always)
@@ -33,7 +29,7 @@ struct Directory {
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word(index) & ~63)) else {
             preconditionFailure("a directory has a segment for every hash")
         }
-        return Segment(base)
+        return Segment(base: base)
     }
 
     /// The number of top hash bits that all keys of the segment at `index` share; less than the
@@ -72,6 +68,6 @@ struct Directory {
             }
             base.storeBytes(of: entry, toByteOffset: headerBytes + index * 8, as: UInt64.self)
         }
-        return Directory(base)
+        return Directory(base: base)
     }
 }

@@ -78,8 +78,8 @@ package struct HashTable: ~Copyable {
     @inline(__always)
     private static func segment(_ root: UInt64, _ hash: UInt64) -> (Segment, UInt64)? {
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(root & ~1)) else { return nil }
-        if root & 1 == 0 { return (Segment(base), hash) }
-        let directory = Directory(base)
+        if root & 1 == 0 { return (Segment(base: base), hash) }
+        let directory = Directory(base: base)
         let index = directory.index(of: hash)
         return (directory[index], hash << directory.depth(at: index))
     }
@@ -238,7 +238,7 @@ package struct HashTable: ~Copyable {
         guard word & 1 == 1, let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else {
             return nil
         }
-        let directory = Directory(base)
+        let directory = Directory(base: base)
         return (directory, directory.index(of: hash))
     }
 
@@ -249,7 +249,7 @@ package struct HashTable: ~Copyable {
             root.storeRelease(UInt64(UInt(bitPattern: segments[0].base)))
         } else {
             let current = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1))
-            let before = word & 1 == 1 ? current.map { Directory($0) } : nil
+            let before = word & 1 == 1 ? current.map { Directory(base: $0) } : nil
             let next = Directory.make(from: before, old: old, segments, depth: depth, hash: hash)
             account.add(next.bytes - (before?.bytes ?? 0))
             root.storeRelease(UInt64(UInt(bitPattern: next.base)) | 1)
@@ -265,7 +265,7 @@ package struct HashTable: ~Copyable {
     package var bytes: Int {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return 0 }
-        let directory = word & 1 == 1 ? Directory(base).bytes : 0
+        let directory = word & 1 == 1 ? Directory(base: base).bytes : 0
         return segments.reduce(directory) { $0 + Segment.bytes(groups: $1.groups) }
     }
 
@@ -273,8 +273,8 @@ package struct HashTable: ~Copyable {
     var segments: [Segment] {
         let word = root.load()
         guard let base = UnsafeMutableRawPointer(bitPattern: UInt(word & ~1)) else { return [] }
-        guard word & 1 == 1 else { return [Segment(base)] }
-        let directory = Directory(base)
+        guard word & 1 == 1 else { return [Segment(base: base)] }
+        let directory = Directory(base: base)
         var found: [Segment] = []
         for index in 0..<directory.count where found.last?.base != directory[index].base {
             found.append(directory[index])

@@ -19,12 +19,8 @@ struct Segment {
     /// If an entry overflows them all, the segment grows.
     private static let spareGroups = 2
 
-    init(_ base: UnsafeMutableRawPointer) {
-        self.base = base
-    }
-
     static func make(groups: Int) -> Segment {
-        let segment = Segment(Memory.allocateLines(bytes(groups: groups)))
+        let segment = Segment(base: Memory.allocateLines(bytes(groups: groups)))
         segment.base.storeBytes(of: UInt64(groups), as: UInt64.self)
         return segment
     }

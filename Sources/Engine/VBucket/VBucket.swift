@@ -34,4 +34,13 @@ package struct VBucket: @unchecked Sendable {  // tidy:allow the core is reached
         defer { lock.release() }
         return try body(&core.pointee)
     }
+
+    /// Visits the table slice by slice, and releases the lock between slices.
+    ///
+    /// - Parameter body: Visits the slice at a start; returns the start of the next slice, or nil
+    ///   to end.
+    package func forEachSlice(_ body: (inout VBucketCore, _ start: UInt64) -> UInt64?) {
+        var start: UInt64? = 0
+        while let place = start { start = withCore { body(&$0, place) } }
+    }
 }

@@ -26,8 +26,7 @@ struct WaitingReaders {
     mutating func remove(_ id: CursorID) { list.removeAll { $0.id == id } }
 
     mutating func removeAll() -> [Reader] {
-        defer { list = [] }
-        return list
+        exchange(&list, with: [])
     }
 }
 

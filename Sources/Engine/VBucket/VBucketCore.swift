@@ -226,8 +226,7 @@ package struct VBucketCore: ~Copyable {
 
     /// Whether the flusher has to be woken for changes that reads made; resets that flag.
     package mutating func takePendingWakeup() -> Bool {
-        defer { hasPendingWakeup = false }
-        return hasPendingWakeup
+        exchange(&hasPendingWakeup, with: false)
     }
 
     /// Replaces `old` in the table.
