@@ -112,18 +112,16 @@ extension SeededRandom {
 extension LaneStore {
     func value(_ vBucket: UInt16, _ seqno: UInt64) throws -> [UInt8]? {
         let writer = ByteWriter()
-        switch try fetchValue(VBucketID(vBucket), Seqno(seqno), into: writer) {
-        case .found: return writer.bytes
-        case .missing: return nil
-        }
+        let isFound = try fetchValue(VBucketID(vBucket), Seqno(seqno), into: writer)
+        return isFound ? writer.bytes : nil
     }
 
     func document(_ vBucket: UInt16, _ seqno: UInt64) throws -> TestDocument? {
         var found: TestDocument?
-        let outcome = try fetchDocument(VBucketID(vBucket), Seqno(seqno)) { meta, key, value in
+        let isFound = try fetchDocument(VBucketID(vBucket), Seqno(seqno)) { meta, key, value in
             found = TestDocument(meta: meta, key: key.bytes, value: value.bytes)
         }
-        return outcome == .found ? found : nil
+        return isFound ? found : nil
     }
 
     /// The newest version of every key in the lane, as warmup would find it.

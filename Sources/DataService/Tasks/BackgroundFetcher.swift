@@ -83,8 +83,9 @@ final class BackgroundFetcher: Sendable {
         let lane = file(of: request.vBucket)
         do throws(StorageError) {
             if request.isWhole { return try readWhole(request, reading, lane, context) }
-            let outcome = try lane.fetchValue(request.vBucket, request.seqno, into: value)
-            guard outcome == .found else { return nil }
+            guard try lane.fetchValue(request.vBucket, request.seqno, into: value) else {
+                return nil
+            }
             install(value.view, for: request, reading, context)
             return .ready
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
@@ -106,12 +107,12 @@ final class BackgroundFetcher: Sendable {
         _ context: LaneContext
     ) throws(StorageError) -> Completion? {
         let turn = context.turn(parts.environment.time.wallNanoseconds())
-        let outcome = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
+        let isFound = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
             _ = reading.fill { core in
                 core.restore(meta, key: key, valueCount: value.count, value: value, turn)
             }
         }
-        return outcome == .found ? .ready : nil
+        return isFound ? .ready : nil
     }
 
     /// Decides about a version that is not on disk; on the lane file's writer lane.

@@ -56,8 +56,7 @@ struct BlockSeal {
     private let seed: UInt32
 
     init(identity: String) {
-        var text = identity
-        seed = text.withUTF8 { CRC32.checksum(ByteView(UnsafeRawBufferPointer($0))) }
+        seed = identity.withView { CRC32.checksum($0) }
     }
 
     private func checksum(_ bytes: ByteView, block: UInt64, part: BlockPart) -> UInt32 {

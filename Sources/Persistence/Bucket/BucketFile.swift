@@ -36,8 +36,7 @@ struct BucketFile: Hashable {
     }
 
     private static func checksum(_ text: String) -> UInt32 {
-        var text = text
-        return text.withUTF8 { CRC32.checksum(ByteView(UnsafeRawBufferPointer($0))) }
+        text.withView { CRC32.checksum($0) }
     }
 
     static func directory(of generation: UInt64) -> String { "generation-\(generation)" }
@@ -60,15 +59,10 @@ struct BucketFile: Hashable {
             try disk.replace("\(directory)/\(BucketFile.name)", with: Array(text.utf8))
         }
     }
+}
 
-    init(uuid: String, generation: UInt64, lanes: Int, vBuckets: Int) {
-        self.uuid = uuid
-        self.generation = generation
-        self.lanes = lanes
-        self.vBuckets = vBuckets
-    }
-
-    private init(text: String, path: String) throws(StorageError) {
+extension BucketFile {
+    fileprivate init(text: String, path: String) throws(StorageError) {
         let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
             .map { $0.split(separator: " ") }
         var words: [Substring: [Substring]] = [:]

@@ -306,7 +306,7 @@ package final class BucketStore: Sendable {
     ///
     /// - Throws: `StorageError` if a directory cannot be renamed or removed.
     package func removeLeftovers() throws(StorageError) {
-        for lane in retired.removeAll() { lane.abandon() }
+        for lane in retired.withLock({ exchange(&$0, with: []) }) { lane.abandon() }
         while let path = try renameLeftover() {
             try storage { () throws(DiskError) in try disk.remove(path) }
         }
@@ -348,7 +348,7 @@ package final class BucketStore: Sendable {
         leftovers.withLock { $0 = [] }
         retired.withLock { $0 += lanes }
         // The lanes are not used again, even if the rename fails.
-        defer { for lane in retired.removeAll() { lane.abandon() } }
+        defer { for lane in retired.withLock({ exchange(&$0, with: []) }) { lane.abandon() } }
         try BucketStore.delete(disk: disk, directory: directory, uuid: state.withLock(\.file.uuid))
     }
 
@@ -395,13 +395,4 @@ package final class BucketStore: Sendable {
     ///
     /// Bucket names contain no tilde, so the name cannot be a bucket's.
     static let deletedMark = "~deleted-"
-}
-
-extension Guarded where Value == [LaneStore] {
-    fileprivate func removeAll() -> Value {
-        withLock { value in
-            defer { value = [] }
-            return value
-        }
-    }
 }

@@ -23,6 +23,12 @@ extension ControlFile {
         return ControlContents(hardState: state, snapshot: mark, base: base, entries: entries)
     }
 
+    /// The error of a damaged row; ends the reading of its statement.
+    private func damage(_ what: String, _ row: Statement) -> StorageError {
+        row.reset()
+        return ControlSchema.damage(path, what)
+    }
+
     private func entries(from base: ControlPosition) throws(StorageError) -> [ControlEntry] {
         let select = try connection.prepare(
             "SELECT idx, term, kind, bytes, crc FROM log ORDER BY idx"
@@ -35,21 +41,12 @@ extension ControlFile {
                 kind: UInt8(truncatingIfNeeded: select.integer(2)),
                 bytes: select.bytes(3).bytes
             )
+            let index = entry.position.index
             guard select.integer(4) == Int64(entry.checksum) else {
-                let index = entry.position.index
-                select.reset()
-                throw ControlSchema.damage(
-                    path,
-                    "entry \(index) of its log does not match its checksum"
-                )
+                throw damage("entry \(index) of its log does not match its checksum", select)
             }
-            guard entry.position.index == before.index + 1, entry.position.term >= before.term
-            else {
-                select.reset()
-                throw ControlSchema.damage(
-                    path,
-                    "entry \(before.index + 1) of its log is missing"
-                )
+            guard index == before.index + 1, entry.position.term >= before.term else {
+                throw damage("entry \(before.index + 1) of its log is missing", select)
             }
             before = entry.position
             entries.append(entry)
@@ -101,10 +98,7 @@ extension ControlFile {
         let isLast = select.integer(0) == 1
         let bytes = select.bytes(1).bytes
         guard select.integer(2) == Int64(Self.checksum(number, isLast, bytes)) else {
-            throw ControlSchema.damage(
-                path,
-                "part \(number) of its snapshot does not match its checksum"
-            )
+            throw damage("part \(number) of its snapshot does not match its checksum", select)
         }
         return (bytes, isLast)
     }
@@ -122,11 +116,8 @@ extension ControlFile {
                 term: select.unsigned(2)
             )
             guard select.integer(3) == Int64(seal.checksum(bucket)) else {
-                select.reset()
-                throw ControlSchema.damage(
-                    path,
-                    "the seal of vBucket \(seal.vBucket.number) does not match its checksum"
-                )
+                let number = seal.vBucket.number
+                throw damage("the seal of vBucket \(number) does not match its checksum", select)
             }
             seals.append(seal)
         }

@@ -109,13 +109,13 @@ final class ControlFile {
         case .prune(let base): try prune(base)
         case .snapshot(let snapshot): try replaceSnapshot(snapshot)
         case .stage(let mark):
-            try dropStaged()
+            try drop(isCurrent: false)
             try insert(mark, isCurrent: false)
         case .stageChunk(let number, let bytes):
             guard let staged = try snapshotID(isCurrent: false) else { return }
             try insertChunk(staged, number, bytes, isLast: false)
         case .installStaged: try installStaged()
-        case .dropStaged: try dropStaged()
+        case .dropStaged: try drop(isCurrent: false)
         case .seals(let bucket, let seals): try store(seals, of: bucket)
         case .dropSeals(let bucket):
             try connection.prepare("DELETE FROM seal WHERE bucket_uuid = ?").run(bucket)
@@ -185,7 +185,7 @@ final class ControlFile {
     }
 
     private func replaceSnapshot(_ snapshot: ControlSnapshot) throws(StorageError) {
-        try dropCurrent()
+        try drop(isCurrent: true)
         try insert(snapshot.mark, isCurrent: true)
         guard let id = try snapshotID(isCurrent: true) else {
             preconditionFailure("the snapshot was inserted")
@@ -204,7 +204,7 @@ final class ControlFile {
         guard let staged = try snapshotID(isCurrent: false), let mark = try mark(staged) else {
             preconditionFailure("a snapshot is installed only after it was staged completely")
         }
-        try dropCurrent()
+        try drop(isCurrent: true)
         try connection.execute("UPDATE snapshot SET is_current = 1 WHERE id = \(staged)")
         let last =
             try connection.integer("SELECT max(number) FROM chunk WHERE snapshot = \(staged)")
@@ -219,20 +219,12 @@ final class ControlFile {
         try store(try stateAndBase().state, base: mark.position)
     }
 
-    private func dropCurrent() throws(StorageError) {
+    private func drop(isCurrent: Bool) throws(StorageError) {
+        let chosen = "WHERE is_current = \(isCurrent ? 1 : 0)"
         try connection.execute(
             """
-            DELETE FROM chunk WHERE snapshot IN (SELECT id FROM snapshot WHERE is_current = 1);
-            DELETE FROM snapshot WHERE is_current = 1;
-            """
-        )
-    }
-
-    private func dropStaged() throws(StorageError) {
-        try connection.execute(
-            """
-            DELETE FROM chunk WHERE snapshot IN (SELECT id FROM snapshot WHERE is_current = 0);
-            DELETE FROM snapshot WHERE is_current = 0;
+            DELETE FROM chunk WHERE snapshot IN (SELECT id FROM snapshot \(chosen));
+            DELETE FROM snapshot \(chosen);
             """
         )
     }

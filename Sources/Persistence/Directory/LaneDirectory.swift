@@ -213,13 +213,4 @@ struct LaneDirectory {
         }
         return nil
     }
-
-    /// Approximate bytes of memory.
-    var memoryUsed: Int {
-        let runs = entries.reduce(0) { $0 + $1.runs.capacity }
-        return runs * MemoryLayout<DirectoryRun>.stride
-            + (documents - live) * MemoryLayout<UInt16>.stride
-            + blocks.capacity * MemoryLayout<Block>.stride
-            + entries.capacity * MemoryLayout<Entry>.stride
-    }
 }

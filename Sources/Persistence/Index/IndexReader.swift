@@ -254,10 +254,7 @@ final class IndexReaderPool: Sendable {
     var areInUse: Bool { state.withLock { !$0.inUse.isEmpty || $0.opening > 0 } }
 
     func closeIdle() {
-        let idle = state.withLock { state in
-            defer { state.idle = [] }
-            return state.idle
-        }
+        let idle = state.withLock { exchange(&$0.idle, with: []) }
         for reader in idle { reader.close() }
     }
 

@@ -28,29 +28,13 @@ enum IndexSQL: Int, CaseIterable {
         case .selectNode: "SELECT body FROM node WHERE id = ?"
         case .writeNode: "REPLACE INTO node VALUES(?, ?)"
         case .deleteNode: "DELETE FROM node WHERE id = ?"
-        case .deleteNodesFrom:
-            """
-            DELETE FROM node
-            WHERE id IN (SELECT id FROM node WHERE id >= ? ORDER BY id DESC LIMIT ?)
-            """
-        case .deleteNodesBelow:
-            """
-            DELETE FROM node
-            WHERE id IN (SELECT id FROM node WHERE id < ? ORDER BY id LIMIT ?)
-            """
+        case .deleteNodesFrom: IndexSQL.deleteSome("node", "id >= ? ORDER BY id DESC")
+        case .deleteNodesBelow: IndexSQL.deleteSome("node", "id < ? ORDER BY id")
         case .selectValue: "SELECT crc, body FROM big WHERE id = ?"
         case .writeValue: "REPLACE INTO big VALUES(?, ?, ?)"
         case .deleteValue: "DELETE FROM big WHERE id = ?"
-        case .deleteValuesFrom:
-            """
-            DELETE FROM big
-            WHERE id IN (SELECT id FROM big WHERE id >= ? ORDER BY id DESC LIMIT ?)
-            """
-        case .deleteValuesBelow:
-            """
-            DELETE FROM big
-            WHERE id IN (SELECT id FROM big WHERE id < ? ORDER BY id LIMIT ?)
-            """
+        case .deleteValuesFrom: IndexSQL.deleteSome("big", "id >= ? ORDER BY id DESC")
+        case .deleteValuesBelow: IndexSQL.deleteSome("big", "id < ? ORDER BY id")
         case .selectReduction: "SELECT crc, body FROM red WHERE slot = ? AND node = ?"
         case .writeReduction: "REPLACE INTO red VALUES(?, ?, ?, ?)"
         case .deleteReduction: "DELETE FROM red WHERE slot = ? AND node = ?"
@@ -87,6 +71,11 @@ enum IndexSQL: Int, CaseIterable {
               (SELECT chunk FROM run WHERE tree = ?1 AND id = ?2 ORDER BY chunk DESC LIMIT ?3)
             """
         }
+    }
+
+    /// Removes the first rows of an order, as many as the last parameter.
+    private static func deleteSome(_ table: String, _ order: String) -> String {
+        "DELETE FROM \(table)\nWHERE id IN (SELECT id FROM \(table) WHERE \(order) LIMIT ?)"
     }
 
     private static let vBucketColumns = """

@@ -13,8 +13,6 @@ package struct LaneStatistics: Hashable, Sendable {
     /// Bytes of the file, without its WAL.
     package var fileBytes: UInt64 = 0
     package var walBytes: UInt64 = 0
-    /// Approximate bytes of memory of the directory.
-    package var directoryBytes = 0
     package var unreadableBlocks = 0
     /// Consecutive failed attempts to copy the WAL into the file.
     package var checkpointFailures = 0
@@ -36,8 +34,7 @@ extension LaneStore {
                 liveDocuments: directory.live,
                 mixedDocuments: directory.mixedDocuments,
                 blocks: directory.blockCount,
-                rawBytes: UInt64(directory.rawBytes),
-                directoryBytes: directory.memoryUsed
+                rawBytes: UInt64(directory.rawBytes)
             )
         }
         statistics.unreadableBlocks = unreadable.withLock { $0.count }
