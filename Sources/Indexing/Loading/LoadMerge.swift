@@ -211,8 +211,7 @@ package final class LoadMerge {
         /// All removals, in sorted parts.
         mutating func removeParts() -> [RunPart] {
             if !sorter.isEmpty { parts.append(sorter.removeSorted()) }
-            defer { parts = [] }
-            return parts
+            return exchange(&parts, with: [])
         }
 
         private static func names(_ entry: ByteView) throws(IndexError) -> Set<RowName> {

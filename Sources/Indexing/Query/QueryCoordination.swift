@@ -151,8 +151,6 @@ package struct QueryCoordination: Sendable {
         package let mapRevision: UInt64
         package let vBuckets: [VBucketID]
         package let use: IndexUse
-
-        package var usesPreviousIndex: Bool { use == .previous }
     }
 
     package init(_ terms: Terms, map: ServingMap) {
@@ -163,9 +161,7 @@ package struct QueryCoordination: Sendable {
     }
 
     // Inlinable, because a call from another module would copy the whole coordination.
-    @inlinable package var usesPreviousIndex: Bool {
-        if case .previous = use { true } else { false }
-    }
+    package var usesPreviousIndex: Bool { use == .previous }
 
     /// How rows of the current attempt are combined.
     var mergePlan: MergePlan {

@@ -19,21 +19,13 @@ package struct QueryParameter: Equatable, Sendable {
 enum QuerySetting {
     case startKey([UInt8])
     case endKey([UInt8])
-    case startDocumentID([UInt8])
-    case endDocumentID([UInt8])
-    case includesEnd(Bool)
-    case limit(Int)
-    case skip(Int)
-    case isDescending(Bool)
     case reduce(Bool)
     case group(Bool)
     case groupLevel(Int)
-    case freshness(ViewQuery.Freshness)
-    case failurePolicy(ViewQuery.FailurePolicy)
     case includesDocuments(Bool)
-    case isDebug(Bool)
-    case usesFullSet(Bool)
     case timeoutMilliseconds(Int)
+    /// Sets a property whose value fits all others.
+    case property((inout ViewQuery) -> Void)
 
     /// The settings of one parameter: two for `key`, none for a name that is not known.
     ///
@@ -51,26 +43,35 @@ enum QuerySetting {
             return [.startKey(key), .endKey(key)]
         case "startkey", "start_key": return [.startKey(try sortKey(name, value, encode))]
         case "endkey", "end_key": return [.endKey(try sortKey(name, value, encode))]
-        case "startkey_docid", "start_key_doc_id": return [.startDocumentID(value.bytes)]
-        case "endkey_docid", "end_key_doc_id": return [.endDocumentID(value.bytes)]
-        case "inclusive_end": return [.includesEnd(try boolean(value))]
-        case "limit": return [.limit(try natural(value))]
-        case "skip": return [.skip(try natural(value))]
-        case "descending": return [.isDescending(try boolean(value))]
+        case "startkey_docid", "start_key_doc_id":
+            return set(\.selection.startDocumentID, value.bytes)
+        case "endkey_docid", "end_key_doc_id":
+            return set(\.selection.endDocumentID, value.bytes)
+        case "inclusive_end": return set(\.selection.includesEnd, try boolean(value))
+        case "limit": return set(\.limit, try natural(value))
+        case "skip": return set(\.skip, try natural(value))
+        case "descending": return set(\.isDescending, try boolean(value))
         case "reduce": return [.reduce(try boolean(value))]
         case "group": return [.group(try boolean(value))]
         case "group_level": return [.groupLevel(try natural(value))]
-        case "stale": return [.freshness(try freshness(value))]
-        case "on_error": return [.failurePolicy(try failurePolicy(value))]
+        case "stale": return set(\.freshness, try freshness(value))
+        case "on_error": return set(\.failurePolicy, try failurePolicy(value))
         case "include_docs": return [.includesDocuments(try boolean(value))]
-        case "debug": return [.isDebug(try boolean(value))]
-        case "full_set": return [.usesFullSet(try boolean(value))]
+        case "debug": return set(\.isDebug, try boolean(value))
+        case "full_set": return set(\.usesFullSet, try boolean(value))
         case "connection_timeout": return [.timeoutMilliseconds(try milliseconds(value))]
         case "_type":
             try requireMainIndex(value)
             return []
         default: return []
         }
+    }
+
+    private static func set<Value>(
+        _ property: WritableKeyPath<ViewQuery, Value>,
+        _ value: Value
+    ) -> [QuerySetting] {
+        [.property { $0[keyPath: property] = value }]
     }
 
     /// The sort key of a JSON text, which blanks may surround.

@@ -1,5 +1,4 @@
-package import Bytes
-internal import JSON
+internal import Bytes
 
 /// Why a query is refused before it runs: an HTTP status, and the two members of its answer.
 ///
@@ -49,14 +48,5 @@ package struct QueryRefusal: Error, Equatable, Sendable {
             }
         }
         return text + "\""
-    }
-
-    /// Appends the body of the answer.
-    package func appendJSON(to output: ByteWriter) {
-        var writer = JSONWriter(output)
-        writer.object { object in
-            object.member("error", error)
-            object.member("reason", reason)
-        }
     }
 }

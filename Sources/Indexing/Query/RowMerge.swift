@@ -105,13 +105,11 @@ package struct RowMerge: Sendable {
     /// The streams of the batches that were consumed since the last call; one more batch can be
     /// requested for each.
     package mutating func removeCredits() -> [Int] {
-        defer { credits = [] }
-        return credits
+        exchange(&credits, with: [])
     }
 
     package mutating func removeDisordered() -> [Int] {
-        defer { disordered = [] }
-        return disordered
+        exchange(&disordered, with: [])
     }
 
     // MARK: Output

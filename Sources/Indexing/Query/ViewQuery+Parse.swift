@@ -146,16 +146,7 @@ extension ViewQuery {
         case .endKey(let key):
             try requireNoKeys("end_key")
             selection.endKey = key
-        case .startDocumentID(let id): selection.startDocumentID = id
-        case .endDocumentID(let id): selection.endDocumentID = id
-        case .includesEnd(let isIncluded): selection.includesEnd = isIncluded
-        case .limit(let number): limit = number
-        case .skip(let number): skip = number
-        case .isDescending(let isWanted): isDescending = isWanted
-        case .freshness(let wanted): freshness = wanted
-        case .failurePolicy(let wanted): failurePolicy = wanted
-        case .isDebug(let isWanted): isDebug = isWanted
-        case .usesFullSet(let isWanted): usesFullSet = isWanted
+        case .property(let set): set(&self)
         case .timeoutMilliseconds(let number): timeoutMilliseconds = number
         case .includesDocuments(let isWanted):
             guard !isWanted || kind != .reduce else {

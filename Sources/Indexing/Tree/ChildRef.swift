@@ -15,16 +15,6 @@ struct ChildRef {
     /// Whether the edit made it smaller, so that it may have to be merged.
     var hasShrunk = false
 
-    init(id: IndexNodeID, version: UInt32, rows: UInt64) {
-        self.id = id
-        self.version = version
-        self.rows = rows
-    }
-
-    init(_ payload: ChildPayload) {
-        self.init(id: payload.id, version: payload.version, rows: payload.rows)
-    }
-
     /// Encodes the payload of its entry.
     var payload: SmallBytes {
         var bytes = SmallBytes()
@@ -32,5 +22,11 @@ struct ChildRef {
         bytes.append(UInt64(version))
         bytes.append(rows)
         return bytes
+    }
+}
+
+extension ChildRef {
+    init(_ payload: ChildPayload) {
+        self.init(id: payload.id, version: payload.version, rows: payload.rows)
     }
 }

@@ -336,10 +336,4 @@ import Testing
             try Self.parse(refused.query, body: refused.body, hasReduce: refused.hasReduce)
         }
     }
-
-    @Test func refusalIsAJSONObject() {
-        let output = ByteWriter()
-        QueryRefusal(status: 400, error: "bad_request", reason: "a \"b\"").appendJSON(to: output)
-        #expect(output.view.text == #"{"error":"bad_request","reason":"a \"b\""}"#)
-    }
 }
