@@ -63,10 +63,7 @@ package final class LinuxChildren: ChildProcesses {
 
     /// Kills all children and ends the thread; later starts fail.
     package func stop() {
-        let loop = state.withLock { state in
-            defer { state.loop = nil }
-            return state.loop
-        }
+        let loop = state.withLock { exchange(&$0.loop, with: nil) }
         loop?.stop()
     }
 

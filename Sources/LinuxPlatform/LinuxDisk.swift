@@ -62,7 +62,7 @@ package final class LinuxDisk: Disk {
             }
             if name != "." && name != ".." { names.append(name) }
         }
-        guard errno == 0 else { throw SystemError.disk(errno, "list", path) }
+        try check(errno == 0, "list", path)
         return names.sorted()
     }
 
@@ -70,18 +70,14 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be read.
     package func read(_ path: String) throws(DiskError) -> [UInt8]? {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return nil }
-            throw SystemError.disk(errno, "read", path)
-        }
+        guard let descriptor = try openIfPresent(path, O_RDONLY, "read") else { return nil }
         defer { Glibc.close(descriptor) }
         var content: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 64 << 10)
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count < 0 && errno == EINTR { continue }
-            guard count >= 0 else { throw SystemError.disk(errno, "read", path) }
+            try check(count >= 0, "read", path)
             if count == 0 { return content }
             content.append(contentsOf: chunk[..<count])
         }
@@ -96,9 +92,7 @@ package final class LinuxDisk: Disk {
         let temporary = path + ".tmp"
         do throws(DiskError) {
             try write(bytes, to: temporary)
-            guard Glibc.rename(temporary, path) == 0 else {
-                throw SystemError.disk(errno, "replace", path)
-            }
+            try check(Glibc.rename(temporary, path) == 0, "replace", path)
         } catch {
             unlink(temporary)
             throw error
@@ -130,9 +124,7 @@ package final class LinuxDisk: Disk {
         case let code: throw SystemError.disk(code, "remove", path)
         }
         for name in try list(path) { try remove(path + "/" + name) }
-        guard rmdir(path) == 0 || errno == ENOENT else {
-            throw SystemError.disk(errno, "remove", path)
-        }
+        try check(rmdir(path) == 0 || errno == ENOENT, "remove", path)
         try syncParent(of: path)
     }
 
@@ -140,21 +132,17 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be read, written or synced.
     package func rewriteDurably(_ path: String) throws(DiskError) {
-        let descriptor = open(path, O_RDWR | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return }
-            throw SystemError.disk(errno, "write again", path)
-        }
+        guard let descriptor = try openIfPresent(path, O_RDWR, "write again") else { return }
         defer { Glibc.close(descriptor) }
         var buffer = [UInt8](repeating: 0, count: 256 << 10)
         var offset = 0
         while true {
             let count = buffer.withUnsafeMutableBytes { LinuxDisk.rewrite(descriptor, $0, offset) }
-            guard count >= 0 else { throw SystemError.disk(errno, "write again", path) }
+            try check(count >= 0, "write again", path)
             if count == 0 { break }
             offset += count
         }
-        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "sync", path) }
+        try check(fsync(descriptor) == 0, "sync", path)
         try syncParent(of: path)
     }
 
@@ -184,16 +172,10 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be extended.
     package func preallocate(_ path: String, to bytes: UInt64) throws(DiskError) {
-        let descriptor = open(path, O_WRONLY | O_CLOEXEC)
-        guard descriptor >= 0 else {
-            if errno == ENOENT { return }
-            throw SystemError.disk(errno, "extend", path)
-        }
+        guard let descriptor = try openIfPresent(path, O_WRONLY, "extend") else { return }
         defer { Glibc.close(descriptor) }
         var status = stat()
-        guard fstat(descriptor, &status) == 0 else {
-            throw SystemError.disk(errno, "extend", path)
-        }
+        try check(fstat(descriptor, &status) == 0, "extend", path)
         let zeros = [UInt8](repeating: 0, count: 256 << 10)
         var end = Int(status.st_size)
         while end < Int(bytes) {
@@ -205,7 +187,7 @@ package final class LinuxDisk: Disk {
             }
             end += count
         }
-        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "extend", path) }
+        try check(fsync(descriptor) == 0, "extend", path)
     }
 
     /// Truncates a file to its size before a failed extension, which frees the space again.
@@ -217,9 +199,7 @@ package final class LinuxDisk: Disk {
         _ path: String
     ) throws(DiskError) {
         let error = SystemError.disk(errno, "extend", path)
-        guard ftruncate(descriptor, size) == 0 else {
-            throw SystemError.disk(errno, "cut", path)
-        }
+        try check(ftruncate(descriptor, size) == 0, "cut", path)
         throw error
     }
 
@@ -231,7 +211,7 @@ package final class LinuxDisk: Disk {
         try PrivateFiles.withhold(path)
         let file = path + "/lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, PrivateFiles.fileMode)
-        guard descriptor >= 0 else { throw SystemError.disk(errno, "lock", file) }
+        try check(descriptor >= 0, "lock", file)
         // Not fcntl: its locks vanish when anything in this process closes the same file.
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
@@ -267,9 +247,7 @@ package final class LinuxDisk: Disk {
     /// - Throws: `DiskError` if the file system cannot be measured.
     package func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
         var status = statvfs()
-        guard statvfs(path, &status) == 0 else {
-            throw SystemError.disk(errno, "measure the file system of", path)
-        }
+        try check(statvfs(path, &status) == 0, "measure the file system of", path)
         let unit = UInt64(status.f_frsize)
         return (free: UInt64(status.f_bavail) * unit, total: UInt64(status.f_blocks) * unit)
     }
@@ -277,7 +255,7 @@ package final class LinuxDisk: Disk {
     private func write(_ bytes: [UInt8], to path: String) throws(DiskError) {
         let access = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC
         let descriptor = open(path, access, PrivateFiles.fileMode)
-        guard descriptor >= 0 else { throw SystemError.disk(errno, "write", path) }
+        try check(descriptor >= 0, "write", path)
         defer { Glibc.close(descriptor) }
         var written = 0
         while written < bytes.count {
@@ -287,10 +265,10 @@ package final class LinuxDisk: Disk {
                 } ?? 0
             }
             if count < 0 && errno == EINTR { continue }
-            guard count >= 0 else { throw SystemError.disk(errno, "write", path) }
+            try check(count >= 0, "write", path)
             written += count
         }
-        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "write", path) }
+        try check(fsync(descriptor) == 0, "write", path)
     }
 
     /// Makes a name durable by an fsync of its directory.
@@ -300,9 +278,32 @@ package final class LinuxDisk: Disk {
         let parent = LinuxDisk.parent(of: path)
         let directory = parent.isEmpty ? (path.hasPrefix("/") ? "/" : ".") : parent
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw SystemError.disk(errno, "open", directory) }
+        try check(descriptor >= 0, "open", directory)
         defer { Glibc.close(descriptor) }
-        guard fsync(descriptor) == 0 else { throw SystemError.disk(errno, "sync", directory) }
+        try check(fsync(descriptor) == 0, "sync", directory)
+    }
+
+    /// Opens a file; nil if there is none.
+    ///
+    /// - Throws: `DiskError` if it cannot be opened.
+    private func openIfPresent(
+        _ path: String,
+        _ access: Int32,
+        _ attempt: String
+    ) throws(DiskError) -> Int32? {
+        let descriptor = open(path, access | O_CLOEXEC)
+        if descriptor < 0, errno == ENOENT { return nil }
+        try check(descriptor >= 0, attempt, path)
+        return descriptor
+    }
+
+    /// - Throws: `DiskError` of `errno` if the last system call failed.
+    private func check(
+        _ hasSucceeded: Bool,
+        _ attempt: String,
+        _ path: String
+    ) throws(DiskError) {
+        if !hasSucceeded { throw SystemError.disk(errno, attempt, path) }
     }
 
     private static func isDirectory(_ path: String) -> Bool {

@@ -60,15 +60,7 @@ struct LogLine {
         return line
     }
 
-    private var name: String {
-        switch severity {
-        case .debug: "debug"
-        case .info: "info"
-        case .warning: "warning"
-        case .error: "error"
-        case .fault: "fault"
-        }
-    }
+    private var name: String { "\(severity)" }
 
     /// A string of JSON.
     private static func string(_ text: String) -> [UInt8] {

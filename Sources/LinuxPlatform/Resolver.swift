@@ -50,8 +50,7 @@ final class Resolver: Sendable {
         let failed = state.withLock { state in
             state.threads -= 1
             guard state.threads == 0 else { return [(host: String, done: Done)]() }
-            defer { state.waiting = [] }
-            return state.waiting
+            return exchange(&state.waiting, with: [])
         }
         let reason = "the system refused a thread: \(SystemThread.cure)"
         for (host, done) in failed { done(.failure(Resolver.error(host, reason))) }

@@ -159,8 +159,7 @@ package struct LookupMachine {
         case .getCount:
             switch PathLookup.count(at: path, in: document) {
             case .success(let count):
-                var text = String(count)
-                return text.withUTF8 { body(.success, ByteView(UnsafeRawBufferPointer($0))) }
+                return String(count).withView { body(.success, $0) }
             case .failure(let failure): return body(Status(failure), .empty)
             }
         default:

@@ -171,9 +171,7 @@ package struct MutationMachine {
     }
 
     private func appendResult(_ number: Int64, index: Int) {
-        var text = String(number)
-        text.withUTF8 { buffer in
-            let view = ByteView(UnsafeRawBufferPointer(buffer))
+        String(number).withView { view in
             if input.request.form == .single {
                 results.append(view)
             } else {
@@ -228,9 +226,7 @@ package struct MutationMachine {
         let document = VirtualAttribute.document.value(of: image)
         guard let field else { return document }
         return document.withUnsafeBytes { buffer in
-            var name = field
-            let found = name.withUTF8 { utf8 -> [UInt8]? in
-                let text = ByteView(UnsafeRawBufferPointer(utf8))
+            let found = field.withView { text -> [UInt8]? in
                 guard let path = try? DocumentPath(text, isAttribute: false),
                     case .success(let value) = PathLookup.value(at: path, in: ByteView(buffer))
                 else { return nil }
