@@ -82,14 +82,12 @@ extension IndexReads {
     /// - Throws: `IndexError.damaged` if the chunk is damaged, `unreadable` if reading failed.
     func chunk(_ chunk: RunChunk, into output: ByteWriter) throws(IndexError) -> Bool {
         let isRow = chunk.kind == .row
-        do throws(StorageError) {
-            return try self.chunk(
+        return try fetching { () throws(StorageError) in
+            try self.chunk(
                 isRow ? chunk.number : chunk.number + 1,
                 of: IndexRunID(isRow ? .main : .back, chunk.run),
                 into: output
             )
-        } catch {
-            throw IndexError(error)
         }
     }
 }

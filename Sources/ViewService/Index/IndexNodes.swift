@@ -33,11 +33,8 @@ package final class IndexNodes: NodeSource {
     func nodeIfPresent(_ id: IndexNodeID) throws(IndexError) -> Node? {
         if let node = kept[id] { return node }
         bytes.removeAll()
-        let isFound: Bool
-        do throws(StorageError) {
-            isFound = try reads.node(id, into: bytes)
-        } catch {
-            throw IndexError(error, at: id)
+        let isFound = try fetching(at: id) { () throws(StorageError) in
+            try reads.node(id, into: bytes)
         }
         guard isFound else { return nil }
         let node = try Node(id, body: bytes.view, format: .standard)
@@ -51,12 +48,7 @@ package final class IndexNodes: NodeSource {
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
     package func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
         bytes.removeAll()
-        let isFound: Bool
-        do throws(StorageError) {
-            isFound = try reads.value(id, into: bytes)
-        } catch {
-            throw IndexError(error)
-        }
+        let isFound = try fetching { () throws(StorageError) in try reads.value(id, into: bytes) }
         guard isFound else { throw .damaged(.none, "value \(id.value) is missing") }
         return bytes.bytes
     }
@@ -209,6 +201,18 @@ func reading<Result>(
         return try body()
     } catch {
         throw StorageError(error)
+    }
+}
+
+/// Runs `body`, which reads `node`, a value or a run, with the errors of an index's trees.
+func fetching<Result>(
+    at node: IndexNodeID = .none,
+    _ body: () throws(StorageError) -> Result
+) throws(IndexError) -> Result {
+    do throws(StorageError) {
+        return try body()
+    } catch {
+        throw IndexError(error, at: node)
     }
 }
 

@@ -29,11 +29,8 @@ package final class StoredPartials: PartialSource {
     package func partials(of node: IndexNodeID) throws(IndexError) -> PartialTable? {
         if let table = kept[node] { return table }
         bytes.removeAll()
-        let isFound: Bool
-        do throws(StorageError) {
-            isFound = try reads.reduction(slot, node, into: bytes)
-        } catch {
-            throw IndexError(error, at: node)
+        let isFound = try fetching(at: node) { () throws(StorageError) in
+            try reads.reduction(slot, node, into: bytes)
         }
         let table = isFound ? PartialTable(body: bytes.view) : nil
         keep(table, of: node)

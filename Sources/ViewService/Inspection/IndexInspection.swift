@@ -84,7 +84,7 @@ package struct IndexInspection {
                 for vBucket in vBuckets {
                     json.object { json in
                         json.member("vb", vBucket.id.number)
-                        json.member("home", vBucket.home.name)
+                        json.member("home", "\(vBucket.home)")
                         json.member("seqno", vBucket.seqno.value)
                         json.member("rows", vBucket.rows)
                     }
@@ -125,18 +125,5 @@ private struct RowLine {
         }
         line.append(UInt8(ascii: "\n"))
         return true
-    }
-}
-
-extension VBucketHome {
-    /// The name in dumps.
-    var name: String {
-        switch self {
-        case .none: "none"
-        case .main: "main"
-        case .side: "side"
-        case .leaving: "leaving"
-        case .filling: "filling"
-        }
     }
 }

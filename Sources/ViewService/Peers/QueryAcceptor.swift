@@ -82,10 +82,7 @@ private final class AnsweredQuery: StreamHandler, Sendable {
     // MARK: Called by the reactor
 
     func receive(_ message: ByteView) -> StreamReception {
-        let isRequest = state.withLock { state in
-            defer { state.hasBegun = true }
-            return !state.hasBegun
-        }
+        let isRequest = state.withLock { !exchange(&$0.hasBegun, with: true) }
         return isRequest ? begin(message) : addCredit(message)
     }
 

@@ -36,8 +36,7 @@ struct QueryProgress: Sendable {
 
     /// Returns whether the query has not ended before.
     mutating func end() -> Bool {
-        defer { hasEnded = true }
-        return !hasEnded
+        !exchange(&hasEnded, with: true)
     }
 }
 

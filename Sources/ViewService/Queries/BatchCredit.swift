@@ -21,8 +21,7 @@ package final class BatchCredit: Sendable {
     package func add() -> Bool {
         state.withLock { state in
             state.count += 1
-            defer { state.isAwaited = false }
-            return state.isAwaited
+            return exchange(&state.isAwaited, with: false)
         }
     }
 

@@ -36,8 +36,7 @@ final class CustomScan: QueryScan {
 
     override func removeComputed() -> [ComputedPartial] {
         guard let reduce = current?.reduce, !reduce.computed.isEmpty else { return [] }
-        defer { reduce.computed = [] }
-        return reduce.computed
+        return exchange(&reduce.computed, with: [])
     }
 
     /// Begins the next range; nil after the last.

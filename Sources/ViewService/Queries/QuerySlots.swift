@@ -167,10 +167,7 @@ package final class QuerySlots: Sendable {
 
         /// Frees the slot; a second call has no effect.
         package func release() {
-            let isFirst = isReleased.withLock { isReleased in
-                defer { isReleased = true }
-                return !isReleased
-            }
+            let isFirst = isReleased.withLock { !exchange(&$0, with: true) }
             if isFirst { slots.release() }
         }
 

@@ -40,8 +40,7 @@ package final class ReadinessCheck: Sendable {
         let begins = state.withLock { state in
             state.isChanged = true
             state.pause = ReadinessCheck.pauseNanosecondsMin
-            defer { state.isRunning = true }
-            return !state.isRunning && !state.isStopped
+            return !exchange(&state.isRunning, with: true) && !state.isStopped
         }
         if begins { begin() }
     }
@@ -50,8 +49,7 @@ package final class ReadinessCheck: Sendable {
     package func stop() {
         let round = state.withLock { state in
             state.isStopped = true
-            defer { state.round = nil }
-            return state.round
+            return exchange(&state.round, with: nil)
         }
         round?.cancel()
     }

@@ -44,8 +44,7 @@ package final class StepQueue: Sendable {
                 state.isRunning = false
                 return nil
             }
-            defer { state.steps = [] }
-            return state.steps
+            return exchange(&state.steps, with: [])
         }
     }
 }

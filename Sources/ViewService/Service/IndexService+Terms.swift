@@ -33,8 +33,7 @@ extension IndexService {
     /// Replaces the settings of all indexes.
     package func set(_ terms: IndexTerms) {
         let isChanged = newest.withLock { newest in
-            defer { newest.terms = terms }
-            return !newest.isStopped && newest.terms != terms
+            exchange(&newest.terms, with: terms) != terms && !newest.isStopped
         }
         guard isChanged else { return }
         builds.limit(to: terms.buildsMax)

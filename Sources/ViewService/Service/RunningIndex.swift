@@ -97,10 +97,7 @@ final class RunningIndex: Sendable {
     ///
     /// The vBuckets that this node serves must be set before: an index removes the rows of all others.
     func begin() {
-        let isFirst = state.withLock { state in
-            defer { state.hasBegun = true }
-            return !state.hasBegun
-        }
+        let isFirst = state.withLock { !exchange(&$0.hasBegun, with: true) }
         if isFirst { lane.post { [self] in open() } }
     }
 
@@ -138,8 +135,7 @@ final class RunningIndex: Sendable {
         let isChanged = state.withLock { state in
             guard number > state.wanted.number else { return false }
             state.wanted.number = number
-            defer { state.wanted.served = served }
-            return state.wanted.served != served
+            return exchange(&state.wanted.served, with: served) != served
         }
         guard isChanged else { return }
         wake()
@@ -183,8 +179,7 @@ final class RunningIndex: Sendable {
         lane.post { [self] in
             let index = state.withLock { state in
                 state.isStopped = true
-                defer { state.index = nil }
-                return state.index
+                return exchange(&state.index, with: nil)
             }
             surroundings.resting.remove(name)
             if index != nil { surroundings.resting.noteClosed() }
@@ -234,8 +229,7 @@ final class RunningIndex: Sendable {
                 state.rest.isResting = false
                 state.rest.report = nil
                 state.rest.rule.opened(now: now)
-                defer { state.rest.health = nil }
-                return (state.wanted, state.rest.health)
+                return (state.wanted, exchange(&state.rest.health, with: nil))
             }
             surroundings.resting.noteOpened()
             if let health { index.resume(health) }
@@ -320,8 +314,7 @@ final class RunningIndex: Sendable {
         let index = state.withLock { state in
             state.fault = error
             if error.concernsContent { state.damage = error }
-            defer { state.index = nil }
-            return state.index
+            return exchange(&state.index, with: nil)
         }
         if index != nil { surroundings.resting.noteClosed() }
         index?.stop()
