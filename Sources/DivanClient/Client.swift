@@ -96,10 +96,7 @@ package final class Client: Sendable {
             close { waiter.resume() }
         }
         guard ownsLane else { return }
-        let isFirst = hasStopped.withLock { hasStopped in
-            defer { hasStopped = true }
-            return !hasStopped
-        }
+        let isFirst = hasStopped.withLock { !exchange(&$0, with: true) }
         if isFirst { core.lane.stop() }
     }
 

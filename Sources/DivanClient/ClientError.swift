@@ -42,28 +42,17 @@ package struct ClientError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     package let code: Code
-    package let vBucket: VBucketID?
+    package internal(set) var vBucket: VBucketID?
     /// The node of the last attempt; nil if there was none.
-    package let node: SocketAddress?
-    package let attempts: Int
+    package internal(set) var node: SocketAddress?
+    package internal(set) var attempts = 0
     /// The status of the last answer; nil if there was none.
-    package let status: UInt16?
+    package internal(set) var status: UInt16?
     /// The attempts and the last failure, as a sentence.
     package let description: String
 
-    package init(
-        _ code: Code,
-        _ description: String,
-        vBucket: VBucketID? = nil,
-        node: SocketAddress? = nil,
-        attempts: Int = 0,
-        status: UInt16? = nil
-    ) {
+    init(_ code: Code, _ description: String) {
         self.code = code
-        self.vBucket = vBucket
-        self.node = node
-        self.attempts = attempts
-        self.status = status
         self.description = description
     }
 

@@ -127,6 +127,14 @@ extension Client {
     }
 }
 
+extension WriteOptions {
+    static func ifUnchanged(since cas: CAS) -> WriteOptions {
+        var options = WriteOptions()
+        options.cas = cas
+        return options
+    }
+}
+
 extension String {
     var bytes: [UInt8] { Array(utf8) }
 }

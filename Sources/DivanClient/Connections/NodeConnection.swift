@@ -178,8 +178,7 @@ final class NodeConnection: ConnectionHandler,
         let unsent = inbox.withLock { inbox in
             inbox.isClosed = true
             inbox.port = nil
-            defer { inbox.outgoing = [] }
-            return Set(inbox.outgoing.map(\.ticket))
+            return Set(exchange(&inbox.outgoing, with: []).map(\.ticket))
         }
         report(self, [.lost(reason: reason, unsent: unsent)])
     }

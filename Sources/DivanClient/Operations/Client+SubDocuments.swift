@@ -140,13 +140,8 @@ extension Operation.Reply {
     }
 
     private func refused(_ text: String) -> ClientError {
-        ClientError(
-            .refused,
-            text,
-            vBucket: vBucket,
-            node: node,
-            attempts: 1,
-            status: answer.status
-        )
+        var error = refusal(text)
+        error.status = answer.status
+        return error
     }
 }

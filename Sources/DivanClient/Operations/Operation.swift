@@ -75,14 +75,10 @@ final class Operation {
             text += "; the last answer was \(name)"
         }
         if let trouble { text += "; \(trouble)" }
-        return ClientError(
-            code,
-            text,
-            vBucket: route?.vBucket,
-            node: route?.node,
-            attempts: attempts,
-            status: status
-        )
+        var error = ClientError(code, text)
+        (error.vBucket, error.node) = (route?.vBucket, route?.node)
+        (error.attempts, error.status) = (attempts, status)
+        return error
     }
 
     private static func words(_ code: ClientError.Code) -> String {

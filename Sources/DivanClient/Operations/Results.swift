@@ -86,12 +86,6 @@ package struct WriteOptions: Sendable {
         options.durability = level
         return options
     }
-
-    package static func ifUnchanged(since cas: CAS) -> WriteOptions {
-        var options = WriteOptions()
-        options.cas = cas
-        return options
-    }
 }
 
 extension Operation.Reply {
@@ -121,13 +115,19 @@ extension Operation.Reply {
         )
     }
 
+    /// The error for an answer that the client cannot use.
+    func refusal(_ text: String) -> ClientError {
+        var error = ClientError(.refused, text)
+        (error.vBucket, error.node, error.attempts) = (vBucket, node, 1)
+        return error
+    }
+
     /// Decodes the answer to a counter operation.
     ///
     /// - Throws: `refused` if it does not have 8 bytes.
     func counter() throws(ClientError) -> CounterResult {
         guard answer.value.count == 8 else {
-            let text = "the answer to a counter operation does not have 8 bytes"
-            throw ClientError(.refused, text, vBucket: vBucket, node: node, attempts: 1)
+            throw refusal("the answer to a counter operation does not have 8 bytes")
         }
         let value = answer.value.withUnsafeBytes { ByteView($0).bigEndian(at: 0, as: UInt64.self) }
         return CounterResult(value: value, cas: answer.cas, token: token)
