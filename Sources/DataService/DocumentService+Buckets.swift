@@ -79,16 +79,7 @@ extension DocumentService {
         precondition(bucket(named: settings.name) == nil, "a bucket is opened once")
         givenUp.withLock { _ = $0.remove(settings.name) }
         guard settings.type == .persistent else {
-            return enter(
-                OpenBucket(
-                    settings,
-                    engine: makeEngine(settings, map),
-                    disk: nil,
-                    counters: TrafficCounters(rows: contexts.count + 1),
-                    service: self
-                ),
-                map
-            )
+            return enterWithoutDisk(settings, map)
         }
         try makeRoom(for: settings, isCurrent: map?.isCurrent ?? false)
         var layout = StoreSettings()
@@ -102,6 +93,22 @@ extension DocumentService {
             now: environment.time.wallNanoseconds() / 1_000_000_000
         )
         try serve(settings, from: store, map)
+    }
+
+    private func enterWithoutDisk(
+        _ settings: BucketSettings,
+        _ map: Map?,
+        _ selections: Selections = Selections()
+    ) {
+        let bucket = OpenBucket(
+            settings,
+            engine: makeEngine(settings, map),
+            disk: nil,
+            counters: TrafficCounters(rows: contexts.count + 1),
+            selections: selections,
+            service: self
+        )
+        enter(bucket, map)
     }
 
     /// Opens a bucket after the map was applied to its copies.
@@ -237,24 +244,12 @@ extension DocumentService {
             try serve(settings, from: disk.store, map, old.selections)
             let store = disk.store
             afterLanes { [environment] in
-                do throws(StorageError) {
+                environment.tracingErrors { () throws(StorageError) in
                     try store.removeLeftovers()
-                } catch {
-                    environment.trace.error("storage", error.description)
                 }
             }
         } else {
-            enter(
-                OpenBucket(
-                    settings,
-                    engine: makeEngine(settings, map),
-                    disk: nil,
-                    counters: TrafficCounters(rows: contexts.count + 1),
-                    selections: old.selections,
-                    service: self
-                ),
-                map
-            )
+            enterWithoutDisk(settings, map, old.selections)
         }
         tearDown(old)
     }

@@ -144,13 +144,11 @@ extension DocumentService {
     /// Removes the files of deleted buckets in the background.
     private func removeDeleted() {
         afterLanes { [environment, bucketsDirectory] in
-            do throws(StorageError) {
+            environment.tracingErrors { () throws(StorageError) in
                 try BucketStore.removeDeleted(
                     disk: environment.disk,
                     dataDirectory: bucketsDirectory
                 )
-            } catch {
-                environment.trace.error("storage", error.description)
             }
         }
     }
@@ -164,12 +162,19 @@ extension DocumentService {
         administration.acquire()
         defer { administration.release() }
         for name in try bucketDirectories() where !names.contains(name) && !name.contains("~") {
-            do throws(StorageError) {
-                try putAside(name)
-            } catch {
-                environment.trace.error("storage", error.description)
-            }
+            environment.tracingErrors { () throws(StorageError) in try putAside(name) }
         }
         removeDeleted()
+    }
+}
+
+extension Environment {
+    /// Runs work on files that is repeated later, or not needed: its error is only traced.
+    func tracingErrors(_ body: () throws(StorageError) -> Void) {
+        do throws(StorageError) {
+            try body()
+        } catch {
+            trace.error("storage", error.description)
+        }
     }
 }

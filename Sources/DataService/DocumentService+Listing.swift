@@ -60,13 +60,10 @@ extension DocumentService {
         of vBucket: VBucket,
         _ seconds: UInt32
     ) {
-        var place: UInt64? = 0
-        while let from = place {
-            place = vBucket.withCore { core in
-                core.table.visit(from: from, groupsMax: 64) { item in
-                    let isDue = item.expiry != 0 && item.expiry <= seconds
-                    if !item.isDeleted, !isDue, range.contains(item.key) { found.add(item.key) }
-                }
+        vBucket.forEachSlice { core, from in
+            core.table.visit(from: from, groupsMax: 64) { item in
+                let isDue = item.expiry != 0 && item.expiry <= seconds
+                if !item.isDeleted, !isDue, range.contains(item.key) { found.add(item.key) }
             }
         }
     }

@@ -27,7 +27,7 @@ package final class DocumentService: Sendable {
     let plain: PlainListener
     package let hash: KeyHash
     let contexts: [LaneContext]
-    let connectionCount: SharedWord
+    let connectionCount = SharedWord.allocated()
     let startedNanoseconds: UInt64
     let lanes: DataLanes
     let reclaimer: Reclaimer
@@ -68,9 +68,6 @@ package final class DocumentService: Sendable {
         let pool = ChunkPool()
         let reactors = environment.lanes.reactorCount
         contexts = (0..<reactors).map { LaneContext(row: $0, pool: pool) }
-        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        word.initialize(repeating: 0, count: 1)
-        connectionCount = SharedWord(at: word)
         startedNanoseconds = environment.time.monotonicNanoseconds()
         lanes = DataLanes(environment: environment, pool: pool, row: reactors)
         let registry = Guarded(Registry())

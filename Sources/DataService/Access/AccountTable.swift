@@ -33,13 +33,7 @@ final class AccountTable: Sendable {
 
     private let state = Guarded(State())
     /// The revision, from 1: 0 in a connection means that nothing is cached.
-    let word: SharedWord
-
-    init() {
-        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        memory.initialize(to: 1)
-        word = SharedWord(at: memory)
-    }
+    let word = SharedWord.allocated(1)
 
     deinit { word.address.deallocate() }
 

@@ -21,7 +21,7 @@ package final class OpenBucket: Sendable {
     let tapPositions = TapPositions()
     private let assignmentBox = Guarded<BucketAssignment?>(nil)
     private let settingsBox: Guarded<BucketSettings>
-    private let retired: SharedWord
+    private let retired = SharedWord.allocated(count: 3)
     /// The connections that have the bucket selected; a bucket flush passes them to its successor.
     let selections: Selections
 
@@ -65,9 +65,6 @@ package final class OpenBucket: Sendable {
             noteDirty: { disk?.noteDirty($0) },
             notifyStreams: { traffic.notify(.changed, of: $0) }
         )
-        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 3)
-        word.initialize(repeating: 0, count: 3)
-        retired = SharedWord(at: word)
         change(settings)
         // Prepares from before the restart exist once they are loaded.
         disk?.warmup.listen { [weak syncWrites] in syncWrites?.ownershipChanged([$0]) }

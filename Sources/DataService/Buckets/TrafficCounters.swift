@@ -17,10 +17,7 @@ package final class TrafficCounters: Sendable {
             Statistic.counted.allSatisfy { $0.rawValue < TrafficCounters.rowWords },
             "a row has a word for each counted statistic"
         )
-        let count = rows * TrafficCounters.rowWords
-        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: count)
-        memory.initialize(repeating: 0, count: count)
-        words = SharedWord(at: memory)
+        words = SharedWord.allocated(count: rows * TrafficCounters.rowWords)
         self.rows = rows
     }
 

@@ -55,15 +55,9 @@ final class ChangeTraffic: Sendable {
 
     private let state = Guarded(State())
     /// 1 once the node ends its feeds; read without the lock.
-    private let ended: SharedWord
+    private let ended = SharedWord.allocated()
     /// The clients' connections that stream the bucket's changes.
     let clients = ProducerNameTable()
-
-    init() {
-        let word = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        word.initialize(to: 0)
-        ended = SharedWord(at: word)
-    }
 
     deinit { ended.address.deallocate() }
 
@@ -73,10 +67,7 @@ final class ChangeTraffic: Sendable {
     /// remove them one by one.
     func end() {
         ended.store(1)
-        let listeners = state.withLock { state in
-            defer { state.listeners = [:] }
-            return state.listeners
-        }
+        let listeners = state.withLock { exchange(&$0.listeners, with: [:]) }
         // Freed without the lock.
         withExtendedLifetime(listeners) {}
     }

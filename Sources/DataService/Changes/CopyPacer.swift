@@ -102,8 +102,7 @@ package final class CopyPacer: Sendable {
             state.lateness = 0
             state.operations = operations
             state.isSampling = now < state.usedAt + CopyPacer.idleNanoseconds
-            defer { state.waiting = [] }
-            return (state.waiting, state.isSampling)
+            return (exchange(&state.waiting, with: []), state.isSampling)
         }
         for notify in waiting { notify() }
         guard continues else { return }

@@ -20,10 +20,12 @@ final class EventQueue<Event: Sendable>: Sendable {
         if isFirst { wake() }
     }
 
+    /// Puts an event after a pause.
+    func put(_ event: Event, after nanoseconds: UInt64, on worker: DataLanes.Worker) {
+        worker.lane.post(after: nanoseconds) { [self] in put(event) }
+    }
+
     func drain() -> [Event] {
-        events.withLock { events in
-            defer { events = [] }
-            return events
-        }
+        events.withLock { exchange(&$0, with: []) }
     }
 }

@@ -136,28 +136,29 @@ final class IncomingStream {
 
     func apply(_ marker: DCPSnapshotMarker) -> ApplyResult {
         guard case .beginSnapshot(let range) = machine.received(marker) else { return .violation }
-        return vBucket.withCore { core in
+        return ifCurrent { $0.beginSnapshot(range) }
+    }
+
+    /// Changes the copy unless it follows another copy by now.
+    private func ifCurrent(_ change: (inout VBucketCore) -> Bool) -> ApplyResult {
+        vBucket.withCore { core in
             guard isCurrent(core) else { return .overtaken }
-            return core.beginSnapshot(range) ? .applied : .violation
+            return change(&core) ? .applied : .violation
         }
     }
 
     /// Applies the list of prepares that are outstanding at the end of the current snapshot.
     func apply(outstanding seqnos: [Seqno]) -> ApplyResult {
         guard case .announce = machine.receivedOutstanding() else { return .violation }
-        return vBucket.withCore { core in
-            guard isCurrent(core) else { return .overtaken }
-            return core.announceOutstanding(seqnos) ? .applied : .violation
-        }
+        return ifCurrent { $0.announceOutstanding(seqnos) }
     }
 
     /// Applies what the active copy has purged: these tombstones never arrive here.
     func apply(_ purge: NodePurge) -> ApplyResult {
         guard case .notePurge = machine.receivedPurge() else { return .violation }
-        return vBucket.withCore { core in
-            guard isCurrent(core) else { return .overtaken }
+        return ifCurrent { core in
             core.notePurge(through: purge.seqno, maxRevision: purge.maxRevision)
-            return .applied
+            return true
         }
     }
 

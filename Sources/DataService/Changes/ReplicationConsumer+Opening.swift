@@ -43,10 +43,7 @@ extension ReplicationConsumer {
 
     private func requestStream(_ stream: IncomingStream, after nanoseconds: UInt64) {
         stream.phase = .waiting
-        let address = stream.address
-        service.lanes.nonIO.lane.post(after: nanoseconds) { [events] in
-            events.put(.ask(address))
-        }
+        events.put(.ask(stream.address), after: nanoseconds, on: service.lanes.nonIO)
     }
 
     /// Closes a stream for a while, so that its blocked copy does not block the other vBuckets.

@@ -229,9 +229,8 @@ final class ReplicationConsumer: StreamHandler {
                 suspend(stream, for: ReplicationConsumer.fullNanoseconds)
                 return .done
             }
-            service.lanes.nonIO.lane.post(after: ReplicationConsumer.memoryNanoseconds) {
-                [events] in events.put(.resume)
-            }
+            let pause = ReplicationConsumer.memoryNanoseconds
+            events.put(.resume, after: pause, on: service.lanes.nonIO)
             return .paused
         case .overtaken:
             NodeStreamEncoder.closeStream(at: stream.address, to: outbox)
@@ -286,9 +285,7 @@ final class ReplicationConsumer: StreamHandler {
     }
 
     private func postTick() {
-        service.lanes.nonIO.lane.post(after: ReplicationConsumer.tickNanoseconds) { [events] in
-            events.put(.tick)
-        }
+        events.put(.tick, after: ReplicationConsumer.tickNanoseconds, on: service.lanes.nonIO)
     }
 
     private func acknowledge(_ output: ByteWriter) {

@@ -258,9 +258,7 @@ final class ReplicationProducer: StreamHandler {
     }
 
     private func postTick() {
-        service.lanes.nonIO.lane.post(after: ReplicationProducer.tickNanoseconds) { [events] in
-            events.put(.tick)
-        }
+        events.put(.tick, after: ReplicationProducer.tickNanoseconds, on: service.lanes.nonIO)
     }
 
     // MARK: Sending

@@ -32,10 +32,7 @@ final class FeedInbox: Sendable {
     func put(_ new: FeedResult) { result.withLock { $0 = new } }
 
     func remove() -> FeedResult? {
-        result.withLock { result in
-            defer { result = nil }
-            return result
-        }
+        result.withLock { exchange(&$0, with: nil) }
     }
 }
 

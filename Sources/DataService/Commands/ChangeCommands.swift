@@ -14,7 +14,7 @@ extension Connection {
         case .tapConnect: connectTap(request)
         case .dcpAddStream:
             let text = "ADD_STREAM is for servers only. Request streams with STREAM_REQ."
-            answer(.notSupported, to: request.replyTo, because: text)
+            answer(.notSupported, request, text)
         case .dcpGetFailoverLog, .getFailoverLog: failoverLog(request)
         case .dcpNoop:
             // Some clients answer a no-op with a request of the same opaque, and await no response.
@@ -29,14 +29,12 @@ extension Connection {
         // After a flush or a deletion, a client acknowledges messages of the bucket before it.
         let isAcknowledgement = request.command.opcode == .dcpBufferAcknowledgement
         guard let producer else {
-            let text = "Send DCP_OPEN first: this connection streams no changes."
-            answer(.invalid, to: request.replyTo, because: text)
+            answer(.invalid, request, "Send DCP_OPEN first: this connection streams no changes.")
             return nil
         }
         // The connection closes when its streams have ended. The request is right, on a new connection.
         guard producer.bucket === bucket || isAcknowledgement else {
-            let text = "The bucket was flushed or deleted. Connect again."
-            answer(.temporaryFailure, to: request.replyTo, because: text)
+            answer(.temporaryFailure, request, "The bucket was flushed or deleted. Connect again.")
             return nil
         }
         return producer
@@ -55,17 +53,23 @@ extension Connection {
         }
     }
 
-    private func openProducer(_ request: CommandContext) {
-        guard !isMemcachedListener else {
-            return answer(.unknownCommand, to: request.replyTo)
-        }
-        guard pushes.sender == nil else {
+    /// Whether the connection can begin to stream changes; otherwise answers why not.
+    private func mayBeginStreaming(_ request: CommandContext) -> Bool {
+        if isMemcachedListener {
+            answer(.unknownCommand, to: request.replyTo)
+        } else if pushes.sender != nil {
             let text = "This connection streams changes already. Use another connection."
-            return answer(.invalid, to: request.replyTo, because: text)
+            answer(.invalid, request, text)
+        } else {
+            return true
         }
+        return false
+    }
+
+    private func openProducer(_ request: CommandContext) {
+        guard mayBeginStreaming(request) else { return }
         guard case .open(let flags, let name) = DCPDecoder.message(in: request.frame) else {
-            let text = "The name of a connection has at most 200 bytes."
-            return answer(.invalid, to: request.replyTo, because: text)
+            return answer(.invalid, request, "The name of a connection has at most 200 bytes.")
         }
         do throws(ConsumerRefusal) {
             let flags = ConsumerSettings.OpenFlags(rawValue: flags)
@@ -92,16 +96,10 @@ extension Connection {
 
     /// TAP_CONNECT has a response only if it is refused: a client reads the messages at once.
     private func connectTap(_ request: CommandContext) {
-        guard !isMemcachedListener else {
-            return answer(.unknownCommand, to: request.replyTo)
-        }
-        guard pushes.sender == nil else {
-            let text = "This connection streams changes already. Use another connection."
-            return answer(.invalid, to: request.replyTo, because: text)
-        }
+        guard mayBeginStreaming(request) else { return }
         guard let asked = TapRequest(request.frame) else {
             let text = "The flags need a date of eight bytes, or a list of vBuckets, in the value."
-            return answer(.invalid, to: request.replyTo, because: text)
+            return answer(.invalid, request, text)
         }
         let known: TapRequest.Flags = [
             .backfill, .dump, .listVBuckets, .supportAcknowledgement, .keysOnly, .fixFlagByteOrder,
@@ -109,7 +107,7 @@ extension Connection {
         guard asked.flags.isSubset(of: known) else {
             let rest = String(asked.flags.subtracting(known).rawValue, radix: 16)
             let text = "The TAP flags 0x\(rest) are not supported: they are for servers."
-            return answer(.notSupported, to: request.replyTo, because: text)
+            return answer(.notSupported, request, text)
         }
         pushes.sender = TapProducer(
             asked,
@@ -131,8 +129,8 @@ extension Connection {
 
     private func refuse(_ request: CommandContext, _ refusal: ConsumerRefusal) {
         switch refusal {
-        case .invalid(let text): answer(.invalid, to: request.replyTo, because: text)
-        case .notSupported(let text): answer(.notSupported, to: request.replyTo, because: text)
+        case .invalid(let text): answer(.invalid, request, text)
+        case .notSupported(let text): answer(.notSupported, request, text)
         }
     }
 
@@ -163,18 +161,17 @@ extension Connection {
     ) -> DCPStreamRequest? {
         let frame = request.frame
         guard case .streamRequest(let asked, let filter) = DCPDecoder.message(in: frame) else {
-            answer(.invalid, to: request.replyTo, because: "A stream request has no key.")
+            answer(.invalid, request, "A stream request has no key.")
             return nil
         }
         if let text = Connection.refusal(of: asked.flags) ?? StreamFilter.refusal(of: filter) {
-            answer(.invalid, to: request.replyTo, because: text)
+            answer(.invalid, request, text)
             return nil
         }
         let engine = producer.bucket.engine
         guard vBucket(frame.vBucket.number, request, engine) != nil else { return nil }
         guard producer.streams[frame.vBucket] == nil else {
-            let text = "This connection has a stream of this vBucket."
-            answer(.keyExists, to: request.replyTo, because: text)
+            answer(.keyExists, request, "This connection has a stream of this vBucket.")
             return nil
         }
         return asked
@@ -224,8 +221,7 @@ extension Connection {
 
     private func closeStream(_ request: CommandContext, _ producer: ClientProducer) {
         guard let stream = producer.streams.close(request.frame.vBucket) else {
-            let text = "This connection has no stream of this vBucket."
-            return answer(.keyNotFound, to: request.replyTo, because: text)
+            return answer(.keyNotFound, request, "This connection has no stream of this vBucket.")
         }
         answer(.success, to: request.replyTo)
         guard producer.settings.endsClosedStreams else { return }

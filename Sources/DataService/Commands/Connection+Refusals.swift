@@ -26,7 +26,7 @@ extension Connection {
                 (.durabilityImpossible, "Too few nodes have a copy for a durable write.")
             case .durabilityAmbiguous: (.syncWriteAmbiguous, nil)
             }
-        answer(status, to: request.replyTo, because: reason)
+        answer(status, request, reason)
     }
 
     /// Why a request is to be retried later; nil without a known reason.

@@ -40,16 +40,7 @@ extension Connection {
     /// GET_REPLICA: reads a replica, which may be stale.
     func getReplica(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
-        let number = vBucketNumber(request.frame, bucket.engine)
-        guard let vBucket = bucket.engine[number] else {
-            return refuse(request, for: .notMyVBucket)
-        }
-        let document = DocumentAddress(
-            key: request.frame.key,
-            hash: request.hash,
-            id: VBucketID(number),
-            vBucket: vBucket
-        )
+        guard let document = replicaDocument(request, bucket) else { return .done }
         let outcome = operations(request, on: bucket, completion).getReplica(document) {
             item,
             cas in

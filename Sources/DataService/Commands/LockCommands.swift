@@ -14,7 +14,7 @@ extension Connection {
             item,
             cas in
             if opcode == .touch {
-                answerTouched(request, cas)
+                respond(request, .success, cas: cas)
             } else {
                 appendDocument(
                     item,
@@ -25,10 +25,6 @@ extension Connection {
             }
         }
         return finishRead(request, outcome, document, bucket, completion)
-    }
-
-    private func answerTouched(_ request: CommandContext, _ cas: CAS) {
-        respond(request, .success, cas: cas)
     }
 
     func getAndLock(_ request: CommandContext, _ completion: Completion?) -> Execution {

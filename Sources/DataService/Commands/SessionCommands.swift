@@ -16,19 +16,11 @@ extension Connection {
 
     func hello(_ request: CommandContext) {
         guard let requested = FeatureSet(request.frame.value) else {
-            return answer(
-                .invalid,
-                to: request.replyTo,
-                because: "The value has to be a list of two-byte features."
-            )
+            return answer(.invalid, request, "The value has to be a list of two-byte features.")
         }
         guard let agreed = FeatureSet.agreed(requested: requested, offered: Connection.offered)
         else {
-            return answer(
-                .invalid,
-                to: request.replyTo,
-                because: "Map notifications need the duplex feature."
-            )
+            return answer(.invalid, request, "Map notifications need the duplex feature.")
         }
         // The answer has the format from before: the client does not know the new features yet.
         let duration = duration
@@ -59,16 +51,13 @@ extension Connection {
         guard value.count == 2,
             let json = ErrorMap.json(versionAsked: value.bigEndian(at: 0, as: UInt16.self))
         else {
-            return answer(.invalid, to: request.replyTo, because: "Error maps begin at version 1.")
+            return answer(.invalid, request, "Error maps begin at version 1.")
         }
         answerJSON(json, request)
     }
 
     func version(_ request: CommandContext) {
-        var text = service.version
-        text.withUTF8 { buffer in
-            respond(request, .success, value: ByteView(UnsafeRawBufferPointer(buffer)))
-        }
+        service.version.withView { respond(request, .success, value: $0) }
     }
 
     /// Selects the connection's bucket; status 0x24 makes clients stop at once.
@@ -79,8 +68,8 @@ extension Connection {
             let isComing = mayUse(bucketNamed: name) && service.configuration(ofBucket: name) != nil
             return answer(
                 isComing ? .keyNotFound : .accessDenied,
-                to: request.replyTo,
-                because: isComing
+                request,
+                isComing
                     ? "The bucket \(name) is not open on this node yet."
                     : "There is no bucket \(name), or you may not use it."
             )
@@ -88,8 +77,8 @@ extension Connection {
         guard mayUse(found) else {
             return answer(
                 .accessDenied,
-                to: request.replyTo,
-                because: "There is no bucket \(name), or you may not use it."
+                request,
+                "There is no bucket \(name), or you may not use it."
             )
         }
         bucket = found
@@ -103,19 +92,15 @@ extension Connection {
     func clusterConfig(_ request: CommandContext) {
         guard mayReceiveConfiguration else {
             let text = "The user has no privilege in the selected bucket any more."
-            return answer(.accessDenied, to: request.replyTo, because: text)
+            return answer(.accessDenied, request, text)
         }
         let current = currentConfiguration
         guard current != nil || lostBucketName == nil else {
             let text = "The selected bucket was deleted, or this node has no map of it yet."
-            return answer(.noBucket, to: request.replyTo, because: text)
+            return answer(.noBucket, request, text)
         }
         guard let configuration = current else {
-            return answer(
-                .keyNotFound,
-                to: request.replyTo,
-                because: "There is no configuration yet."
-            )
+            return answer(.keyNotFound, request, "There is no configuration yet.")
         }
         let extras = request.frame.extras
         if extras.count == 16 {
@@ -159,8 +144,8 @@ extension Connection {
             guard !selectedBucket.isShared else {
                 answer(
                     .notSupported,
-                    to: request.replyTo,
-                    because: "Other nodes have copies of this bucket. Flush it over the admin "
+                    request,
+                    "Other nodes have copies of this bucket. Flush it over the admin "
                         + "interface."
                 )
                 return .done

@@ -40,13 +40,12 @@ extension Connection {
     private func acceptsOptions(of group: String, _ request: CommandContext) -> Bool {
         let value = request.frame.value
         if value.isEmpty || group == "dcp" && context.validator.isDocument(value) { return true }
-        let text = "Only the group dcp has options, as JSON."
-        answer(.invalid, to: request.replyTo, because: text)
+        answer(.invalid, request, "Only the group dcp has options, as JSON.")
         return false
     }
 
     private func unknownGroup(_ request: CommandContext) {
-        answer(.keyNotFound, to: request.replyTo, because: "Unknown group of statistics.")
+        answer(.keyNotFound, request, "Unknown group of statistics.")
     }
 
     /// The lines of `vbucket-seqno`, `vbucket-details` or `failovers`, of all copies or of the one
@@ -73,7 +72,7 @@ extension Connection {
         var listed = copies(of: bucket)
         if words.count == 2 {
             guard let number = UInt16(words[1]) else {
-                answer(.invalid, to: request.replyTo, because: "A vBucket's number is needed.")
+                answer(.invalid, request, "A vBucket's number is needed.")
                 return false
             }
             listed = listed.filter { $0.withCore { $0.id.number == number } }
@@ -87,15 +86,14 @@ extension Connection {
     }
 
     private func line(_ name: String, _ value: String, _ request: CommandContext) {
-        var (name, value) = (name, value)
-        name.withUTF8 { name in
-            value.withUTF8 { value in
+        name.withView { name in
+            value.withView { value in
                 ResponseEncoder.append(
                     .success,
                     to: output,
                     replyTo: request.replyTo,
-                    key: ByteView(UnsafeRawBufferPointer(name)),
-                    value: ByteView(UnsafeRawBufferPointer(value))
+                    key: name,
+                    value: value
                 )
             }
         }
@@ -106,26 +104,31 @@ extension Connection {
         bucket.engine.all.filter { $0.withCore { $0.ownership.exists } }
     }
 
-    private func vBucketStates(_ listed: [VBucket], _ request: CommandContext) {
+    /// Sends the lines that `body` makes of each vBucket and its name.
+    private func lines(
+        _ listed: [VBucket],
+        _ request: CommandContext,
+        _ body: (String, inout VBucketCore) -> [(String, String)]
+    ) {
         for vBucket in listed {
-            let (id, state) = vBucket.withCore { ($0.id, $0.state) }
-            line("vb_\(id.number)", state.name, request)
+            let lines = vBucket.withCore { body("vb_\($0.id.number)", &$0) }
+            for (name, value) in lines { line(name, value, request) }
         }
     }
 
+    private func vBucketStates(_ listed: [VBucket], _ request: CommandContext) {
+        lines(listed, request) { name, core in [(name, core.state.name)] }
+    }
+
     private func vBucketSeqnos(_ listed: [VBucket], _ request: CommandContext) {
-        for vBucket in listed {
-            let lines = vBucket.withCore { core in
-                let name = "vb_\(core.id.number)"
-                return [
-                    ("\(name):high_seqno", String(core.highSeqno.value)),
-                    ("\(name):abs_high_seqno", String(core.highSeqno.value)),
-                    ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
-                    ("\(name):purge_seqno", String(core.purgeSeqno.value)),
-                    ("\(name):uuid", String(core.uuid.value)),
-                ]
-            }
-            for (name, value) in lines { line(name, value, request) }
+        lines(listed, request) { name, core in
+            [
+                ("\(name):high_seqno", String(core.highSeqno.value)),
+                ("\(name):abs_high_seqno", String(core.highSeqno.value)),
+                ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
+                ("\(name):purge_seqno", String(core.purgeSeqno.value)),
+                ("\(name):uuid", String(core.uuid.value)),
+            ]
         }
     }
 
@@ -135,11 +138,10 @@ extension Connection {
         let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         let state = UInt8(exactly: asked).flatMap(VBucketState.init(rawValue:))
         guard asked == 0 || state != nil else {
-            return answer(.invalid, to: request.replyTo, because: "Unknown vBucket state.")
+            return answer(.invalid, request, "Unknown vBucket state.")
         }
         guard extras.count < 8 || extras.bigEndian(at: 4, as: UInt32.self) == 0 else {
-            let text = "Only the default collection, 0, exists."
-            return answer(.unknownCollection, to: request.replyTo, because: text)
+            return answer(.unknownCollection, request, "Only the default collection, 0, exists.")
         }
         let result = ByteWriter()
         let seesPrepares = features.contains(.syncReplication)
@@ -160,34 +162,32 @@ extension Connection {
 
     /// The histories of vBuckets, the newest first.
     private func failoverLogs(_ listed: [VBucket], _ request: CommandContext) {
-        for vBucket in listed {
-            let (id, entries) = vBucket.withCore { ($0.id, $0.failoverLog.entries) }
-            line("vb_\(id.number):num_entries", String(entries.count), request)
-            for (index, entry) in entries.enumerated() {
-                line("vb_\(id.number):\(index):id", String(entry.uuid.value), request)
-                line("vb_\(id.number):\(index):seq", String(entry.seqno.value), request)
-            }
+        lines(listed, request) { name, core in
+            let entries = core.failoverLog.entries
+            return [("\(name):num_entries", String(entries.count))]
+                + entries.enumerated().flatMap { index, entry in
+                    [
+                        ("\(name):\(index):id", String(entry.uuid.value)),
+                        ("\(name):\(index):seq", String(entry.seqno.value)),
+                    ]
+                }
         }
     }
 
     private func vBucketDetails(_ listed: [VBucket], _ request: CommandContext) {
-        for vBucket in listed {
-            let lines = vBucket.withCore { core in
-                let name = "vb_\(core.id.number)"
-                return [
-                    (name, core.state.name),
-                    ("\(name):num_items", String(core.liveCount)),
-                    ("\(name):num_tombstones", String(core.tombstoneCount)),
-                    ("\(name):num_non_resident", String(core.ejectedCount)),
-                    ("\(name):high_seqno", String(core.highSeqno.value)),
-                    ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
-                    ("\(name):purge_seqno", String(core.purgeSeqno.value)),
-                    ("\(name):max_cas", String(core.clock.last.value)),
-                    ("\(name):uuid", String(core.uuid.value)),
-                    ("\(name):num_failover_entries", String(core.failoverLog.entries.count)),
-                ]
-            }
-            for (name, value) in lines { line(name, value, request) }
+        lines(listed, request) { name, core in
+            [
+                (name, core.state.name),
+                ("\(name):num_items", String(core.liveCount)),
+                ("\(name):num_tombstones", String(core.tombstoneCount)),
+                ("\(name):num_non_resident", String(core.ejectedCount)),
+                ("\(name):high_seqno", String(core.highSeqno.value)),
+                ("\(name):last_persisted_seqno", String(core.durableSeqno.value)),
+                ("\(name):purge_seqno", String(core.purgeSeqno.value)),
+                ("\(name):max_cas", String(core.clock.last.value)),
+                ("\(name):uuid", String(core.uuid.value)),
+                ("\(name):num_failover_entries", String(core.failoverLog.entries.count)),
+            ]
         }
     }
 }

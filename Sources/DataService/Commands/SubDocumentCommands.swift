@@ -103,7 +103,7 @@ extension Connection {
     }
 
     /// The document in a copy that may be a replica; answers and returns nil if there is no copy.
-    private func replicaDocument(
+    func replicaDocument(
         _ request: CommandContext,
         _ bucket: OpenBucket
     ) -> DocumentAddress? {

@@ -164,7 +164,7 @@ extension Connection {
         case .ended(.refused(let refusal), _): answer(refusal, request)
         case .ended(.noBucket, _): answer(.noBucket, to: request.replyTo)
         case .ended(.failed(let reason), _):
-            answer(.temporaryFailure, to: request.replyTo, because: reason)
+            answer(.temporaryFailure, request, reason)
         }
     }
 

@@ -67,7 +67,7 @@ extension Connection {
         }
         switch challenge {
         case .malformed:
-            answer(.invalid, to: request.replyTo, because: "Invalid SCRAM message.")
+            answer(.invalid, request, "Invalid SCRAM message.")
         case .answer(let server, let text):
             started.server = server
             stranger.scram = started
@@ -151,7 +151,7 @@ extension Connection {
 
     /// Answers a refused login; after some of them the connection closes behind the answer.
     private func refuseLogin(_ request: CommandContext, of user: String) -> Execution {
-        answer(.authError, to: request.replyTo, because: "User or password is wrong.")
+        answer(.authError, request, "User or password is wrong.")
         return stranger.noteRefusal(user, of: self) ? .close : .done
     }
 

@@ -36,8 +36,8 @@ extension Connection {
         bucket?.counters.count(.temporaryFailures, row: context.row)
         answer(
             .temporaryFailure,
-            to: request.replyTo,
-            because: "Replies that clients have not read fill the node's memory for them. Retry."
+            request,
+            "Replies that clients have not read fill the node's memory for them. Retry."
         )
     }
 

@@ -18,7 +18,7 @@ extension Connection {
         }
         guard isOfVBucket else {
             let text = "The selected bucket is not open on this node yet. Retry."
-            return answer(.temporaryFailure, to: request.replyTo, because: text)
+            return answer(.temporaryFailure, request, text)
         }
         answerNotMyVBucket(request, map)
     }

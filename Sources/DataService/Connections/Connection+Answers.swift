@@ -43,6 +43,11 @@ extension Connection {
         }
     }
 
+    /// Answers a request with a status and its reason, if it has one.
+    func answer(_ status: Status, _ request: CommandContext, _ reason: String?) {
+        answer(status, to: request.replyTo, because: reason)
+    }
+
     /// Answers with a status, which ends the request.
     func refuse(
         _ request: CommandContext,

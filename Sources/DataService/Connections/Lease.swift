@@ -6,13 +6,7 @@ internal import Seams
 /// `.max` means that the lease never ends, since no other node could take over; checking it costs
 /// one load.
 final class Lease: Sendable {
-    private let word: SharedWord
-
-    init() {
-        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        memory.initialize(to: .max)
-        word = SharedWord(at: memory)
-    }
+    private let word = SharedWord.allocated(.max)
 
     deinit { word.address.deallocate() }
 

@@ -71,9 +71,6 @@ final class Mailbox: Sendable {
     }
 
     func takeAll() -> [WorkResult] {
-        results.withLock { list in
-            defer { list = [] }
-            return list
-        }
+        results.withLock { exchange(&$0, with: []) }
     }
 }

@@ -10,13 +10,10 @@ final class PlainListener: Sendable {
     /// Nil if the node has no such listener.
     let bucketName: String?
     /// 1 while requests are refused; read in every turn of a plain connection.
-    private let word: SharedWord
+    private let word = SharedWord.allocated()
 
     init(bucketName: String?) {
         self.bucketName = bucketName
-        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        memory.initialize(to: 0)
-        word = SharedWord(at: memory)
     }
 
     deinit { word.address.deallocate() }

@@ -4,13 +4,7 @@ internal import Vocabulary
 
 /// The number of connections that have selected a bucket; updated on selection, not per request.
 final class Selections: Sendable {
-    private let word: SharedWord
-
-    init() {
-        let memory = UnsafeMutablePointer<UInt64>.allocate(capacity: 1)
-        memory.initialize(to: 0)
-        word = SharedWord(at: memory)
-    }
+    private let word = SharedWord.allocated()
 
     deinit { word.address.deallocate() }
 

@@ -31,8 +31,7 @@ extension SyncWriteService {
     func schedulePass(over vBucket: VBucketID) {
         let isFirst = state.withLock { state in
             state.due.insert(vBucket)
-            defer { state.isPosted = true }
-            return !state.isPosted
+            return !exchange(&state.isPosted, with: true)
         }
         if isFirst { around.worker.lane.post { [weak self] in self?.work() } }
     }

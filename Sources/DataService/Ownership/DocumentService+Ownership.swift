@@ -81,10 +81,7 @@ extension DocumentService {
     ///
     /// No other node had them, and the cluster's history does not contain them.
     package func removeDiscardedCounts() -> [String: UInt64] {
-        discarded.withLock { counts in
-            defer { counts = [:] }
-            return counts
-        }
+        discarded.withLock { exchange(&$0, with: [:]) }
     }
 
     /// Activates copies that meet their conditions, under a fence of the map.

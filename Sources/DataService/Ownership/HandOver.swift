@@ -160,10 +160,7 @@ private final class HandOver: Sendable {
     }
 
     private func finish(isDrained: Bool) {
-        let isFirst = isOver.withLock { isOver in
-            defer { isOver = true }
-            return !isOver
-        }
+        let isFirst = isOver.withLock { !exchange(&$0, with: true) }
         guard isFirst else { return }
         listener.withLock { if let number = $0 { bucket.traffic.ignore(id, number) } }
         bucket.handOvers.watch(id, nil)

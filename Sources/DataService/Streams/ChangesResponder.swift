@@ -81,9 +81,7 @@ final class ChangesResponder: StreamHandler {
 
     /// The tick of a stream that is over wakes nothing, so no other follows.
     private func postTick() {
-        service.lanes.nonIO.lane.post(after: ChangesResponder.tickNanoseconds) { [events] in
-            events.put(.tick)
-        }
+        events.put(.tick, after: ChangesResponder.tickNanoseconds, on: service.lanes.nonIO)
     }
 
     // MARK: Requests

@@ -100,10 +100,7 @@ final class Compactor: Sendable {
     private var isReady: Bool { warmup.progress == nil && !state.withLock { $0.isStopped } }
 
     private func postIdleStep(after nanoseconds: UInt64) {
-        let isFirst = state.withLock { state in
-            defer { state.isIdlePosted = true }
-            return !state.isIdlePosted && !state.isStopped
-        }
+        let isFirst = state.withLock { !exchange(&$0.isIdlePosted, with: true) && !$0.isStopped }
         guard isFirst else { return }
         worker.lane.post(after: nanoseconds) { [self] in
             let before = parts.environment.time.monotonicNanoseconds()
@@ -149,12 +146,7 @@ final class Compactor: Sendable {
                 bytesMax: Compactor.stepBytes,
                 isUnhurried: isUnhurried
             ) { id, key, seqno in
-                parts.engine[id.number]?.withCore { core in
-                    // A vBucket that is not loaded may have versions only on disk: all of them
-                    // count.
-                    guard core.isLoaded else { return seqno }
-                    return core.currentSeqno(of: key, hash: parts.engine.hash(key), asked: seqno)
-                }
+                parts.currentSeqno(id, key, asked: seqno)
             }
             return summary.kind == .nothing ? nil : summary
         } catch {

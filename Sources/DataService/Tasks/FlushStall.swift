@@ -48,7 +48,6 @@ package struct FlushStall: Sendable {
     /// - Returns: Whether the lane is stalled no longer.
     package mutating func committed(at now: UInt64) -> Bool {
         committedAt = now
-        defer { isStalled = false }
-        return isStalled
+        return exchange(&isStalled, with: false)
     }
 }

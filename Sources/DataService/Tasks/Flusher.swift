@@ -136,10 +136,7 @@ final class Flusher: Sendable {
     func closeIdle() {
         worker.lane.post { [self] in
             store.closeIdle()
-            let isIdle = state.withLock { state in
-                defer { state.wasUsed = false }
-                return !state.wasUsed
-            }
+            let isIdle = state.withLock { !exchange(&$0.wasUsed, with: false) }
             if isIdle { batch.withLock { $0.batch.trim() } }
         }
     }

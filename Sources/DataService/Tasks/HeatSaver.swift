@@ -104,12 +104,9 @@ final class HeatSaver: Sendable {
         let id = vBucket.withCore { $0.id }
         guard lane.owns(id) else { return nil }
         var sample = HeatSample()
-        var place: UInt64? = 0
-        while let from = place {
-            place = vBucket.withCore { core in
-                guard core.isLoaded else { return nil }
-                return core.noteHeat(&sample, from: from, groupsMax: HeatSaver.groupsPerSlice)
-            }
+        vBucket.forEachSlice { core, from in
+            guard core.isLoaded else { return nil }
+            return core.noteHeat(&sample, from: from, groupsMax: HeatSaver.groupsPerSlice)
         }
         let heat = Heat(sample)
         let mark = state.withLock { $0.marks[id] }

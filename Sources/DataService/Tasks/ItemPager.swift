@@ -81,10 +81,7 @@ final class ItemPager: Sendable {
     }
 
     private func post() {
-        let isFirst = state.withLock { state in
-            defer { state.isPosted = true }
-            return !state.isPosted && !state.isStopped
-        }
+        let isFirst = state.withLock { !exchange(&$0.isPosted, with: true) && !$0.isStopped }
         if isFirst { worker.lane.post { [self] in beginPass() } }
     }
 
@@ -174,15 +171,12 @@ final class ItemPager: Sendable {
         var found = found
         let end = min(number + ItemPager.vBucketsPerTurn, engine.count)
         for vBucket in engine.all[number..<end] {
-            var place: UInt64? = 0
-            while let from = place {
-                place = vBucket.withCore { core in
-                    core.addRemovable(
-                        to: &found,
-                        from: from,
-                        groupsMax: ItemPager.groupsPerSlice
-                    )
-                }
+            vBucket.forEachSlice { core, from in
+                core.addRemovable(
+                    to: &found,
+                    from: from,
+                    groupsMax: ItemPager.groupsPerSlice
+                )
             }
         }
         let sum = found
@@ -300,15 +294,12 @@ final class ItemPager: Sendable {
     private func forgetTombstones(_ target: UInt64) {
         let now = UInt32(truncatingIfNeeded: environment.time.wallNanoseconds() / 1_000_000_000)
         for vBucket in engine.all {
-            var place: UInt64? = 0
-            while let from = place {
-                place = vBucket.withCore { core in
-                    core.forgetTombstones(
-                        from: from,
-                        groupsMax: ItemPager.groupsPerSlice,
-                        deletedBefore: isAbove(target) ? .max : now - min(now, 60)
-                    ).next
-                }
+            vBucket.forEachSlice { core, from in
+                core.forgetTombstones(
+                    from: from,
+                    groupsMax: ItemPager.groupsPerSlice,
+                    deletedBefore: isAbove(target) ? .max : now - min(now, 60)
+                ).next
             }
         }
     }

@@ -48,10 +48,7 @@ final class Purger: Sendable {
     ///
     /// - Parameter interval: The age of tombstones to purge, in seconds.
     func purge(interval: UInt32) {
-        let isFirst = state.withLock { state in
-            defer { state.isBusy = true }
-            return !state.isBusy && !state.isStopped
-        }
+        let isFirst = state.withLock { !exchange(&$0.isBusy, with: true) && !$0.isStopped }
         if isFirst { post(interval) }
     }
 
@@ -122,17 +119,14 @@ final class Purger: Sendable {
             return vBucket.withCore { $0.isLoaded && $0.tombstoneCount > 0 }
         }
         var census = TombstoneCensus()
-        var place: UInt64? = 0
-        while let from = place {
-            place = vBucket.withCore { core in
-                guard core.isLoaded else { return nil }
-                return core.count(
-                    &census,
-                    from: from,
-                    groupsMax: Purger.groupsPerSlice,
-                    deletedBefore: now - interval
-                )
-            }
+        vBucket.forEachSlice { core, from in
+            guard core.isLoaded else { return nil }
+            return core.count(
+                &census,
+                from: from,
+                groupsMax: Purger.groupsPerSlice,
+                deletedBefore: now - interval
+            )
         }
         if census.due * 10 > census.documents { return true }
         guard census.due + census.unknown > 0 else { return false }
@@ -152,18 +146,7 @@ final class Purger: Sendable {
                 deletedBefore: deletedBefore,
                 through: last,
                 keysMax: Purger.keysPerStep,
-                currentSeqno: { id, key, seqno in
-                    parts.engine[id.number]?.withCore { core in
-                        // A vBucket that is not loaded may have versions only on disk: all of them
-                        // count.
-                        guard core.isLoaded else { return seqno }
-                        return core.currentSeqno(
-                            of: key,
-                            hash: parts.engine.hash(key),
-                            asked: seqno
-                        )
-                    }
-                },
+                currentSeqno: { parts.currentSeqno($0, $1, asked: $2) },
                 willPurge: { summary in
                     vBucket.withCore { core in
                         core.notePurge(

@@ -40,16 +40,13 @@ final class TombstonePager: Sendable {
     }
 
     private func forget(_ vBucket: VBucket, _ deletedBefore: UInt32) {
-        var place: UInt64? = 0
-        while let from = place {
-            place = vBucket.withCore { core in
-                guard core.tombstoneCount > 0 else { return nil }
-                return core.forgetTombstones(
-                    from: from,
-                    groupsMax: TombstonePager.groupsPerSlice,
-                    deletedBefore: deletedBefore
-                ).next
-            }
+        vBucket.forEachSlice { core, from in
+            guard core.tombstoneCount > 0 else { return nil }
+            return core.forgetTombstones(
+                from: from,
+                groupsMax: TombstonePager.groupsPerSlice,
+                deletedBefore: deletedBefore
+            ).next
         }
     }
 }
