@@ -17,6 +17,11 @@ package struct ClusterMap: Hashable, Sendable {
         package let epoch: Int64
         package let number: Int64
 
+        package init(epoch: Int64, number: Int64) {
+            self.epoch = epoch
+            self.number = number
+        }
+
         package static func < (one: Revision, other: Revision) -> Bool {
             one.epoch == other.epoch ? one.number < other.number : one.epoch < other.epoch
         }

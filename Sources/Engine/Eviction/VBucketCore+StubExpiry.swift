@@ -17,9 +17,7 @@ struct StubExpiry {
     mutating func note(_ expiry: UInt32) { earliest = min(earliest, expiry) }
 
     /// Returns the time and resets it, before a scan that determines it anew.
-    mutating func take() -> UInt32 {
-        exchange(&earliest, with: .max)
-    }
+    mutating func take() -> UInt32 { exchange(&earliest, with: .max) }
 
     mutating func noteEmptied() {
         earliest = .max

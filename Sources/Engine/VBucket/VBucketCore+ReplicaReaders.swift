@@ -25,9 +25,7 @@ struct WaitingReaders {
 
     mutating func remove(_ id: CursorID) { list.removeAll { $0.id == id } }
 
-    mutating func removeAll() -> [Reader] {
-        exchange(&list, with: [])
-    }
+    mutating func removeAll() -> [Reader] { exchange(&list, with: []) }
 }
 
 /// Reads a replica that is receiving a snapshot: up to the snapshot's start, where the copy is

@@ -35,9 +35,7 @@ struct QueryProgress: Sendable {
     }
 
     /// Returns whether the query has not ended before.
-    mutating func end() -> Bool {
-        !exchange(&hasEnded, with: true)
-    }
+    mutating func end() -> Bool { !exchange(&hasEnded, with: true) }
 }
 
 extension QueryReply {
