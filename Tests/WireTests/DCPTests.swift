@@ -76,6 +76,19 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         }
     }
 
+    /// The product only decodes it.
+    private func addStream(flags: UInt32, to writer: ByteWriter) {
+        withUnsafeBytes(of: flags.bigEndian) { flags in
+            RequestEncoder.append(
+                .dcpAddStream,
+                to: writer,
+                vBucket: encoder.vBucket,
+                opaque: encoder.opaque,
+                extras: ByteView(flags)
+            )
+        }
+    }
+
     private func frames(_ random: inout SeededRandom) -> [([UInt8], Owned)] {
         func seqno() -> Seqno { Seqno(random.next() & (1 << 48 - 1) | 1) }
         let value = (0..<Int.random(in: 0..<40, using: &random)).map { UInt8($0) }
@@ -128,17 +141,7 @@ private func decoded(_ bytes: [UInt8]) -> Owned? {
         add(.advanced(high)) { encoder.append(advancedTo: high, to: $0) }
         add(.noop) { encoder.appendNoop(to: $0) }
         add(.closeStream) { encoder.appendCloseStream(to: $0) }
-        add(.addStream(3)) { writer in
-            withUnsafeBytes(of: UInt32(3).bigEndian) { flags in
-                RequestEncoder.append(
-                    .dcpAddStream,
-                    to: writer,
-                    vBucket: encoder.vBucket,
-                    opaque: encoder.opaque,
-                    extras: ByteView(flags)
-                )
-            }
-        }
+        add(.addStream(3)) { addStream(flags: 3, to: $0) }
         add(.getFailoverLog) { encoder.appendGetFailoverLog(to: $0) }
         let (name, text) = (Array("enable_noop".utf8), Array("true".utf8))
         add(.control(name, text)) { writer in

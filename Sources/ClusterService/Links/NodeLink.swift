@@ -32,7 +32,16 @@ final class NodeLink: DuplexHandler,
         var reason: String?
     }
 
-    /// Streams of both sides that are open at a time.
+    private struct Numbers {
+        /// Of the next stream that this node opens.
+        var next: UInt64
+        /// Of the last stream that the other node opened.
+        var last: UInt64 = 0
+        /// Open streams that this node opened.
+        var ownCount = 0
+    }
+
+    /// Streams of each side that are open at a time: a node that counts its own keeps to the other's bound.
     private static let streamsMax = 8_192
     /// Answers of this side that wait while it cannot send.
     private static let controlBytesMax = 1 << 20
@@ -45,8 +54,7 @@ final class NodeLink: DuplexHandler,
 
     // Of the reactor.
     private var streams: [UInt64: LinkStream] = [:]
-    private var nextNumber: UInt64
-    private var lastPeerNumber: UInt64 = 0
+    private var numbers: Numbers
     private var urgent = StreamQueue()
     private var waiting = StreamQueue()
     /// Credits, pongs and ends that wait until this side can send; they go first.
@@ -73,7 +81,7 @@ final class NodeLink: DuplexHandler,
         self.connection = connection
         self.isInitiator = isInitiator
         self.transport = transport
-        nextNumber = isInitiator ? 1 : 2
+        numbers = Numbers(next: isInitiator ? 1 : 2)
         if connection.isShared { postTick() }
     }
 
@@ -200,7 +208,7 @@ final class NodeLink: DuplexHandler,
         }
         guard let stream = streams[frame.stream] else {
             // It was sent before the end of the stream arrived.
-            let next = isOwn(frame.stream) ? nextNumber : lastPeerNumber + 1
+            let next = isOwn(frame.stream) ? numbers.next : numbers.last + 1
             let isKnown = frame.stream < next
             return isKnown ? nil : "a frame of stream \(frame.stream), which was not opened"
         }
@@ -220,13 +228,13 @@ final class NodeLink: DuplexHandler,
     /// Accepts a stream or refuses it.
     private func accept(_ frame: LinkFrame) -> String? {
         let number = frame.stream
-        guard !isOwn(number), number > lastPeerNumber else {
+        guard !isOwn(number), number > numbers.last else {
             return "the number \(number) for a new stream"
         }
-        lastPeerNumber = number
-        guard streams.count < NodeLink.streamsMax, controls.count < NodeLink.controlBytesMax else {
-            return "too many streams"
-        }
+        numbers.last = number
+        guard streams.count - numbers.ownCount < NodeLink.streamsMax,
+            controls.count < NodeLink.controlBytesMax
+        else { return "too many streams" }
         guard connection.isShared || number <= 2 else { return "more than one call" }
         guard let service = NodeService(rawValue: frame.payload[0]),
             service.row.connection == connection, service.row.level <= port.identity.level,
@@ -283,6 +291,7 @@ final class NodeLink: DuplexHandler,
         guard let handler = stream.handler else { return }
         stream.handler = nil
         streams[stream.number] = nil
+        if isOwn(stream.number) { numbers.ownCount -= 1 }
         handler.closed(reason)
         if !connection.isShared { isOver = true }
     }
@@ -317,18 +326,19 @@ final class NodeLink: DuplexHandler,
     }
 
     private func open(_ opening: Opening, _ output: ByteWriter) {
-        guard streams.count < NodeLink.streamsMax else { return opening.failed(.tooManyStreams) }
+        guard numbers.ownCount < NodeLink.streamsMax else { return opening.failed(.tooManyStreams) }
         precondition(
             opening.request.count <= NodeStreamLimits.requestBytesMax,
             "the request of a stream is bounded"
         )
-        let stream = LinkStream(nextNumber, opening.service, of: self)
-        nextNumber += 2
+        let stream = LinkStream(numbers.next, opening.service, of: self)
+        numbers.next += 2
         let start = LinkFrame.begin(.open, stream.number, to: output)
         output.append(opening.service.rawValue)
         output.append(opening.request)
         LinkFrame.finish(from: start, in: output)
         streams[stream.number] = stream
+        numbers.ownCount += 1
         stream.handler = opening.opened(stream)
         queue(stream)
     }

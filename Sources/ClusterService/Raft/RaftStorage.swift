@@ -137,7 +137,7 @@ package enum RaftBeginning {
         emptyState: [UInt8],
         facts: [(name: String, bytes: [UInt8]?)] = []
     ) throws(StorageError) {
-        let nobody = VoterConfiguration(voters: [])
-        try begin(store, at: .zero, nobody, state: emptyState, facts: facts, keepsSeals: false)
+        let noVoters = VoterConfiguration(voters: [])
+        try begin(store, at: .zero, noVoters, state: emptyState, facts: facts, keepsSeals: false)
     }
 }

@@ -112,6 +112,23 @@ import Wire
         try #require(hasResumed)
     }
 
+    /// Together they have more than the bound of each: neither ends the link for the other's.
+    @Test func bothNodesHaveTheirOwnBoundOfStreams() async throws {
+        let nodes = try await PeerNode.cluster(2)
+        defer { for node in nodes { node.stop() } }
+        _ = nodes[1].echo()
+        for node in nodes { _ = TestStream.serve(.views, of: node) }
+        var streams: [TestStream] = []
+        for _ in 0..<4_100 {
+            for (from, to) in [(0, 1), (1, 0)] {
+                let peer = nodes[to].number
+                streams.append(try await TestStream.open(.views, from: nodes[from], to: peer))
+            }
+        }
+        #expect(try await nodes[0].call(1, [1], to: nodes[1]).get() == [2, 1, 1])
+        #expect(streams.allSatisfy { $0.closes.values.isEmpty })
+    }
+
     /// Together the windows exceed what two sockets hold: each node has to read while it sends.
     @Test func bothNodesSendMuchAtOnce() async throws {
         let nodes = try await PeerNode.cluster(2)
