@@ -197,13 +197,18 @@ class Cluster:
         return [[ports[place] for place in row if place >= 0] for row in found["vBucketMap"]]
 
     def await_persisted(self, seconds=60):
-        def are_empty():
-            return all(
-                int(member.statistics().get("ep_queue_size", 0)) == 0
-                for member in self.members if member.is_running
-            )
+        """Until replicas have all changes, and all copies are on disk."""
+        names = ("kv_ep_queue_size{", "kv_replication_backlog_items{")
 
-        wait_until(are_empty, seconds, "everything is on disk", pause=0.05)
+        def is_done():
+            lines = [
+                line for member in self.members if member.is_running
+                for line in member.request("/metrics").decode().splitlines()
+                if line.startswith(names) and BUCKET in line
+            ]
+            return bool(lines) and all(float(line.split()[-1]) == 0 for line in lines)
+
+        wait_until(is_done, seconds, "everything is on disk", pause=0.05)
 
     def processor_seconds(self):
         return sum(each.processor_seconds() for each in self.members if each.is_running)
