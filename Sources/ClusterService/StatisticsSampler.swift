@@ -4,6 +4,9 @@ package import Vocabulary
 
 /// Samples every bucket's statistics once a second; keeps them for a minute, an hour, a day, a
 /// week, a month and a year, at increasing intervals.
+///
+/// A reading visits all vBuckets of a bucket. If there are more than `readingsPerSecond` buckets, they are
+/// read in turn, and each repeats its sample until then.
 package final class StatisticsSampler: Sendable {
     /// The covered time, each with its interval, as in Couchbase.
     package enum Zoom: String, CaseIterable, Sendable {
@@ -57,6 +60,8 @@ package final class StatisticsSampler: Sendable {
 
     private struct Samples {
         var last: BucketStatistics
+        /// When `last` was read.
+        var lastNanoseconds: UInt64
         var rings = Zoom.allCases.map(\.ring)
 
         mutating func add(_ sample: [Float], atMilliseconds milliseconds: UInt64) {
@@ -68,16 +73,17 @@ package final class StatisticsSampler: Sendable {
 
     private struct Core {
         var buckets: [String: Samples] = [:]
-        var lastNanoseconds: UInt64 = 0
+        var ticks = 0
         var timer: LaneTimer?
         var isStopped = false
 
         mutating func begin(
             _ name: String,
             _ reading: BucketStatistics,
+            _ now: UInt64,
             atMilliseconds milliseconds: UInt64
         ) {
-            var samples = Samples(last: reading)
+            var samples = Samples(last: reading, lastNanoseconds: now)
             samples.add(
                 SampledStatistic.sample(reading, since: reading, seconds: 1),
                 atMilliseconds: milliseconds
@@ -85,6 +91,8 @@ package final class StatisticsSampler: Sendable {
             buckets[name] = samples
         }
     }
+
+    private static let readingsPerSecond = 20
 
     private let time: any TimeSource
     private let lane: any Lane
@@ -107,8 +115,8 @@ package final class StatisticsSampler: Sendable {
     /// Adds a first sample for a new bucket, so that an early request gets zeros.
     func begin(bucket name: String, _ statistics: BucketStatistics?) {
         guard let statistics else { return }
-        let milliseconds = time.wallNanoseconds() / 1_000_000
-        core.withLock { $0.begin(name, statistics, atMilliseconds: milliseconds) }
+        let (now, milliseconds) = (time.monotonicNanoseconds(), time.wallNanoseconds() / 1_000_000)
+        core.withLock { $0.begin(name, statistics, now, atMilliseconds: milliseconds) }
     }
 
     func forget(bucket name: String) {
@@ -143,8 +151,15 @@ package final class StatisticsSampler: Sendable {
         let now = time.monotonicNanoseconds()
         let milliseconds = time.wallNanoseconds() / 1_000_000
         let views = source.views()
-        let readings = source.names().map { name in
-            var reading = source.plane.statistics(ofBucket: name)
+        let names = source.names()
+        let turns = (names.count - 1) / Self.readingsPerSecond + 1
+        let turn = core.withLock { core in
+            core.ticks += 1
+            return core.ticks % turns
+        }
+        let readings = names.enumerated().map { place, name in
+            var reading =
+                place % turns == turn ? source.plane.statistics(ofBucket: name) : nil
             for (statistic, number) in views?.bucket(named: name)?.numbers ?? [] {
                 reading?[statistic] = number
             }
@@ -152,21 +167,23 @@ package final class StatisticsSampler: Sendable {
         }
         core.withLock { core in
             guard !core.isStopped else { return }
-            let elapsed = Float(now - min(core.lastNanoseconds, now)) / 1e9
-            core.lastNanoseconds = now
-            for (name, reading) in readings {
-                guard let reading else { continue }
+            for (place, (name, reading)) in readings.enumerated() {
                 guard var samples = core.buckets.removeValue(forKey: name) else {
-                    core.begin(name, reading, atMilliseconds: milliseconds)
+                    if let reading { core.begin(name, reading, now, atMilliseconds: milliseconds) }
                     continue
                 }
-                let sample = SampledStatistic.sample(
-                    reading,
-                    since: samples.last,
-                    seconds: max(elapsed, 0.001)
-                )
-                samples.last = reading
-                samples.add(sample, atMilliseconds: milliseconds)
+                if let reading {
+                    let elapsed = Float(now - min(samples.lastNanoseconds, now)) / 1e9
+                    let sample = SampledStatistic.sample(
+                        reading,
+                        since: samples.last,
+                        seconds: max(elapsed, 0.001)
+                    )
+                    (samples.last, samples.lastNanoseconds) = (reading, now)
+                    samples.add(sample, atMilliseconds: milliseconds)
+                } else if place % turns != turn, let newest = samples.rings.first?.newest {
+                    samples.add(newest, atMilliseconds: milliseconds)
+                }
                 core.buckets[name] = samples
             }
             core.timer = lane.post(after: 1_000_000_000) { [weak self] in

@@ -30,6 +30,7 @@ extension OpenBucket {
     /// for rare calls.
     package var totals: BucketStatistics {
         var totals = BucketStatistics()
+        let assignment = assignment
         for vBucket in engine.all {
             vBucket.withCore { core in
                 totals.count(core)

@@ -37,7 +37,17 @@ package final class NodeViews: Sendable {
         documents = IncludedDocumentReader(cluster)
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
-        cluster.readViews { meter.read().map(ViewStatistics.init) }
+        // Samples and other nodes ask every second.
+        let last = Guarded((number: UInt64(0), statistics: ViewStatistics()))
+        cluster.readViews {
+            guard let reading = meter.read() else { return nil }
+            return last.withLock { last in
+                if last.number != reading.number {
+                    last = (reading.number, ViewStatistics(reading))
+                }
+                return last.statistics
+            }
+        }
         let responders = Responders(opening: opening, programs: programs)
         links = QueryTransport(
             own: { [weak cluster] in cluster?.thisNode },

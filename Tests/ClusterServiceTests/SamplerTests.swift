@@ -38,6 +38,27 @@ import Vocabulary
         #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $1 - $0 == 1_000 })
     }
 
+    @Test func manyBucketsAreReadInTurnAndRepeatTheirSamples() async throws {
+        let service = try await service()
+        let names = (1...40).map { "c\($0)" }
+        for name in names {
+            plane.record.withLock { $0.statistics[name] = BucketStatistics() }
+            let form = FormParameters([("name", name), ("ramQuotaMB", "100")])
+            _ = await service.createBucket(form)
+        }
+        for _ in 1...6 {
+            plane.record.withLock { record in
+                for name in names + ["b"] { record.statistics[name]?[.ops] += 30 }
+            }
+            world.passSecond()
+        }
+        for name in names + ["b"] {
+            let series = try #require(service.sampler.series(ofBucket: name, .minute), "\(name)")
+            #expect(series.count >= 7, "\(name)")
+            #expect(series.values(of: .ops).suffix(3) == [30, 30, 30], "\(name)")
+        }
+    }
+
     @Test func viewsAreSampledWithTheirQueriesPerSecond() async throws {
         let service = try await service()
         let reads = Guarded(0)

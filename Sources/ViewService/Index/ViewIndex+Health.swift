@@ -133,13 +133,14 @@ extension ViewIndex {
         alarm.isTicking = false
         guard !health.isStopped, health.failure == nil else { return }
         // An index that has nothing to do has no scan, and may have feeds of 1024 vBuckets.
+        let isQuiet = isQuiet
         if !isQuiet {
             for (vBucket, feed) in sources.feeds where feed.feed.endIfStalled() { wake(vBucket) }
         }
         reportErrors()
         startTicking()
         // Before the marks of the last second are cleared.
-        surroundings.ticked()
+        surroundings.ticked(isQuiet)
         guard !health.isStopped else { return }
         checkReads()
     }

@@ -21,7 +21,7 @@ extension ViewIndex {
         /// Whether tombstones with extended attributes are mapped.
         package var mapsTombstones = false
         /// Called on `lane` once a second while the index is open.
-        var ticked: @Sendable () -> Void = {}
+        var ticked: @Sendable (_ isQuiet: Bool) -> Void = { _ in }
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
 

@@ -61,9 +61,8 @@ extension RunningIndex {
     }
 
     /// Checks whether the open index is to rest; on its lane, once a second.
-    func checkRest() {
+    func checkRest(isQuiet: Bool) {
         guard let index else { return }
-        let isQuiet = index.isQuiet
         let (now, openIndexes) = (now, surroundings.resting.openCount)
         let isDue = state.withLock { state in
             let wasUsed = state.rest.isUsed

@@ -273,7 +273,7 @@ final class RunningIndex: Sendable {
         own.collations = surroundings.collations
         own.builds = surroundings.builds
         own.mapsTombstones = surroundings.mapsTombstones
-        own.ticked = { [weak self] in self?.checkRest() }
+        own.ticked = { [weak self] isQuiet in self?.checkRest(isQuiet: isQuiet) }
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
             return try ViewIndex(title, ofBucket: name.bucket, file, function, own)

@@ -3,6 +3,8 @@ package import Seams
 
 /// The indexes, queries and script processes of a node at one time.
 package struct ViewReading: Sendable {
+    /// Another one for each measurement of a meter.
+    package var number: UInt64 = 0
     package var indexes: [IndexReport] = []
     /// By bucket UUID: the queries of which the node has answered a part.
     package var queries: [String: UInt64] = [:]
@@ -15,12 +17,11 @@ package struct ViewReading: Sendable {
 ///
 /// - Nothing waits: a caller gets the newest measurement, and has the next one begun. An index whose
 ///   disk is slow delays later figures, and no caller.
+/// - At most a hundred indexes are measured in a second: a node may have a thousand with nothing to do.
 /// - Without an index service nothing is measured.
 package final class ViewMeter: Sendable {
     private struct State {
         var reading = ViewReading()
-        /// The number of the measurement that `reading` is from.
-        var number: UInt64 = 0
         /// The number of the measurement that was begun last, and when.
         var begun: UInt64 = 0
         var begunAt: UInt64?
@@ -28,6 +29,7 @@ package final class ViewMeter: Sendable {
 
     /// Callers that poll do not cause more work than the statistics do.
     private static let intervalNanoseconds: UInt64 = 500_000_000
+    private static let intervalNanosecondsPerIndex: UInt64 = 10_000_000
     /// After this time a measurement is given up: an index that was closed meanwhile may not answer.
     private static let patienceNanoseconds: UInt64 = 10_000_000_000
 
@@ -45,14 +47,20 @@ package final class ViewMeter: Sendable {
     ///
     /// From any thread.
     ///
-    /// It is at most some seconds old if this is called every second.
+    /// If this is called every second, it is at most two seconds old with a hundred indexes, and ten more
+    /// with a thousand.
     package func read() -> ViewReading? {
         guard let service = service() else { return nil }
         let now = time.monotonicNanoseconds()
         let (reading, number) = state.withLock { state -> (ViewReading, UInt64?) in
-            let isRunning = state.begun > state.number
+            let isRunning = state.begun > state.reading.number
             let pause =
-                isRunning ? ViewMeter.patienceNanoseconds : ViewMeter.intervalNanoseconds
+                isRunning
+                ? ViewMeter.patienceNanoseconds
+                : max(
+                    ViewMeter.intervalNanoseconds,
+                    UInt64(state.reading.indexes.count) * ViewMeter.intervalNanosecondsPerIndex
+                )
             if let begunAt = state.begunAt, now < begunAt + pause { return (state.reading, nil) }
             state.begun += 1
             state.begunAt = now
@@ -66,19 +74,18 @@ package final class ViewMeter: Sendable {
         service.report { [self] indexes in
             service.scripts.measure { [self] usage in
                 var reading = ViewReading()
+                reading.number = number
                 reading.indexes = indexes
                 reading.queries = service.queries.withLock { $0 }
                 reading.scripts = usage
-                accept(reading, number)
+                accept(reading)
             }
         }
     }
 
-    private func accept(_ reading: ViewReading, _ number: UInt64) {
+    private func accept(_ reading: ViewReading) {
         state.withLock { state in
-            guard number > state.number else { return }
-            state.number = number
-            state.reading = reading
+            if reading.number > state.reading.number { state.reading = reading }
         }
     }
 }
