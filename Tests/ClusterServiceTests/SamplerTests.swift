@@ -41,6 +41,7 @@ import Vocabulary
     @Test func manyBucketsAreReadInTurnAndRepeatTheirSamples() async throws {
         let service = try await service()
         let names = (1...40).map { "c\($0)" }
+        _ = await service.change(FormParameters([("memoryQuota", "4500")]))
         for name in names {
             plane.record.withLock { $0.statistics[name] = BucketStatistics() }
             let form = FormParameters([("name", name), ("ramQuotaMB", "100")])
