@@ -54,6 +54,10 @@ def test_any_replica_answers_while_the_active_node_is_gone(start, client):
     (key,) = keys_on(cluster, 1, 1)
     collection.upsert(key, {"n": 1})
     cas = collection.mutate_in(key, SPECS, MAJORITY).cas
+    # The majority has prepared it; the commit is on its way to the replica.
+    wait_until(
+        lambda: [each.cas for each in collection.lookup_in_all_replicas(key, READ)] == [cas, cas], 15
+    )
     cluster[1].kill()
     check(collection.lookup_in_any_replica(key, READ), cas)
 
