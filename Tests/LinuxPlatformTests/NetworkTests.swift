@@ -149,9 +149,10 @@ import Testing
         defer { network.stop() }
         let lane = network.lane(ofReactor: 0)
         let events = Signal<Int>()
-        lane.post(after: 60_000_000) { events.send(60) }
-        lane.post(after: 20_000_000) { events.send(20) }
-        let cancelled = lane.post(after: 40_000_000) { events.send(40) }
+        // A busy machine may stop this thread between two calls, but not for so long.
+        lane.post(after: 1_500_000_000) { events.send(60) }
+        lane.post(after: 500_000_000) { events.send(20) }
+        let cancelled = lane.post(after: 1_000_000_000) { events.send(40) }
         cancelled.cancel()
         for number in 0..<10 { lane.post { events.send(number) } }
         #expect(await events.wait(12) == Array(0..<10) + [20, 60])
