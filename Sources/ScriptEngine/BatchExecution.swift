@@ -172,7 +172,7 @@ struct BatchExecution {
     private func sendResults() {
         let (encoder, output, scratch) = (replies.encoder, replies.output, replies.scratch)
         scratch.removeAll(keepingAtMost: ScriptLimits.pieceBytes)
-        // Not on the time of an item.
+        // The conversion has a time of its own: the last item may have used most of its time.
         watch.begin(timeoutMilliseconds: timeoutMilliseconds)
         guard context.append(.results, to: scratch) else {
             host.fail("the engine does not return the results")

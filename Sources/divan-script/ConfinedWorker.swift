@@ -137,7 +137,7 @@ enum ConfinedWorker {
 
         func didExecute() { watch?.end() }
 
-        /// What the engine has reserved it does not return, so this does not change back.
+        /// The engine returns no memory that it has reserved, so this does not change back.
         var hasMemory: Bool { !isMemoryWatched || Confinement.canAllocate(bytes: leastBytes) }
 
         /// Watches the memory from now on, unless the machine refuses so much to a new process.
