@@ -54,7 +54,27 @@ package struct IndexTable: Sendable {
         var loaded = Seqno.zero
     }
 
-    private var entries: [VBucketID: Entry] = [:]
+    /// Entries by vBucket, with the number of those that are served and not complete.
+    private struct Entries {
+        private(set) var all: [VBucketID: Entry] = [:]
+        private(set) var incomplete = 0
+
+        subscript(vBucket: VBucketID) -> Entry? {
+            get { all[vBucket] }
+            set {
+                let old = all[vBucket]
+                incomplete += Entries.isIncomplete(newValue) - Entries.isIncomplete(old)
+                all[vBucket] = newValue
+            }
+        }
+
+        private static func isIncomplete(_ entry: Entry?) -> Int {
+            guard let entry else { return 0 }
+            return entry.isServed && entry.home != .main ? 1 : 0
+        }
+    }
+
+    private var entries = Entries()
 
     /// An index with what its file has; every feed is closed.
     package init(stored: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]) {
@@ -68,8 +88,8 @@ package struct IndexTable: Sendable {
     /// Sets the vBuckets that this node serves.
     package mutating func serve(_ served: Set<VBucketID>) -> [Action] {
         var actions: [Action] = []
-        for vBucket in served { entries[vBucket, default: Entry()].isServed = true }
-        for vBucket in entries.keys.sorted() {
+        for vBucket in served where entries[vBucket] == nil { entries[vBucket] = Entry() }
+        for vBucket in entries.all.keys.sorted() {
             entries[vBucket]?.isServed = served.contains(vBucket)
             actions += advance(vBucket)
         }
@@ -203,18 +223,16 @@ package struct IndexTable: Sendable {
 
     /// The served vBuckets that queries do not count yet, in order.
     package var missing: [VBucketID] {
-        entries.filter { $0.value.isServed && $0.value.home != .main }.keys.sorted()
+        entries.all.filter { $0.value.isServed && $0.value.home != .main }.keys.sorted()
     }
 
     /// Whether every served vBucket is counted by queries.
-    package var isReady: Bool {
-        entries.allSatisfy { !$0.value.isServed || $0.value.home == .main }
-    }
+    package var isReady: Bool { entries.incomplete == 0 }
 
     /// Whether every served vBucket would be complete if the index had `positions`.
     package func isComplete(with positions: [VBucketID: IndexPosition]) -> Bool {
         var servesAny = false
-        for (vBucket, entry) in entries where entry.isServed {
+        for (vBucket, entry) in entries.all where entry.isServed {
             guard case .open(let target) = entry.feed,
                 (positions[vBucket] ?? entry.position).covered >= target
             else { return false }
@@ -225,14 +243,14 @@ package struct IndexTable: Sendable {
 
     /// Whether queries count any served vBucket.
     package var countsAny: Bool {
-        entries.values.contains { $0.isServed && $0.home == .main }
+        entries.all.values.contains { $0.isServed && $0.home == .main }
     }
 
     /// The changes that the index has, of all through the seqnos that vBuckets had when their feeds
     /// were opened.
     package var changes: (done: UInt64, total: UInt64) {
         var (done, total): (UInt64, UInt64) = (0, 0)
-        for entry in entries.values where entry.isServed {
+        for entry in entries.all.values where entry.isServed {
             switch (entry.home, entry.feed) {
             case (.main, _):
                 done &+= entry.position.seqno.value
