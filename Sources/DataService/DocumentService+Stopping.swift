@@ -64,25 +64,45 @@ extension DocumentService {
     package func stop(_ done: @escaping @Sendable () -> Void) {
         stopHousekeeping()
         links?.stop()
-        drainAll { [self] in
-            for bucket in buckets where bucket.disk != nil { close(bucket) }
-            done()
+        drainAll { [self] in closeAll(done) }
+    }
+
+    /// Closes all buckets; on several lanes, because a close waits for the disk and no client reads now.
+    private func closeAll(_ done: @escaping @Sendable () -> Void) {
+        let open = buckets.filter { $0.disk != nil }
+        let workers = lanes.writers + lanes.readers
+        let ended = afterCalls(open.count, done)
+        for (number, bucket) in open.enumerated() {
+            workers[number % workers.count].lane.post { [self] in
+                close(bucket)
+                ended()
+            }
         }
     }
 
     /// Commits all changes that exist now, then calls `done` from any lane; also if a disk fails.
     private func drainAll(_ done: @escaping @Sendable () -> Void) {
         let flushers = buckets.flatMap { $0.disk?.flushers ?? [] }
-        guard !flushers.isEmpty else { return done() }
-        let left = Guarded(flushers.count)
-        for flusher in flushers {
-            flusher.drain {
-                let isLast = left.withLock { left in
-                    left -= 1
-                    return left == 0
-                }
-                if isLast { done() }
+        let drained = afterCalls(flushers.count, done)
+        for flusher in flushers { flusher.drain(drained) }
+    }
+
+    /// Returns a function whose call number `count` calls `done`; calls `done` at once if `count` is 0.
+    private func afterCalls(
+        _ count: Int,
+        _ done: @escaping @Sendable () -> Void
+    ) -> @Sendable () -> Void {
+        guard count > 0 else {
+            done()
+            return {}
+        }
+        let left = Guarded(count)
+        return {
+            let isLast = left.withLock { left in
+                left -= 1
+                return left == 0
             }
+            if isLast { done() }
         }
     }
 
