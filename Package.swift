@@ -147,7 +147,7 @@ let laneTests: Set<String> =
     case "core":
         [
             "TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests",
-            "SyncWireTests", "RevisionsTests", "SyncingTests",
+            "BytesTests", "SyncWireTests", "RevisionsTests", "SyncingTests",
         ]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
     case "services":
