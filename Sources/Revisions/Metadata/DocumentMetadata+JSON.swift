@@ -1,0 +1,114 @@
+package import JSON
+internal import SyncWire
+
+/// The metadata as Sync Gateway 1.4 prints it in `_raw` (S 0).
+extension DocumentMetadata {
+    /// Bits of `flags`.
+    private enum Flag {
+        static let deleted = 1
+        /// The newest revision is not the winner.
+        static let hidden = 4
+        static let conflict = 8
+        static let branched = 16
+    }
+
+    /// Writes the value of `_sync`.
+    package func writeJSON(to writer: inout JSONWriter) {
+        let winner = tree.winner
+        let newest = tree.newest
+        let isHidden = newest != winner?.id
+        let flags =
+            (winner?.isDeleted == true ? Flag.deleted : 0) | (isHidden ? Flag.hidden : 0)
+            | (tree.hasConflict ? Flag.conflict : 0) | (tree.isBranched ? Flag.branched : 0)
+        writer.object { writer in
+            writer.member("rev", winner.map { "\($0.id)" } ?? "")
+            if isHidden, let newest { writer.member("new_rev", "\(newest)") }
+            if flags != 0 { writer.member("flags", flags) }
+            if sequence != 0 { writer.member("sequence", sequence) }
+            if !recentSequences.isEmpty {
+                writer.array("recent_sequences") { for one in recentSequences { $0.value(one) } }
+            }
+            writer.object("history") { writeHistory(to: &$0) }
+            if !channels.isEmpty {
+                writer.object("channels") { for record in channels { record.writeJSON(to: &$0) } }
+            }
+            if !access.grants.isEmpty { writer.object("access") { access.writeMembers(to: &$0) } }
+            if !roleAccess.grants.isEmpty {
+                writer.object("role_access") { roleAccess.writeMembers(to: &$0) }
+            }
+            writer.member("time_saved", TimestampText.utc(nanoseconds: timeSaved))
+        }
+    }
+
+    private func writeHistory(to writer: inout JSONWriter) {
+        let nodes = tree.nodes
+        writer.array("revs") { for index in nodes.indices { $0.value("\(tree.id(at: index))") } }
+        writer.array("parents") { for node in nodes { $0.value(node.parent) } }
+        let deleted = nodes.indices.filter { nodes[$0].isDeleted }
+        if !deleted.isEmpty { writer.array("deleted") { for index in deleted { $0.value(index) } } }
+        let bodies = leafBodies.compactMap { leaf in leaf.text.map { (leaf.revision, $0) } }
+        if !bodies.isEmpty {
+            writer.object("bodymap") { writer in
+                for (id, text) in bodies {
+                    if let index = tree.index(of: id) { writer.member("\(index)", text) }
+                }
+            }
+        }
+        writer.array("channels") { writer in
+            for node in nodes {
+                let names = channels(ofSet: node.channelSet)
+                guard !names.isEmpty else {
+                    writer.null()
+                    continue
+                }
+                writer.array { for name in names { $0.value(name) } }
+            }
+        }
+    }
+}
+
+extension LeafBody {
+    /// The body as JSON with `_attachments`; nil if it is stored separately.
+    fileprivate var text: String? {
+        guard let json else { return nil }
+        if attachments.isEmpty { return String(decoding: json, as: UTF8.self) }
+        let tree = StoredAttachment.json(attachments)
+        let stubs = JSONWriter.text { $0.member("_attachments", tree) }
+        // The object without its closing brace and the blanks before that.
+        var text = Array(json[..<(json.lastIndex(of: UInt8(ascii: "}")) ?? 0)])
+        while let last = text.last, last <= UInt8(ascii: " ") { text.removeLast() }
+        if text.isEmpty { text = [UInt8(ascii: "{")] }
+        if text.count > 1 { text.append(UInt8(ascii: ",")) }
+        return String(decoding: text + stubs + [UInt8(ascii: "}")], as: UTF8.self)
+    }
+}
+
+extension ChannelRecord {
+    /// Writes null while the document is in the channel, else when it left.
+    fileprivate func writeJSON(to writer: inout JSONWriter) {
+        guard let removal else {
+            writer.name(name)
+            writer.null()
+            return
+        }
+        writer.object(name) { writer in
+            writer.member("seq", removal.sequence)
+            writer.member("rev", "\(removal.revision)")
+            if removal.isDeletion { writer.member("del", true) }
+        }
+    }
+}
+
+extension GrantTable {
+    /// Writes a member for each principal: its targets with their sequences.
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        var rest = grants[...]
+        while let principal = rest.first?.principal {
+            let end = rest.firstIndex { $0.principal != principal } ?? rest.endIndex
+            writer.object(principal) { writer in
+                for grant in rest[..<end] { writer.member(grant.target, grant.sequence) }
+            }
+            rest = rest[end...]
+        }
+    }
+}

@@ -1,0 +1,56 @@
+package import SyncWire
+
+/// Pruning: which revisions a document forgets.
+extension RevisionTree {
+    package struct Pruned: Hashable, Sendable {
+        /// The number of removed revisions.
+        package var count = 0
+        /// Deleted leaves that stay for their ids only; no body of them is needed.
+        package var outdatedLeaves: [RevisionID] = []
+    }
+
+    /// Removes old ancestors, as Sync Gateway 3 does, except that every leaf stays.
+    ///
+    /// A revision stays if a leaf is less than `limit` revisions away. A deleted leaf whose
+    /// generation is more than `limit` below that of every live leaf loses its ancestors, which no
+    /// writer will refer to. Sync Gateway removes the leaf too; then devices that have it offer it
+    /// again, and it comes back with each offer. Its id costs 17 bytes.
+    ///
+    /// - Parameter limit: `revs_limit`, at least 1.
+    /// - Returns: What was removed.
+    @discardableResult
+    package mutating func prune(limit: Int) -> Pruned {
+        precondition(limit >= 1, "revs_limit is at least 1")
+        guard nodes.count > limit else { return Pruned() }
+        let isLeaf = leafFlags
+        let liveLeaves = zip(nodes, isLeaf).filter { !$0.isDeleted && $1 }
+        let shortestLive = liveLeaves.map(\.0.generation).min()
+        let isOutdated = zip(nodes, isLeaf).map { node, isLeaf in
+            isLeaf && node.isDeleted && node.generation < (shortestLive ?? 0) - limit
+        }
+        // The depth of a leaf is 1; that of an outdated one leaves no room for a parent.
+        var depths = nodes.indices.map { isLeaf[$0] ? (isOutdated[$0] ? limit : 1) : Int.max }
+        // Children follow their parents, so this order knows each child's depth first.
+        for index in nodes.indices.reversed() {
+            guard let parent = nodes[index].parentIndex else { continue }
+            depths[parent] = min(depths[parent], depths[index] + 1)
+        }
+        let outdated = nodes.indices.filter { isOutdated[$0] }.map { id(at: $0) }
+        return Pruned(count: keep { depths[$0] <= limit }, outdatedLeaves: outdated)
+    }
+
+    /// Removes all revisions whose index does not satisfy `isKept`, and returns their number.
+    private mutating func keep(_ isKept: (Int) -> Bool) -> Int {
+        var kept = RevisionTree()
+        var places = [Int32](repeating: TreeNode.noParent, count: nodes.count)
+        for index in nodes.indices where isKept(index) {
+            places[index] = Int32(kept.nodes.count)
+            var node = nodes[index]
+            node.parent = node.parentIndex.map { places[$0] } ?? TreeNode.noParent
+            kept.append(node, digest(of: node))
+        }
+        let removed = nodes.count - kept.nodes.count
+        if removed > 0 { self = kept }
+        return removed
+    }
+}

@@ -1,0 +1,78 @@
+package import SyncWire
+
+/// One revision that a client or another database writes.
+package struct RevisionRequest {
+    package enum Kind: Hashable, Sendable {
+        /// A new revision whose name the gateway computes; `parent` is the `_rev` of the request.
+        case edit(parent: RevisionID?)
+        /// An existing revision with its ancestors, newest first (`new_edits=false`, BLIP `rev`).
+        case replicated(history: [RevisionID])
+    }
+
+    package let kind: Kind
+    package let isDeleted: Bool
+    /// A JSON object without special members.
+    package let body: [UInt8]
+    package let attachments: [SentAttachment]
+    /// The canonical body of an edit for `RevisionDigest.id`, from the revision's attachments.
+    package let canonicalBody: ([StoredAttachment]) -> [UInt8]
+
+    package init(
+        _ kind: Kind,
+        isDeleted: Bool,
+        body: [UInt8],
+        attachments: [SentAttachment],
+        canonicalBody: @escaping ([StoredAttachment]) -> [UInt8]
+    ) {
+        self.kind = kind
+        self.isDeleted = isDeleted
+        self.body = body
+        self.attachments = attachments
+        self.canonicalBody = canonicalBody
+    }
+}
+
+/// What a database's configuration decides about writes.
+package struct WriteRules {
+    /// How many revisions of a branch are kept (`revs_limit`); at least 1.
+    package var revsLimit: Int
+    /// Whether a document may have several live branches (`allow_conflicts`).
+    package var allowsConflicts: Bool
+    /// Whether an edit succeeds that equals a leaf, as the repetition of a request whose answer was
+    /// lost.
+    ///
+    /// Sync Gateway answers 409.
+    package var acceptsRepeatedEdits: Bool
+    /// The MD5 of bytes, 16 bytes.
+    package var md5: @Sendable ([UInt8]) -> [UInt8]
+
+    package init(
+        revsLimit: Int,
+        allowsConflicts: Bool,
+        acceptsRepeatedEdits: Bool,
+        md5: @escaping @Sendable ([UInt8]) -> [UInt8]
+    ) {
+        precondition(revsLimit >= 1, "revs_limit is at least 1")
+        self.revsLimit = revsLimit
+        self.allowsConflicts = allowsConflicts
+        self.acceptsRepeatedEdits = acceptsRepeatedEdits
+        self.md5 = md5
+    }
+}
+
+/// A document as a gateway reads and writes it.
+package struct StoredDocument: Hashable, Sendable {
+    package var metadata: DocumentMetadata
+    /// The body of the winner: a JSON object without special members.
+    package var body: [UInt8]
+
+    /// A document that does not exist yet.
+    package init() {
+        self.init(metadata: DocumentMetadata(), body: [])
+    }
+
+    package init(metadata: DocumentMetadata, body: [UInt8]) {
+        self.metadata = metadata
+        self.body = body
+    }
+}
