@@ -25,6 +25,7 @@ extension DocumentMetadata: CodedFields {
                 try names.code(&name, &coder)
             }
         }
+        try coder.require(channelSets.count <= RevisionTree.countMax, "sets of channels")
         try coder.list(&channels, "channels", blank: ChannelRecord()) {
             coder,
             record throws(CodingFailure) in

@@ -66,19 +66,20 @@ extension RevisionTree {
     /// Which of `ids` the tree lacks, and what the sender may have in common with it (S 6).
     package func difference(to ids: [RevisionID]) -> Difference {
         var found = Difference()
-        found.missing = ids.filter { !contains($0) }
-        guard !found.missing.isEmpty else { return found }
+        let known = ids.count == 1 ? [] : Set(nodes.indices.map { id(at: $0) })
+        found.missing = ids.filter { ids.count == 1 ? !contains($0) : !known.contains($0) }
+        let generations = Set(found.missing.map(\.generation).filter { $0 > 1 })
+        guard !generations.isEmpty else { return found }
         let named = Set(ids)
-        let leaves = leaves.filter { !named.contains($0.id) }
         var ancestors: Set<RevisionID> = []
-        for missing in found.missing where missing.generation > 1 {
-            for leaf in leaves {
-                let distance = missing.generation - leaf.id.generation
-                if distance > 0, distance <= RevisionTree.ancestorDistanceMax {
-                    ancestors.insert(leaf.id)
-                } else if distance == 0, let parent = leaf.parent {
-                    ancestors.insert(parent)
-                }
+        for leaf in leaves where !named.contains(leaf.id) {
+            let generation = leaf.id.generation
+            let isBelow = (1...RevisionTree.ancestorDistanceMax).contains {
+                generations.contains(generation &+ $0)
+            }
+            if isBelow { ancestors.insert(leaf.id) }
+            if generations.contains(generation), let parent = leaf.parent {
+                ancestors.insert(parent)
             }
         }
         found.possibleAncestors = ancestors.sorted(by: >)

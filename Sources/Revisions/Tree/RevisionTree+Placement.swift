@@ -78,7 +78,7 @@ extension RevisionTree {
         guard history.count <= RevisionTree.historyMax else {
             return .refused(.historyTooLong(history.count))
         }
-        let known = history.firstIndex(where: contains)
+        let known = firstKnown(of: history)
         if known == 0 { return .known }
         let parent = known.map { history[$0] }
         if !allowsConflicts, isConflict(parent: parent, isDeleted: isDeleted, history: history) {

@@ -39,14 +39,12 @@ package struct RevisionTree: Hashable, Sendable {
 
     /// The revisions without children, the winner first.
     package var leaves: [RevisionNode] {
-        let isLeaf = leafFlags
-        return nodes.indices.filter { isLeaf[$0] }.map { node(at: $0) }
-            .sorted { $0.wins(against: $1) }
+        unsortedLeaves.sorted { $0.wins(against: $1) }
     }
 
     /// The revision that a reader gets who names none; nil if there is none.
     package var winner: RevisionNode? {
-        nodes.count == 1 ? node(at: 0) : leaves.first
+        nodes.count == 1 ? node(at: 0) : unsortedLeaves.min { $0.wins(against: $1) }
     }
 
     package func isLeaf(_ id: RevisionID) -> Bool {
@@ -55,10 +53,17 @@ package struct RevisionTree: Hashable, Sendable {
     }
 
     /// Whether more than one branch is live.
-    package var hasConflict: Bool { nodes.count > 1 && leaves.count { !$0.isDeleted } > 1 }
+    package var hasConflict: Bool {
+        nodes.count > 1 && zip(nodes, leafFlags).count { !$0.isDeleted && $1 } > 1
+    }
 
     /// Whether there is more than one branch, live or deleted.
     package var isBranched: Bool { nodes.count > 1 && leafFlags.count { $0 } > 1 }
+
+    private var unsortedLeaves: [RevisionNode] {
+        let isLeaf = leafFlags
+        return nodes.indices.filter { isLeaf[$0] }.map { node(at: $0) }
+    }
 
     var leafFlags: [Bool] {
         var isLeaf = [Bool](repeating: true, count: nodes.count)
@@ -83,17 +88,37 @@ package struct RevisionTree: Hashable, Sendable {
     }
 
     func index(of id: RevisionID) -> Int? {
-        let digest = PackedDigest(id.digest)
-        var sought = TreeNode()
-        sought.setInlineDigest(digest)
-        return nodes.lastIndex { node in
-            guard node.generation == id.generation, node.length == digest.bytes.count,
-                node.flags.contains(.hexadecimal) == digest.isHexadecimal
-            else { return false }
-            return node.isInline
-                ? node.high == sought.high && node.low == sought.low
-                : longDigests(of: node).elementsEqual(digest.bytes)
-        }
+        let sought = SoughtRevision(id)
+        return nodes.lastIndex { isNode($0, sought) }
+    }
+
+    /// The place of the first id in `history` that the tree has, in one pass over the tree; nil if it
+    /// has none.
+    ///
+    /// - Precondition: No two ids have the same generation.
+    func firstKnown(of history: [RevisionID]) -> Int? {
+        if history.count == 1 { return contains(history[0]) ? 0 : nil }
+        let sought = Dictionary(
+            uniqueKeysWithValues: history.indices.map { place in
+                (
+                    history[place].generation,
+                    (place: place, revision: SoughtRevision(history[place]))
+                )
+            }
+        )
+        return nodes.compactMap { node in
+            guard let one = sought[node.generation], isNode(node, one.revision) else { return nil }
+            return one.place
+        }.min()
+    }
+
+    private func isNode(_ node: TreeNode, _ sought: SoughtRevision) -> Bool {
+        guard node.generation == sought.node.generation, node.length == sought.node.length,
+            node.flags.contains(.hexadecimal) == sought.digest.isHexadecimal
+        else { return false }
+        return node.isInline
+            ? node.high == sought.node.high && node.low == sought.node.low
+            : longDigests(of: node).elementsEqual(sought.digest.bytes)
     }
 
     func digest(of node: TreeNode) -> PackedDigest {
@@ -136,6 +161,18 @@ package struct RevisionTree: Hashable, Sendable {
             node.setInlineDigest(digest)
         }
         nodes.append(node)
+    }
+}
+
+/// An id in the form that nodes are compared with.
+private struct SoughtRevision {
+    let digest: PackedDigest
+    var node = TreeNode()
+
+    init(_ id: RevisionID) {
+        digest = PackedDigest(id.digest)
+        node.generation = id.generation
+        node.setInlineDigest(digest)
     }
 }
 
