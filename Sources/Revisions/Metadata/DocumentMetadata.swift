@@ -47,8 +47,9 @@ package struct DocumentMetadata: Hashable, Sendable {
         return channelSets.indices.contains(index) ? channelSets[index] : []
     }
 
-    /// The channels that the document left with a revision, by name: a reader of it who lost them
-    /// gets `_removed`.
+    /// The channels that the document left with a revision, by name.
+    ///
+    /// A user with access to one of them, but to no channel of the revision, gets it as `_removed`.
     package func channelsLeft(with id: RevisionID) -> [String] {
         channels.filter { $0.removal?.revision == id }.map(\.name)
     }
@@ -103,8 +104,9 @@ package struct DocumentMetadata: Hashable, Sendable {
         return []
     }
 
-    /// The lowest `revpos` of attachments whose content a reader needs who has the revisions
-    /// `known` (`atts_since`): content that is not newer than a known ancestor stays a stub.
+    /// The lowest `revpos` of attachments that a read returns with their content.
+    ///
+    /// Content that is not newer than an ancestor in `known` (`atts_since`) stays a stub.
     package func revposMin(for id: RevisionID, known: [RevisionID]) -> Int {
         (tree.nearest(of: known, to: id)?.generation ?? 0) + 1
     }
@@ -122,7 +124,7 @@ package struct DocumentMetadata: Hashable, Sendable {
     /// Gives the document the channels and grants of its winner.
     ///
     /// A channel or grant that stays keeps its sequence: readers of it have the document already.
-    package mutating func assign(
+    mutating func assign(
         _ assignment: SyncAssignment,
         at sequence: UInt64
     ) -> ChangedPrincipals {

@@ -42,7 +42,7 @@ package struct RevisionTree: Hashable, Sendable {
         unsortedLeaves.sorted { $0.wins(against: $1) }
     }
 
-    /// The revision that a reader gets who names none; nil if there is none.
+    /// The revision that a read without `rev` returns; nil if there is none.
     package var winner: RevisionNode? {
         nodes.count == 1 ? node(at: 0) : unsortedLeaves.min { $0.wins(against: $1) }
     }

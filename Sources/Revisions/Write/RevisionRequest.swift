@@ -1,7 +1,7 @@
 package import SyncWire
 
 /// One revision that a client or another database writes.
-package struct RevisionRequest {
+package struct RevisionRequest: Sendable {
     package enum Kind: Hashable, Sendable {
         /// A new revision whose name the gateway computes; `parent` is the `_rev` of the request.
         case edit(parent: RevisionID?)
@@ -15,14 +15,14 @@ package struct RevisionRequest {
     package let body: [UInt8]
     package let attachments: [SentAttachment]
     /// The canonical body of an edit for `RevisionDigest.id`, from the revision's attachments.
-    package let canonicalBody: ([StoredAttachment]) -> [UInt8]
+    package let canonicalBody: @Sendable ([StoredAttachment]) -> [UInt8]
 
     package init(
         _ kind: Kind,
         isDeleted: Bool,
         body: [UInt8],
         attachments: [SentAttachment],
-        canonicalBody: @escaping ([StoredAttachment]) -> [UInt8]
+        canonicalBody: @escaping @Sendable ([StoredAttachment]) -> [UInt8]
     ) {
         self.kind = kind
         self.isDeleted = isDeleted
@@ -33,7 +33,7 @@ package struct RevisionRequest {
 }
 
 /// What a database's configuration decides about writes.
-package struct WriteRules {
+package struct WriteRules: Sendable {
     /// How many revisions of a branch are kept (`revs_limit`); at least 1.
     package var revsLimit: Int
     /// Whether a document may have several live branches (`allow_conflicts`).

@@ -7,8 +7,8 @@ package import SyncWire
 /// `WritePlan.make` decides where the revision belongs and names what must be judged, `commit`
 /// makes the new document. If the document changed between them, the plan is dropped and made
 /// again.
-package struct WritePlan {
-    package enum Decision {
+package struct WritePlan: Sendable {
+    package enum Decision: Sendable {
         case refused(WriteRefusal)
         /// The document has this revision already; the write succeeds and changes nothing.
         case known(RevisionID)
