@@ -335,12 +335,18 @@ func replica(
         // What came after the common ancestor is not shared.
         let later = #"{"b":{"stub":true,"revpos":2}}"#
         #expect(desk.refusal(try replica("2-c", "1-a", attachments: later)) == .missingDigest("b"))
-        // A blob of a losing leaf is not condemned with the winner's.
-        let ended = try desk.write(
-            edit("{}", of: "2-b", deletes: true),
-            promoted: .init(json: [], verdict: .accepted(.init()))
-        )
-        #expect(!ended.condemnedBlobs.contains(helloDigest) && ended.condemnedBlobs.count == 1)
+    }
+
+    @Test func blobOfALosingLeafIsNotCondemned() throws {
+        var desk = Desk()
+        _ = try desk.write(replica("1-a", attachments: #"{"a":{"data":"aGVsbG8="}}"#))
+        let stub = #"{"a":{"stub":true,"revpos":1}}"#
+        _ = try desk.write(replica("2-b", "1-a", attachments: stub))
+        _ = try desk.write(replica("2-a", "1-a", attachments: stub))
+        let winner = try desk.write(replica("3-b", "2-b"))
+        #expect(winner.condemnedBlobs.isEmpty)
+        let loser = try desk.write(replica("3-a", "2-a"))
+        #expect(loser.condemnedBlobs == [helloDigest])
     }
 
     @Test func stubOfAnUnknownBlobIsRequired() throws {
