@@ -8,7 +8,8 @@ internal import Wire
 /// of the items before, and continues behind it.
 struct BatchExecution {
     let function: UInt32
-    let context: ScriptContext
+    /// Replaced between two items if the harness asks for it.
+    private(set) var context: ScriptContext
     let batch: ScriptBatch
     /// The batch's text, converted once for all its functions.
     let text: EngineText
@@ -27,20 +28,15 @@ struct BatchExecution {
         let flush: () -> Void
     }
 
-    /// Calls the function for every item.
-    func run() {
-        if let items = context.parse(text, count: 2 * batch.count) {
-            run(items, count: batch.count, base: 0)
-            context.release(items)
-        } else {
-            runOneByOne()
-        }
+    /// Calls the function for every item; `renew` makes a new context of the function.
+    mutating func run(renew: () -> ScriptContext?) {
+        if !run(text, count: batch.count, base: 0, renew) { runOneByOne(renew) }
         sendResults()
         sendNotes()
     }
 
     /// At least one item is not JSON: the others are called.
-    private func runOneByOne() {
+    private mutating func runOneByOne(_ renew: () -> ScriptContext?) {
         requireMemory()
         let pair = ByteWriter()
         for (index, item) in batch.items().enumerated() {
@@ -50,19 +46,23 @@ struct BatchExecution {
             pair.append(",")
             pair.append(item.second)
             pair.append("]")
-            guard let items = context.parse(EngineText(pair.view), count: 2) else {
-                requireMemory()
-                let what = batch.purpose == .map ? "document is" : "keys or values are"
-                send(.notJSON, item: UInt32(index), text: "The \(what) not valid JSON.")
-                continue
-            }
-            run(items, count: 1, base: index)
-            context.release(items)
+            guard !run(EngineText(pair.view), count: 1, base: index, renew) else { continue }
+            requireMemory()
+            let what = batch.purpose == .map ? "document is" : "keys or values are"
+            send(.notJSON, item: UInt32(index), text: "The \(what) not valid JSON.")
         }
     }
 
-    private func run(_ items: JSValueRef, count: Int, base: Int) {
+    /// Calls the function for the items of a text; false if that is not JSON.
+    private mutating func run(
+        _ text: EngineText,
+        count: Int,
+        base: Int,
+        _ renew: () -> ScriptContext?
+    ) -> Bool {
+        guard var items = context.parse(text, count: 2 * count) else { return false }
         var next = 0
+        var renewedBefore: Int?
         while next < count {
             cells.clearReason()
             cells.item = UInt32(base + next)
@@ -76,10 +76,20 @@ struct BatchExecution {
                 isRereduce: batch.purpose == .rereduce
             )
             next = cells.next
-            let item = UInt32(base + next - 1)
             let hasTimedOut = watch.hasTimedOut
             // The results first: what follows may call the harness.
             sendResults()
+            if cells.isDirty {
+                sendNotes()
+                context.release(items)
+                requireMemory()
+                guard renewedBefore != next, let renewed = renew(),
+                    let parsed = renewed.parse(text, count: 2 * count)
+                else { host.fail("a function that could be made once cannot be made again") }
+                (context, items, renewedBefore) = (renewed, parsed, next)
+                continue
+            }
+            let item = UInt32(base + next - 1)
             switch outcome {
             case .value:
                 if let reason = cells.reason { send(reason, item: item) }
@@ -91,6 +101,8 @@ struct BatchExecution {
             }
             sendNotes()
         }
+        context.release(items)
+        return true
     }
 
     // MARK: Problems

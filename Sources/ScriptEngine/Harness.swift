@@ -31,7 +31,12 @@ enum Harness {
         "piece": \(ScriptLimits.pieceBytes)}
         """
 
-    static let source = #"""
+    /// The harness of a use: its part stands between the two that all have.
+    static func source(for use: ScriptUse) -> String {
+        first + (use == .sync ? SyncHarness.source : ViewHarness.source) + last
+    }
+
+    private static let first = #"""
         (function (cells, isReduce, limits) {
           'use strict';
           const global = globalThis;
@@ -52,7 +57,8 @@ enum Harness {
           const dateText = uncurry(Date.prototype.toString);
 
           // The numbers of `HarnessCells`.
-          const ITEM = 0, NEXT = 1, REASON = 2, LINE = 3, NOTES = 4, DROPPED = 5, STAMPS = 8;
+          const ITEM = 0, NEXT = 1, REASON = 2, LINE = 3, NOTES = 4, DROPPED = 5, DIRTY = 6,
+            STAMPS = 8;
           const NO_ITEM = 0xffffffff;
 
           const kept = create(null);
@@ -99,18 +105,20 @@ enum Harness {
             throw failure;
           }
 
-          function emit(key, value) {
-            if (!isActive) throw new FailureType('emit works only until the function returns.');
-            if (reason !== 0) throw new FailureType('The limits of this document are exceeded.');
-            const k = jsonText(key);
-            const v = jsonText(value);
-            if (k.length > limits.key) exceed(3, 'The key is too long.');
+          // Adds a row to those of the item.
+          function add(key, value) {
             rows += 1;
-            units += k.length + v.length;
+            units += key.length + value.length;
             if (rows > limits.rows || units > limits.emitted) {
               exceed(4, 'Too much is emitted for one document.');
             }
-            pending += item + '\t' + k + '\t' + v + '\n';
+            pending += item + '\t' + key + '\t' + value + '\n';
+          }
+
+          // What a function may call only while it is called.
+          function check(name) {
+            if (!isActive) throw new FailureType(name + ' works only until the function returns.');
+            if (reason !== 0) throw new FailureType('The limits of this document are exceeded.');
           }
 
           function log(value) {
@@ -163,6 +171,11 @@ enum Harness {
 
           function run(items, from, to, base, isRereduce) {
             for (let i = from; i < to; i += 1) {
+              if (!prepare()) {
+                cells[NEXT] = i;
+                cells[DIRTY] = 1;
+                break;
+              }
               cells[ITEM] = item = base + i;
               cells[NEXT] = i + 1;
               meta = items[2 * i];
@@ -173,19 +186,9 @@ enum Harness {
               isSeeded = false;
               isActive = true;
               try {
-                if (isReduce) {
-                  const text = jsonText(user(meta, items[2 * i + 1], isRereduce));
-                  if (text.length > limits.reduction) exceed(5, 'The reduction is too long.');
-                  pending = item + '\t' + text + '\n';
-                  rows = 1;
-                } else {
-                  user(items[2 * i + 1], meta);
-                }
+                call(items[2 * i + 1], isRereduce);
               } catch (error) {
-                if (reason === 0) {
-                  describe(error);
-                  reason = 1;
-                }
+                if (reason === 0) refuse(error);
               }
               isActive = false;
               if (reason !== 0) {
@@ -236,7 +239,7 @@ enum Harness {
             }
             if (!isActive) throw new FailureType('Math.random works only inside the function.');
             if (!isSeeded) {
-              const id = typeof meta === 'object' && meta !== null ? meta.id : '';
+              const id = seedText();
               let hash = 0x811c9dc5 | 0;
               if (typeof id === 'string') {
                 for (let i = 0; i < id.length; i += 1) {
@@ -270,64 +273,21 @@ enum Harness {
           define(ViewDate, 'UTC', PlainDate.UTC);
           define(global, 'Date', ViewDate);
           define(Math, 'random', function () { return random(); });
+        """#
 
-          function sum(values) {
-            let total = 0;
-            for (let i = 0; i < values.length; i += 1) total += values[i];
-            return total;
-          }
-
-          function dateToArray(value) {
-            const date = typeof value === 'object' && value !== null &&
-              typeof value.getUTCFullYear === 'function' ? value : new ViewDate(value);
-            return date - date === 0 ? [date.getUTCFullYear(), date.getUTCMonth() + 1,
-              date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()]
-              : null;
-          }
-
-          const digits = create(null);
-          const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-          for (let i = 0; i < 64; i += 1) digits[alphabet[i]] = i;
-
-          function decodeBase64(text) {
-            if (typeof text !== 'string') {
-              throw new FailureType('decodeBase64 needs a string.');
-            }
-            const bytes = [];
-            let bits = 0, held = 0, end = text.length;
-            if (end % 4 !== 0) {
-              throw new FailureType('The length of a base64 string is a multiple of four.');
-            }
-            while (end > text.length - 2 && end > 0 && text[end - 1] === '=') end -= 1;
-            for (let i = 0; i < end; i += 1) {
-              const digit = digits[text[i]];
-              if (digit === undefined) {
-                throw new FailureType('A character that base64 does not have.');
-              }
-              bits = (bits << 6 | digit) & 0xffff;
-              held += 6;
-              if (held >= 8) {
-                held -= 8;
-                define(bytes, bytes.length, bits >> held & 255);
-              }
-            }
-            return bytes;
-          }
-
-          if (!isReduce) define(global, 'emit', emit);
-          define(global, 'sum', sum);
-          define(global, 'log', log);
-          define(global, 'dateToArray', dateToArray);
-          define(global, 'decodeBase64', decodeBase64);
+    private static let last = #"""
 
           let names, count = 0;
           const values = create(null);
 
+          // Returns whether the value is what the use needs.
           function install(value) {
-            user = value;
+            if (!accept(value)) return false;
             names = ownKeys(global);
             count = names.length;
             for (let i = 0; i < count; i += 1) values[names[i]] = { value: global[names[i]] };
+            noteBuiltins();
+            return true;
           }
 
           // Makes the global object as it was after `install`; returns whether that worked.

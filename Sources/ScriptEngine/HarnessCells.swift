@@ -17,6 +17,8 @@ final class HarnessCells {
     private static let notes = 4
     /// Log lines that were dropped.
     private static let dropped = 5
+    /// Whether `run` returned because the context has to be replaced before the next item.
+    private static let dirty = 6
     /// From here on the stamps of the batch's items, high and low half each.
     private static let stamps = 8
 
@@ -58,7 +60,9 @@ final class HarnessCells {
         return words[HarnessCells.dropped]
     }
 
-    func clearReason() { words[HarnessCells.reason] = 0 }
+    var isDirty: Bool { words[HarnessCells.dirty] != 0 }
+
+    func clearReason() { (words[HarnessCells.reason], words[HarnessCells.dirty]) = (0, 0) }
 
     func setStamps(of batch: ScriptBatch) {
         for index in 0..<batch.count {

@@ -69,9 +69,10 @@ final class ScriptContext {
 
     private func install(_ source: ByteView, use: ScriptUse, watch: ExecutionWatch) -> Creation {
         let wrapped = ByteWriter(capacity: source.count + 4)
-        wrapped.append("(")
+        // A sync function is made anew for each document.
+        wrapped.append(use == .sync ? "(function () { return (" : "(")
         wrapped.append(source)
-        wrapped.append("\n)")
+        wrapped.append(use == .sync ? "\n) })" : "\n)")
         let text = EngineText(wrapped.view)
         let name = EngineText(Harness.authorName)
         var exception: JSValueRef?
@@ -88,10 +89,11 @@ final class ScriptContext {
         guard JSValueIsObject(context, value),
             JSObjectIsFunction(context, JSValueToObject(context, value, nil))
         else { return .refused(line: 0, text: ScriptContext.notAFunction(use)) }
-        guard case .value = call(.install, [value]) else {
+        guard case .value(let isInstalled) = call(.install, [value]) else {
             return .refused(line: 0, text: "The source leaves a context that cannot be used.")
         }
-        return .ready(self)
+        return JSValueToBoolean(context, isInstalled)
+            ? .ready(self) : .refused(line: 0, text: ScriptContext.notAFunction(use))
     }
 
     private static func makeHarness(
@@ -99,7 +101,7 @@ final class ScriptContext {
         _ use: ScriptUse,
         _ cells: HarnessCells
     ) -> JSObjectRef? {
-        let source = EngineText(Harness.source)
+        let source = EngineText(Harness.source(for: use))
         let limits = EngineText(Harness.limits)
         guard
             let function = JSEvaluateScript(context, source.reference, nil, nil, 1, nil),
@@ -229,6 +231,7 @@ final class ScriptContext {
             switch use {
             case .map: "function (doc, meta) { emit(meta.id, null); }"
             case .reduce: "function (keys, values, rereduce) { return sum(values); }"
+            case .sync: "function (doc, oldDoc) { channel(doc.channels); }"
             }
         return "The source must be one function, such as: \(example)"
     }

@@ -47,6 +47,8 @@ package final class ScriptWorker {
     private let scratch = ByteWriter()
     private var functions: [UInt32: Function] = [:]
     private var contexts = 0
+    /// Contexts that were made because a function had changed the one before.
+    package private(set) var renewals = 0
     /// Whether a batch was executed.
     private var isUseful = false
 
@@ -152,12 +154,12 @@ package final class ScriptWorker {
             replies.encoder.executing(function: number)
             replies.flush()
             guard let function = functions[number],
-                (function.use == .map) == (request.purpose == .map)
+                (function.use == .reduce) == (request.purpose != .map)
             else {
                 refuseAll(request, number, replies)
                 continue
             }
-            let execution = BatchExecution(
+            var execution = BatchExecution(
                 function: number,
                 context: function.context,
                 batch: request,
@@ -169,10 +171,11 @@ package final class ScriptWorker {
                 host: host
             )
             let isClean = observed(batch, number, timeout: function.timeoutMilliseconds) {
-                execution.run()
+                execution.run { renewed(function) }
                 watch.begin(timeoutMilliseconds: function.timeoutMilliseconds)
-                return function.context.sweep()
+                return execution.context.sweep()
             }
+            functions[number]?.context = execution.context
             if !isClean { recreate(number, function, batch) }
             replies.encoder.finished(function: number)
         }
@@ -180,10 +183,16 @@ package final class ScriptWorker {
 
     /// Gives a function a new context, because its globals cannot be restored.
     private func recreate(_ number: UInt32, _ function: Function, _ batch: UInt32) {
-        let creation = observed(batch, number) {
-            function.source.withUnsafeBytes { create(ByteView($0), function.use) }
-        }
-        if case .ready(let context) = creation { functions[number]?.context = context }
+        let context = observed(batch, number) { renewed(function) }
+        if let context { functions[number]?.context = context }
+    }
+
+    /// A new context of a function; nil if its source fails now.
+    private func renewed(_ function: Function) -> ScriptContext? {
+        let creation = function.source.withUnsafeBytes { create(ByteView($0), function.use) }
+        guard case .ready(let context) = creation else { return nil }
+        renewals += 1
+        return context
     }
 
     private func refuseAll(

@@ -10,6 +10,7 @@ package import Bytes
 /// | purpose | stamp | first text | second text |
 /// | --- | --- | --- | --- |
 /// | map | the document's CAS | `meta` | `doc`: the document, or a string with its base64 form |
+/// | map, of a sync function | the time in nanoseconds since 1970 | `[oldDoc, userCtx]` | `doc` |
 /// | reduce | 0 | `keys`, an array | `values`, an array |
 /// | rereduce | 0 | `null` | `values`, an array |
 ///

@@ -6,6 +6,8 @@ package enum ScriptUse: UInt8, Sendable {
     case map = 0
     /// `function (keys, values, rereduce)`, which returns a reduction.
     case reduce = 1
+    /// `function (doc, oldDoc, userCtx)` of a sync gateway, whose calls are the rows.
+    case sync = 2
 }
 
 /// What a node asks of its script process.
