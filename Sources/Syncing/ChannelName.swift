@@ -5,9 +5,12 @@ package import Bytes
 /// Two names are equal if their bytes are; Unicode's equality of composed and decomposed letters does not
 /// count, as for keys of documents.
 package struct ChannelName: Hashable, Sendable {
-    /// Every user has this channel.
+    /// Every principal has this channel, so a document in it is for every user.
     package static let everyone = ChannelName(bytes: [UInt8(ascii: "!")])
-    /// A document in this channel is for every user; a user with this channel gets every document.
+    /// A principal with this channel gets every document.
+    ///
+    /// A document that a sync function puts in it is in no other channel, so that only principals with
+    /// this channel get the document.
     package static let all = ChannelName(bytes: [UInt8(ascii: "*")])
 
     package let bytes: [UInt8]
@@ -34,4 +37,16 @@ extension ChannelName: Comparable {
 
 extension ChannelName: CustomStringConvertible {
     package var description: String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension ChannelName: Coded {
+    package func write(to writer: inout FieldWriter) { bytes.write(to: &writer) }
+
+    /// - Throws: `CodingFailure` if the bytes end, or are no name of a channel.
+    package init(from reader: inout FieldReader) throws(CodingFailure) {
+        bytes = try [UInt8](from: &reader)
+        guard !bytes.isEmpty, !bytes.contains(UInt8(ascii: ",")) else {
+            throw reader.failure(.invalid)
+        }
+    }
 }
