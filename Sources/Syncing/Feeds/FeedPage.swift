@@ -1,0 +1,83 @@
+/// A request for the next rows of a feed.
+package struct FeedRequest: Hashable, Sendable {
+    package var since = FeedPosition.start
+    /// The newest sequence that may be shown: all of it and below is complete.
+    package var through: UInt64
+    /// The most rows; nil for all.
+    package var limit: Int?
+    /// Without tombstones, and without documents that left all channels of the user.
+    package var isActiveOnly = false
+    /// Whether documents of lost channels are reported; only the dialect of 3 knows that.
+    package var sendsRevocations = false
+
+    package init(since: FeedPosition = .start, through: UInt64, limit: Int? = nil) {
+        self.since = since
+        self.through = through
+        self.limit = limit
+    }
+}
+
+/// The next rows of a feed.
+package struct FeedPage: Hashable, Sendable {
+    package private(set) var rows: [FeedRow] = []
+    /// `last_seq` of the answer: the position of the last row, or the request's if there is none.
+    package private(set) var last: FeedPosition
+    /// Where the feed continues: beyond `last` if the page has all rows, so that the next page does not
+    /// read what no row came of.
+    package private(set) var next: FeedPosition
+    /// Whether the limit ended the page.
+    package private(set) var isLimited = false
+
+    /// Reads a page.
+    ///
+    /// - Throws: `Source.Failure` if the log cannot be read.
+    package init<Source: ChannelSource>(
+        _ request: FeedRequest,
+        of scope: FeedScope,
+        from source: Source
+    ) throws(Source.Failure) {
+        last = request.since
+        next = request.since
+        var walk = FeedWalk(request, scope, source)
+        while true {
+            if let limit = request.limit, rows.count >= limit {
+                isLimited = true
+                next = last
+                return
+            }
+            guard let row = try walk.next() else { break }
+            rows.append(row)
+            last = row.position
+        }
+        next = max(request.since, FeedPosition(request.through))
+    }
+
+    /// Reads the newest versions of named documents that the scope shows, for the filter `_doc_ids`.
+    ///
+    /// - Throws: `Source.Failure` if the log cannot be read.
+    package init<Source: ChannelSource>(
+        documents: [[UInt8]],
+        _ request: FeedRequest,
+        of scope: FeedScope,
+        from source: Source
+    ) throws(Source.Failure) {
+        last = request.since
+        next = request.since
+        var found: [FeedRow] = []
+        for document in Set(documents) {
+            guard let (row, channels) = try source.newest(document),
+                !row.flags.contains(.principal), row.sequence <= request.through,
+                FeedPosition(row.sequence) > request.since,
+                !(request.isActiveOnly && row.flags.contains(.deleted)),
+                scope.channels[.all] != nil || channels.contains(where: { scope.channels[$0] != nil })
+            else { continue }
+            found.append(FeedRow(FeedPosition(row.sequence), row))
+        }
+        found.sort { $0.position < $1.position }
+        let count = min(request.limit ?? found.count, found.count)
+        isLimited = count < found.count
+        rows = Array(found.prefix(count))
+        if let row = rows.last { last = row.position }
+        next = last
+    }
+}
