@@ -256,7 +256,8 @@ import Testing
 
     @Test func positionsAreOrderedWithLateRowsBeforeTheirGrant() {
         let ordered = [
-            FeedPosition(5), FeedPosition(trigger: 6, 1), FeedPosition(trigger: 6, 5), FeedPosition(6),
+            FeedPosition(5), FeedPosition(trigger: 6, 1), FeedPosition(trigger: 6, 5),
+            FeedPosition(6),
             FeedPosition(trigger: 7, 0), FeedPosition(7),
         ]
         #expect(ordered.sorted() == ordered)

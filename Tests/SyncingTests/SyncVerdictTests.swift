@@ -31,7 +31,9 @@ import Testing
     }
 
     @Test func channelCallHasSeveralArguments() throws {
-        let run = SyncRun([.channel([.string("a"), .null, .string("b")]), .channel([.string("c")])])
+        let run = SyncRun([
+            .channel([.string("a"), .null, .string("b")]), .channel([.string("c")]),
+        ])
         guard case .accepted(let found) = SyncVerdict(run, for: jane, dialect: .first) else {
             Issue.record("refused")
             return
@@ -49,7 +51,8 @@ import Testing
             return
         }
         let expected = [
-            PrincipalKey(.user, "jane"): channels("a"), PrincipalKey(.role, "editors"): channels("a"),
+            PrincipalKey(.user, "jane"): channels("a"),
+            PrincipalKey(.role, "editors"): channels("a"),
         ]
         #expect(found.access == expected)
     }
@@ -92,7 +95,9 @@ import Testing
     ]) func failedClaimIsRefusedInTheWordsOfTheDialect(claim: SyncRun.Claim, reason: String) {
         let run = SyncRun([.claim(claim)])
         #expect(SyncVerdict(run, for: jane, dialect: .first) == .refused(Refusal(403, reason)))
-        #expect(SyncVerdict(run, for: jane, dialect: .third) == .refused(Refusal(403, "sg \(reason)")))
+        #expect(
+            SyncVerdict(run, for: jane, dialect: .third) == .refused(Refusal(403, "sg \(reason)"))
+        )
         #expect(SyncVerdict(run, for: nil, dialect: .first) == .accepted(SyncOutcome()))
     }
 

@@ -9,7 +9,7 @@ internal import SyncWire
 /// - A document has one row in `*`, and one in each channel that it is or was in.
 ///
 /// Memory, besides ids and revisions themselves: 12 bytes a row (twice that before holes are removed),
-/// 24 for each channel that a document is or was in, 40 a version with rows, about 60 a document.
+/// 24 for each channel that a document is or was in, 40 a version with rows, about 70 a document.
 package struct ChannelLog: Sendable {
     private struct Version {
         var revision: RevisionID?
@@ -24,11 +24,12 @@ package struct ChannelLog: Sendable {
         let channel: UInt32
         var isRemoval: Bool
         var sequence: UInt64
-        var entered: UInt64
+        let entered: UInt64
     }
 
     private struct Document {
         let id: [UInt8]
+        let created: UInt64
         var version: UInt32
         var places: [Place] = []
     }
@@ -80,7 +81,6 @@ package struct ChannelLog: Sendable {
             let isMember = joined.remove(name) != nil
             if !isMember, place.isRemoval { continue }
             removeRow(at: place)
-            place.entered = place.isRemoval ? row.sequence : place.entered
             place.isRemoval = !isMember
             place.sequence = row.sequence
             documents[slot].places[index] = place
@@ -112,7 +112,9 @@ package struct ChannelLog: Sendable {
 
     private mutating func documentSlot(of row: LogRow) -> UInt32 {
         if let slot = documentSlots[row.document] { return slot }
-        let slot = documents.insert(Document(id: row.document, version: .max))
+        let slot = documents.insert(
+            Document(id: row.document, created: row.sequence, version: .max)
+        )
         documentSlots[row.document] = slot
         if !row.flags.contains(.principal) { ids.insert(row.document) }
         return slot
@@ -175,7 +177,9 @@ extension ChannelLog: ChannelSource {
         return found
     }
 
-    package func newest(_ document: [UInt8]) throws(Never) -> (row: LogRow, channels: [ChannelName])? {
+    package func newest(_ document: [UInt8]) throws(Never) -> (
+        row: LogRow, channels: [ChannelName]
+    )? {
         guard let slot = documentSlots[document] else { return nil }
         let names = documents[slot].places.filter { !$0.isRemoval }
             .map { channels[Int($0.channel)] }
@@ -191,7 +195,7 @@ extension ChannelLog: ChannelSource {
             document.id,
             found.revision,
             flags: place?.isRemoval == true ? found.flags.union(.removed) : found.flags,
-            entered: place?.entered ?? found.sequence
+            entered: place?.entered ?? document.created
         )
     }
 }

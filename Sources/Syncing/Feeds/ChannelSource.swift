@@ -21,7 +21,8 @@ package struct LogRow: Hashable, Sendable {
     package let document: [UInt8]
     package let revision: RevisionID?
     package let flags: Flags
-    /// The sequence at which the document entered the channel.
+    /// The sequence at which the document entered the channel for the first time: a device that had the
+    /// channel later may have the document.
     package let entered: UInt64
 
     package init(

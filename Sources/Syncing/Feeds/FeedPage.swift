@@ -69,7 +69,7 @@ package struct FeedPage: Hashable, Sendable {
                 !row.flags.contains(.principal), row.sequence <= request.through,
                 FeedPosition(row.sequence) > request.since,
                 !(request.isActiveOnly && row.flags.contains(.deleted)),
-                scope.channels[.all] != nil || channels.contains(where: { scope.channels[$0] != nil })
+                scope.shows(channels)
             else { continue }
             found.append(FeedRow(FeedPosition(row.sequence), row))
         }

@@ -16,7 +16,9 @@ package struct FeedPosition: Hashable, Sendable {
 }
 
 extension FeedPosition: Comparable {
-    package static func < (one: FeedPosition, other: FeedPosition) -> Bool { one.order < other.order }
+    package static func < (one: FeedPosition, other: FeedPosition) -> Bool {
+        one.order < other.order
+    }
 
     private var order: (UInt64, UInt8, UInt64) {
         trigger == 0 ? (sequence, 1, sequence) : (trigger, 0, sequence)

@@ -5,8 +5,7 @@ package struct FeedRow: Hashable, Sendable {
     package let position: FeedPosition
     /// The document's id, or `_user/NAME`.
     package let document: [UInt8]
-    /// The revisions of `changes`, the winner first; none for a user's own row. The row of a principal
-    /// in the feed of an administrator has an empty one, which `isPrincipal` means.
+    /// The revisions of `changes`, the winner first; none for principals.
     package private(set) var revisions: [RevisionID]
     package private(set) var isDeleted: Bool
     /// The channels that the document left with this version, in order.

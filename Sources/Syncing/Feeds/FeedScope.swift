@@ -35,12 +35,19 @@ package struct FeedScope: Hashable, Sendable {
     /// have left since.
     package let regainedChannels: Set<ChannelName>
 
+    /// Whether a document in `names` is shown.
+    func shows(_ names: [ChannelName]) -> Bool {
+        channels[.all] != nil || names.contains { channels[$0] != nil }
+    }
+
     /// Whether rows of principals in the log of `*` are shown.
     var showsPrincipals: Bool { principal == nil }
 
     /// The feed of an administrator.
     ///
-    /// - Parameter filter: The channels that the request names; nil for all.
+    /// - Parameters:
+    ///   - dialect: That of the database.
+    ///   - filter: The channels that the request names; nil for all.
     package init(administrator dialect: GatewayDialect, filter: Set<ChannelName>? = nil) {
         self.dialect = dialect
         channels = GrantSet(filter ?? [.all], at: 0)
@@ -89,9 +96,11 @@ package struct FeedScope: Hashable, Sendable {
         }
         let periods = Self.periods(of: user, access, roles)
         regainedChannels = Set(periods.keys.filter { available[$0] != nil })
-        lostChannels = periods.filter { available[$0.key] == nil && filter?.contains($0.key) ?? true }
-            .map { LostChannel(name: $0, end: $1.map(\.end).max() ?? 0, periods: $1) }
-            .sorted { $0.name < $1.name }
+        lostChannels = periods.filter {
+            available[$0.key] == nil && filter?.contains($0.key) ?? true
+        }
+        .map { LostChannel(name: $0, end: $1.map(\.end).max() ?? 0, periods: $1) }
+        .sorted { $0.name < $1.name }
     }
 
     /// The ended periods in which the user had channels, itself or by a role.
@@ -114,7 +123,9 @@ package struct FeedScope: Hashable, Sendable {
                     (grant.name, GrantPeriod(start: grant.sequence, end: .max))
                 }
                 for (channel, other) in lost + kept {
-                    guard let common = other.intersection(period), common.end < .max else { continue }
+                    guard let common = other.intersection(period), common.end < .max else {
+                        continue
+                    }
                     periods[channel, default: []].append(common)
                 }
             }

@@ -52,41 +52,54 @@ struct LateRows<Source: ChannelSource> {
         guard let row = found.row else { return nil }
         let isDeleted = row.flags.contains(.deleted)
         if row.flags.contains(.principal) { return nil }
-        if !found.isLive || isDeleted, request.isActiveOnly || !sendsEnds(found) { return nil }
-        for membership in try source.memberships(of: row) {
-            guard let earlier = scope.channels[membership.channel], earlier < trigger.sequence else {
-                continue
+        if !found.isLive || isDeleted {
+            if request.isActiveOnly || !found.rows.contains(where: { sendsEnds(of: $0.channel) }) {
+                return nil
             }
-            // An earlier grant has shown this version, or the removal, already.
-            if !membership.isRemoval || !found.isLive { return nil }
+            // A live newest version has a row of its own, and a device may have it already.
+            guard let newest = try source.newest(row.document) else { return nil }
+            if newest.row.sequence > row.sequence, hasLive(newest) { return nil }
+        }
+        for membership in try source.memberships(of: row) {
+            guard let earlier = scope.channels[membership.channel], earlier < trigger.sequence
+            else { continue }
+            if membership.isRemoval, found.isLive { continue }
+            // An earlier grant has shown the version, unless it sends no ends.
+            let isEnd = membership.isRemoval || isDeleted
+            let isPlain = earlier <= row.sequence
+            if !isEnd || isPlain || sendsEnds(of: membership.channel) { return nil }
         }
         let position = FeedPosition(trigger: trigger.sequence, row.sequence)
-        return FeedRow(position, row, removed: sendsEnds(found) ? found.removed : [])
+        return FeedRow(position, row, removed: found.removed.filter(sendsEnds))
     }
 
-    /// Whether a device may have the document already.
-    private func sendsEnds(_ found: FoundRows) -> Bool {
-        scope.dialect == .first || !scope.regainedChannels.isDisjoint(with: found.channels)
+    /// Whether the user sees a live document; its tombstone may be one that is not sent late.
+    private func hasLive(_ newest: (row: LogRow, channels: [ChannelName])) -> Bool {
+        !newest.row.flags.contains(.deleted) && scope.shows(newest.channels)
+    }
+
+    /// Whether tombstones and removals of a channel are sent late: a device may have its documents.
+    private func sendsEnds(of channel: ChannelName) -> Bool {
+        scope.dialect == .first || scope.regainedChannels.contains(channel)
     }
 
     /// A document of a lost channel that the device may have, and that the user has in no other way.
     private func revokedRow(_ found: FoundRows) throws(Source.Failure) -> FeedRow? {
         guard let row = found.row, !row.flags.contains(.principal) else { return nil }
-        let end = row.isRemoval ? row.sequence : .max
-        let wasShown = trigger.lost.contains { channel in
-            found.channels.contains(channel.name)
-                && channel.periods.contains { $0.start < end && row.entered < $0.end }
+        let wasShown = found.rows.contains { name, row in
+            let end = row.isRemoval ? row.sequence : .max
+            let periods = trigger.lost.first { $0.name == name }?.periods ?? []
+            return periods.contains { $0.start < end && row.entered < $0.end }
         }
-        guard wasShown, let (newest, channels) = try source.newest(row.document) else { return nil }
-        if scope.channels[.all] != nil || channels.contains(where: { scope.channels[$0] != nil }) {
+        guard wasShown, let newest = try source.newest(row.document), !hasLive(newest) else {
             return nil
         }
         let position = FeedPosition(trigger: trigger.sequence, row.sequence)
         let shown = LogRow(
             row.sequence,
             row.document,
-            newest.revision,
-            flags: newest.flags,
+            newest.row.revision,
+            flags: newest.row.flags,
             entered: row.entered
         )
         return FeedRow(position, shown, isRevoked: true)

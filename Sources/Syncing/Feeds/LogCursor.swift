@@ -34,14 +34,14 @@ struct LogCursor<Source: ChannelSource> {
 
 /// What several channels have of one version.
 struct FoundRows {
-    /// A row that is no removal if there is one; nil if no channel has the version.
-    var row: LogRow?
-    var channels: [ChannelName] = []
-    /// The channels that the document left.
-    var removed: [ChannelName] = []
+    var rows: [(channel: ChannelName, row: LogRow)] = []
 
+    /// A row that is no removal if there is one; nil if no channel has the version.
+    var row: LogRow? { (rows.first { !$0.row.isRemoval } ?? rows.first)?.row }
+    /// The channels that the document left, in order.
+    var removed: [ChannelName] { rows.filter(\.row.isRemoval).map(\.channel).sorted() }
     /// Whether the document is in one of the channels.
-    var isLive: Bool { row.map { !$0.isRemoval } ?? false }
+    var isLive: Bool { rows.contains { !$0.row.isRemoval } }
 }
 
 extension Array {
@@ -53,7 +53,9 @@ extension Array {
     ) throws(Source.Failure) -> UInt64 where Element == LogCursor<Source> {
         var lowest = UInt64.max
         for index in indices {
-            if let row = try self[index].row(from: source) { lowest = Swift.min(lowest, row.sequence) }
+            if let row = try self[index].row(from: source) {
+                lowest = Swift.min(lowest, row.sequence)
+            }
         }
         return lowest
     }
@@ -70,12 +72,9 @@ extension Array {
             guard let row = try self[index].row(from: source), row.sequence == sequence else {
                 continue
             }
-            found.channels.append(self[index].channel)
-            if row.isRemoval { found.removed.append(self[index].channel) }
-            if found.row?.isRemoval ?? true { found.row = row }
+            found.rows.append((self[index].channel, row))
             self[index].advance()
         }
-        found.removed.sort()
         return found
     }
 }

@@ -53,7 +53,11 @@ package struct OrderedIDs: Sendable {
         var high = max(parts.count, 1)
         while low < high {
             let middle = (low + high) / 2
-            if id.lexicographicallyPrecedes(parts[middle][0]) { high = middle } else { low = middle + 1 }
+            if id.lexicographicallyPrecedes(parts[middle][0]) {
+                high = middle
+            } else {
+                low = middle + 1
+            }
         }
         return low - 1
     }
@@ -63,7 +67,11 @@ package struct OrderedIDs: Sendable {
         var high = parts[part].count
         while low < high {
             let middle = (low + high) / 2
-            if parts[part][middle].lexicographicallyPrecedes(id) { low = middle + 1 } else { high = middle }
+            if parts[part][middle].lexicographicallyPrecedes(id) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
         return low
     }

@@ -57,8 +57,9 @@ package struct Subscriptions: Sendable {
         sessions.remove(session.slot)
     }
 
-    /// Replaces what a session listens to. The session then has to read once: a change before this call
-    /// does not make it ready.
+    /// Replaces what a session listens to.
+    ///
+    /// The session then has to read once: a change before this call does not make it ready.
     package mutating func listen(_ session: SessionID, to new: Set<Topic>) {
         while let last = sessions[session.slot].subscriptions.popLast() { removeListener(last) }
         for topic in new {

@@ -54,8 +54,7 @@ package struct Principal: Hashable, Sendable, ExtensibleFields {
     /// Records what the principal lost between two accesses, because a document or an administrator no
     /// longer gives it.
     ///
-    /// - Parameter sequence: That of the document or principal which changed. A second call with the
-    ///   same one adds nothing.
+    /// `sequence` is that of the document or principal which changed. A second call with it adds nothing.
     package mutating func recordLosses(from old: Access, to new: Access, at sequence: UInt64) {
         channelHistory.record(old.channels.grants(missingIn: new.channels), end: sequence)
         roleHistory.record(old.roles.grants(missingIn: new.roles), end: sequence)

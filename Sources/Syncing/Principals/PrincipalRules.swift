@@ -25,12 +25,8 @@ package struct PrincipalRules: Hashable, Sendable {
         case refused(Refusal)
     }
 
-    /// The key that a request is about.
+    /// Decides which principal a request is about, by the name in its path, or in its body for `POST`.
     ///
-    /// - Parameters:
-    ///   - update: The body, with or without a name.
-    ///   - kind: Whether a user or a role is meant.
-    ///   - path: The name in the path; nil for `POST`.
     /// - Throws: `Refusal` 400 if the name is missing, invalid or another one than in the path.
     package func key(
         of update: PrincipalUpdate,
@@ -52,8 +48,7 @@ package struct PrincipalRules: Hashable, Sendable {
     ///
     /// In the dialect of 1.4, a member that is absent empties what it names, except the password; in
     /// that of 3, it keeps it.
-    ///
-    /// - Parameter existing: The stored principal; the default guest exists always.
+    /// The guest exists always: `existing` is `Principal.defaultGuest` if none is stored.
     package func decide(
         _ update: PrincipalUpdate,
         for key: PrincipalKey,
@@ -180,7 +175,7 @@ package struct PrincipalRules: Hashable, Sendable {
 
 /// An accepted change of a principal, before its sequence is allocated.
 package struct PrincipalChange: Equatable, Sendable {
-    /// Nil keeps the password. The service hashes it before it calls `principal(at:credentials:)`.
+    /// The new password; the service hashes it before it calls `principal(at:credentials:)`.
     package internal(set) var password: String?
     package let isNew: Bool
     var principal: Principal
@@ -205,11 +200,12 @@ package struct PrincipalChange: Equatable, Sendable {
             || roles.map { $0 != Set(original.roles.names) } ?? false
     }
 
-    /// The principal to store.
+    /// Makes the principal to store; the service then records the losses (`Principal.recordLosses`).
     ///
     /// - Parameters:
     ///   - sequence: A new one: the sequence of the principal's row, and of its new grants.
     ///   - credentials: Those of `password`; empty for the empty password.
+    /// - Returns: The principal with the change.
     package func principal(at sequence: UInt64, credentials: [UInt8]) -> Principal {
         var changed = principal
         changed.sequence = sequence

@@ -38,7 +38,9 @@ package struct SequenceCounter: Hashable, Sendable {
 
     /// A counter after a start: everything that was reserved may have been drawn.
     ///
-    /// - Parameter reserved: The highest L that is reserved on disk; 0 for a new database.
+    /// - Parameters:
+    ///   - reserved: The highest L that is reserved on disk; 0 for a new database.
+    ///   - numbering: How many nodes the database has: one, or several.
     package init(reserved: UInt64 = 0, _ numbering: Numbering = .plain) {
         if case .slot(let slot) = numbering {
             precondition(slot < Self.slotCount, "a slot is below 64")
@@ -67,7 +69,7 @@ package struct SequenceCounter: Hashable, Sendable {
     /// Raises L to that of a mark or of another node, so that what is drawn later is above it.
     package mutating func raise(to counter: UInt64) { last = max(last, min(counter, Self.end)) }
 
-    /// Ends the plain numbers, because a second node joins. There is no way back.
+    /// Ends the plain numbers for good, because a second node joins.
     package mutating func join(slot: UInt8) {
         precondition(slot < Self.slotCount, "a slot is below 64")
         numbering = .slot(slot)

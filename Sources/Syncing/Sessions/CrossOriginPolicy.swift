@@ -24,13 +24,14 @@ package struct CrossOriginPolicy: Hashable, Sendable {
         package let value: String
     }
 
-    /// The headers of an answer; none if the request has no `Origin`.
+    /// Makes the headers of an answer.
     ///
     /// An origin that is not allowed gets an empty `Access-Control-Allow-Origin`, as from Sync Gateway.
     ///
     /// - Parameters:
     ///   - origins: The values of `Origin`.
     ///   - methods: For `OPTIONS` and for 405: the methods of the path.
+    /// - Returns: No headers if the request has no `Origin`.
     package func answerHeaders(origins: [String], methods: [String]? = nil) -> [Header] {
         guard !origins.isEmpty else { return [] }
         var found = [

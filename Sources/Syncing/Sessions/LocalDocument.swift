@@ -30,6 +30,7 @@ package struct LocalDocument: Equatable, Sendable {
     ///   - body: A JSON object. Its `_rev` names the version to replace unless `revision` does.
     ///   - revision: The version to replace, from a parameter or a message.
     ///   - existing: The stored version.
+    /// - Returns: The version to store, or why there is none.
     package static func put(
         _ body: JSONValue,
         replacing revision: String? = nil,
@@ -40,7 +41,8 @@ package struct LocalDocument: Equatable, Sendable {
             return .refused(refusal)
         }
         var last: [String: JSONValue] = [:]
-        for member in members where !member.name.isEmpty && !member.name.utf8.starts(with: "_".utf8) {
+        for member in members where !member.name.isEmpty && !member.name.utf8.starts(with: "_".utf8)
+        {
             last[member.name] = member.value
         }
         let kept = last.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }

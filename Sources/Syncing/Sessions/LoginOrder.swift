@@ -44,35 +44,27 @@ package struct LoginOrder: Hashable, Sendable {
     }
 
     package func firstStep(of offer: LoginOffer) -> Step {
-        if acceptsTokens, let token = offer.bearerToken, !token.isEmpty { return .verifyToken(token) }
+        if acceptsTokens, let token = offer.bearerToken, !token.isEmpty {
+            return .verifyToken(token)
+        }
         // A browser sends an empty name if the user gave none.
         if let basic = offer.basic, !basic.name.isEmpty { return .verifyPassword(basic) }
         if let id = offer.sessionID { return .checkSession(id: id) }
         return .guest
     }
 
-    /// After `verifyToken`.
-    ///
-    /// - Parameter user: The enabled user of a valid token; nil if there is none.
+    /// After `verifyToken`; nil if no enabled user has a valid token.
     package func decide(token user: PrincipalKey?) -> Decision {
         user.map { .accepted($0) } ?? .refused(.invalidToken)
     }
 
-    /// After `verifyPassword`.
-    ///
-    /// - Parameters:
-    ///   - user: The stored user.
-    ///   - isRight: Whether the password is the user's.
+    /// After `verifyPassword`, with the stored user, and whether the password is the user's.
     package func decide(password user: Principal?, isRight: Bool) -> Decision {
         guard let user, isRight, !user.isDisabled else { return .refused(.invalidLogin) }
         return .accepted(user.key)
     }
 
-    /// After `checkSession`.
-    ///
-    /// - Parameters:
-    ///   - user: The user of the session; nil if the session is unknown, over or of a disabled user.
-    ///   - guest: The guest.
+    /// After `checkSession`; nil if the session is unknown, over or of a disabled user.
     package func decide(session user: PrincipalKey?, guest: Principal) -> Decision {
         if let user { return .accepted(user) }
         return dialect == .first ? decide(guest: guest) : .refused(.invalidSession)
@@ -82,11 +74,9 @@ package struct LoginOrder: Hashable, Sendable {
         guest.isDisabled ? .refused(.loginRequired) : .accepted(guest.key)
     }
 
-    /// Decides `POST _session` without a refused origin: whose session is created.
+    /// Decides whose session `POST _session` creates.
     ///
-    /// - Parameters:
-    ///   - named: The user whose name and password the body has; nil if they are wrong or missing.
-    ///   - requester: Who the request is from.
+    /// The user whose name and password the body has, else the one that the request is from.
     package func decideNewSession(named: Principal?, requester: PrincipalKey) -> Decision {
         if let named, !named.isDisabled { return .accepted(named.key) }
         return requester == .guest ? .refused(.invalidSessionLogin) : .accepted(requester)

@@ -83,6 +83,7 @@ package struct LoginSession: Hashable, Sendable, ExtensibleFields {
     /// - Parameters:
     ///   - owner: The stored user of the session's name; nil if there is none.
     ///   - now: The time.
+    /// - Returns: Whether the request is the user's, and what to store.
     package func check(_ owner: Principal?, now: UInt64) -> Check {
         guard let owner, now < expires, owner.passwordStamp == passwordStamp else { return .ended }
         if owner.isDisabled { return .disabled }

@@ -77,7 +77,7 @@ package struct SyncUser: Equatable, Sendable {
     /// Empty for the guest.
     package let name: String
     package let roles: Set<String>
-    /// With those that roles give. `*` is a name like others: it does not satisfy claims of channels.
+    /// With those that roles give; `*` does not satisfy claims of other channels.
     package let channels: Set<String>
 
     package init(name: String, roles: Set<String>, channels: Set<String>) {

@@ -1,0 +1,68 @@
+import Testing
+
+@testable import Syncing
+
+@Suite struct SequenceCounterTests {
+    private func draw(_ counter: inout SequenceCounter) -> UInt64? {
+        while true {
+            switch counter.draw() {
+            case .sequence(let sequence): return sequence
+            case .needsReservation: counter.reserved(through: counter.reservation)
+            case .exhausted: return nil
+            }
+        }
+    }
+
+    @Test func oneNodeHasSmallNumbersWithoutGaps() {
+        var counter = SequenceCounter()
+        #expect(counter.draw() == .needsReservation)
+        #expect((1...5).map { _ in draw(&counter) } == [1, 2, 3, 4, 5])
+        #expect(counter.through(5) == 5)
+    }
+
+    @Test func sequencesAfterJoiningAreAboveAllPlainOnes() {
+        var counter = SequenceCounter()
+        for _ in 1...100 { _ = draw(&counter) }
+        counter.join(slot: 0)
+        #expect(draw(&counter) == 101 * 64)
+        #expect(counter.through(101) == 101 * 64 + 63)
+    }
+
+    @Test func slotsNeverMeetAndMarksRaiseTheCounter() {
+        var one = SequenceCounter(.slot(1))
+        var other = SequenceCounter(.slot(63))
+        let drawn =
+            (1...50).compactMap { _ in draw(&one) } + (1...50).compactMap { _ in draw(&other) }
+        #expect(Set(drawn).count == 100)
+        one.raise(to: 5_000)
+        one.raise(to: 10)
+        #expect(draw(&one) == 5_001 * 64 + 1)
+        #expect(one.through(5_000) < 5_001 * 64 + 1)
+    }
+
+    @Test func nothingIsDrawnTwiceAfterACrash() {
+        var counter = SequenceCounter()
+        let first = draw(&counter) ?? 0
+        #expect(counter.reservation > SequenceCounter.block)
+        // The reservation is on disk, the counter is not.
+        var restarted = SequenceCounter(reserved: SequenceCounter.block)
+        #expect(draw(&restarted) ?? 0 > first + SequenceCounter.block - 1)
+    }
+
+    @Test func sequencesStayBelowTheirEnd() {
+        var plain = SequenceCounter()
+        plain.raise(to: SequenceCounter.end - 2)
+        #expect(plain.isNearEnd)
+        #expect(draw(&plain) == SequenceCounter.end - 1)
+        #expect(plain.draw() == .exhausted)
+        var slotted = SequenceCounter(.slot(63))
+        slotted.raise(to: SequenceCounter.alertFrom / 64 - 1)
+        #expect(!slotted.isNearEnd)
+        slotted.raise(to: SequenceCounter.end / 64 - 2)
+        #expect(slotted.isNearEnd)
+        #expect(draw(&slotted) == SequenceCounter.end - 1)
+        #expect(slotted.draw() == .exhausted)
+        slotted.raise(to: .max)
+        #expect(slotted.draw() == .exhausted)
+    }
+}
