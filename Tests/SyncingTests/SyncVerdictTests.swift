@@ -3,7 +3,11 @@ import Syncing
 import Testing
 
 @Suite struct SyncVerdictTests {
-    private let jane = SyncUser(name: "jane", roles: ["editors"], channels: ["!", "_jane", "*"])
+    private let jane = SyncUser(
+        name: "jane",
+        roles: ["editors"],
+        channels: Set(["!", "_jane", "*"].compactMap { ChannelName($0) })
+    )
 
     private func json(_ text: String) throws -> JSONValue { try #require(JSONValue.parse(text)) }
 
@@ -110,7 +114,7 @@ import Testing
     }
 
     @Test func guestHasTheEmptyName() {
-        let guest = SyncUser(name: "", roles: [], channels: ["!"])
+        let guest = SyncUser(name: "", roles: [], channels: [.everyone])
         #expect(outcome([.claim(.user(.string("")))], for: guest) == .accepted(SyncOutcome()))
         let refused = SyncVerdict.refused(Refusal(403, "wrong user"))
         #expect(outcome([.claim(.user(.string("jane")))], for: guest) == refused)

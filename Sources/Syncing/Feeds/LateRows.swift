@@ -94,14 +94,8 @@ struct LateRows<Source: ChannelSource> {
         guard wasShown, let newest = try source.newest(row.document), !hasLive(newest) else {
             return nil
         }
+        // The revision of the row, not the newest one, which is not for the user.
         let position = FeedPosition(trigger: trigger.sequence, row.sequence)
-        let shown = LogRow(
-            row.sequence,
-            row.document,
-            newest.row.revision,
-            flags: newest.row.flags,
-            entered: row.entered
-        )
-        return FeedRow(position, shown, isRevoked: true)
+        return FeedRow(position, row, isRevoked: true)
     }
 }

@@ -43,7 +43,7 @@ package struct Access: Hashable, Sendable {
         SyncUser(
             name: key.name,
             roles: Set(roles.names),
-            channels: Set(allChannels.names.map(\.description))
+            channels: Set(allChannels.names)
         )
     }
 }

@@ -40,13 +40,13 @@ package struct LocalDocument: Equatable, Sendable {
         if let refusal = refusal(ofReplacing: revision ?? body["_rev"]?.string, existing) {
             return .refused(refusal)
         }
-        var last: [String: JSONValue] = [:]
+        // Names are compared by bytes, as elsewhere.
+        var last: [[UInt8]: JSONValue.Member] = [:]
         for member in members where !member.name.isEmpty && !member.name.utf8.starts(with: "_".utf8)
         {
-            last[member.name] = member.value
+            last[[UInt8](member.name.utf8)] = member
         }
-        let kept = last.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
-            .map { JSONValue.Member(name: $0.key, value: $0.value) }
+        let kept = last.sorted { $0.key.lexicographicallyPrecedes($1.key) }.map(\.value)
         return .stored(LocalDocument(number: (existing?.number ?? 0) + 1, members: kept))
     }
 

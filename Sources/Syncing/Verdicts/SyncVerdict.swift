@@ -78,9 +78,9 @@ package struct SyncUser: Equatable, Sendable {
     package let name: String
     package let roles: Set<String>
     /// With those that roles give; `*` does not satisfy claims of other channels.
-    package let channels: Set<String>
+    package let channels: Set<ChannelName>
 
-    package init(name: String, roles: Set<String>, channels: Set<String>) {
+    package init(name: String, roles: Set<String>, channels: Set<ChannelName>) {
         self.name = name
         self.roles = roles
         self.channels = channels
@@ -90,7 +90,10 @@ package struct SyncUser: Equatable, Sendable {
         switch claim {
         case .user(let names): CollectedNames.texts(names).contains(name)
         case .role(let names): !roles.isDisjoint(with: CollectedNames.texts(names))
-        case .access(let names): !channels.isDisjoint(with: CollectedNames.texts(names))
+        case .access(let names):
+            CollectedNames.texts(names).contains { text in
+                ChannelName(text).map(channels.contains) ?? false
+            }
         case .administrator: false
         }
     }
