@@ -1,8 +1,34 @@
-internal import Bytes
+package import Bytes
 
 /// The escapes in JSON strings: resolves those of a string that `JSONScanner` has accepted, and
 /// writes those that JSON needs.
-enum JSONEscapes {
+package enum JSONEscapes {
+    /// Appends the content of a string, without quotes and escapes, as well-formed UTF-8.
+    ///
+    /// Each lone surrogate, and each byte that is not part of a well-formed sequence, becomes one
+    /// U+FFFD, as in Go's decoder.
+    package static func append(decoded content: ByteView, to utf8: ByteWriter) {
+        var plain = 0
+        var offset = 0
+        while offset < content.count {
+            let byte = content[offset]
+            let length = byte < 0x80 ? 1 : JSONScanner.multibyteCount(at: offset, in: content)
+            if byte != UInt8(ascii: "\\"), length > 0 {
+                offset += length
+                continue
+            }
+            utf8.append(content.slice(plain, offset - plain))
+            if length == 0 {
+                utf8.append("\u{fffd}")
+                offset += 1
+            } else {
+                offset += appendUnescaped(content.dropFirst(offset), to: utf8)
+            }
+            plain = offset
+        }
+        utf8.append(content.dropFirst(plain))
+    }
+
     static func decode(_ content: ByteView) -> String {
         let backslash = UInt8(ascii: "\\")
         guard content.buffer.contains(backslash) else { return content.text }

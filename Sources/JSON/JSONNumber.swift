@@ -3,7 +3,7 @@ package import Bytes
 /// Numbers as JavaScript reads and prints them: as doubles, in the shortest text that reads back.
 package enum JSONNumber {
     /// The double nearest to a number that `JSONScanner` has accepted; infinite if it is too large.
-    static func value(of text: ByteView) -> Double {
+    package static func value(of text: ByteView) -> Double {
         exactValue(of: text) ?? roundedValue(of: text)
     }
 

@@ -1,34 +1,44 @@
-internal import Bytes
+package import Bytes
 
 /// A cursor over the tokens of JSON (RFC 8259), which allocates nothing.
 ///
-/// The validator uses it where simdjson does not decide, and `JSONValue` uses it to parse. Methods
+/// The validator uses it where simdjson does not decide, and parsers of trees and bodies use it. Methods
 /// that return false may leave the cursor inside the token.
-struct JSONScanner {
-    let view: ByteView
-    private(set) var offset = 0
+package struct JSONScanner {
+    package let view: ByteView
+    package private(set) var offset = 0
+    /// Whether strings may have ill-formed UTF-8, which the parser repairs.
+    private let allowsIllFormedText: Bool
 
-    var isAtEnd: Bool { offset == view.count }
+    package init(view: ByteView, offset: Int = 0, allowsIllFormedText: Bool = false) {
+        precondition(offset >= 0 && offset <= view.count, "a cursor is within its text")
+        self.view = view
+        self.offset = offset
+        self.allowsIllFormedText = allowsIllFormedText
+    }
+
+    package var isAtEnd: Bool { offset == view.count }
 
     /// The next byte, or 0 at the end: no token begins with NUL.
-    var peek: UInt8 { offset < view.count ? view[offset] : 0 }
+    package var peek: UInt8 { offset < view.count ? view[offset] : 0 }
 
-    mutating func skipBlank() {
+    package mutating func skipBlank() {
         while offset < view.count, JSONScanner.isBlank(view[offset]) { offset += 1 }
     }
 
-    static func isBlank(_ byte: UInt8) -> Bool {
+    package static func isBlank(_ byte: UInt8) -> Bool {
         byte == 0x20 || byte == 0x0a || byte == 0x0d || byte == 0x09
     }
 
     /// Consumes `byte` if it is next; returns whether it was.
-    mutating func consume(_ byte: Unicode.Scalar) -> Bool {
+    package mutating func consume(_ byte: Unicode.Scalar) -> Bool {
         guard peek == UInt8(ascii: byte), !isAtEnd else { return false }
         offset += 1
         return true
     }
 
-    mutating func consume(literal: StaticString) -> Bool {
+    /// Consumes `literal` if it is next; returns whether it was.
+    package mutating func consume(literal: StaticString) -> Bool {
         let count = literal.utf8CodeUnitCount
         guard view.count - offset >= count,
             view.slice(offset, count).equals(ByteView(start: literal.utf8Start, count: count))
@@ -38,7 +48,7 @@ struct JSONScanner {
     }
 
     /// Consumes a number: `-`, digits without a leading zero, a fraction, an exponent.
-    mutating func consumeNumber() -> Bool {
+    package mutating func consumeNumber() -> Bool {
         _ = consume("-")
         if !consume("0"), consumeDigits() == 0 { return false }
         if consume("."), consumeDigits() == 0 { return false }
@@ -55,7 +65,7 @@ struct JSONScanner {
     }
 
     /// Consumes a string with its quotes; afterwards `JSONEscapes` can decode its content.
-    mutating func consumeString() -> Bool {
+    package mutating func consumeString() -> Bool {
         guard consume("\"") else { return false }
         while true {
             skipPlain()
@@ -112,7 +122,7 @@ struct JSONScanner {
     }
 
     /// The value of a hexadecimal digit; nil if it is none.
-    static func hexDigit(_ byte: UInt8) -> UInt16? {
+    package static func hexDigit(_ byte: UInt8) -> UInt16? {
         switch byte {
         case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt16(byte - UInt8(ascii: "0"))
         case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt16(byte - UInt8(ascii: "a") + 10)
@@ -121,16 +131,21 @@ struct JSONScanner {
         }
     }
 
-    /// Consumes one well-formed sequence of two to four bytes.
+    /// Consumes one well-formed sequence of two to four bytes, or one byte that belongs to none if the
+    /// text may be ill-formed.
     private mutating func consumeMultibyte() -> Bool {
         let count = JSONScanner.multibyteCount(at: offset, in: view)
+        if count == 0, allowsIllFormedText {
+            offset += 1
+            return true
+        }
         offset += count
         return count > 0
     }
 
     /// The length of the well-formed sequence of two to four bytes at `offset` (Unicode, table
     /// 3-7); 0 if there is none.
-    static func multibyteCount(at offset: Int, in view: ByteView) -> Int {
+    package static func multibyteCount(at offset: Int, in view: ByteView) -> Int {
         let first = view[offset]
         let count =
             switch first {

@@ -3,7 +3,7 @@ package import Bytes
 /// The name of a revision: `GENERATION-DIGEST`, for example `2-7051cbe5c8faecd085a3fa619e6e6337`.
 ///
 /// The digest is whatever bytes the author of the revision chose. Gateways, PouchDB and Couchbase Lite make
-/// it of other things, and nobody verifies it.
+/// it of other things, and no server verifies it.
 package struct RevisionID: Hashable, Sendable {
     /// The longest revision id, in bytes; digests of clients have at most 64.
     package static let bytesMax = 250

@@ -1,0 +1,81 @@
+package import Bytes
+internal import JSON
+
+/// The members that belong to the user, as canonical JSON, into which the gateway's members can be written.
+///
+/// No member of a user begins with `_`, so all members of the gateway stand together at one place of the
+/// sorted text. Answers and digests therefore copy the text twice and parse nothing.
+package struct DocumentContent: Equatable, Sendable {
+    /// An object, `{}` at least.
+    package let bytes: [UInt8]
+    /// How many bytes of the members stand before the gateway's: those whose names begin with a byte below `_`.
+    private let leadCount: Int
+
+    /// A document without members of the user.
+    package static let empty = DocumentContent(bytes: Array("{}".utf8), leadCount: 0)
+
+    init(bytes: [UInt8], leadCount: Int) {
+        self.bytes = bytes
+        self.leadCount = leadCount
+    }
+
+    /// The content that `bytes` of an earlier one are, for example stored ones.
+    ///
+    /// - Throws: `.badJSON`, `.tooDeep` or `.userProperty` if they are not.
+    package init(stored: ByteView) throws(RequestRefusal) {
+        self = try DocumentBody(stored, policy: .stored).content
+    }
+
+    package var isEmpty: Bool { bytes.count == 2 }
+
+    /// Appends the document with the gateway's members `own`: without blanks, names in the order of their bytes.
+    package func append(with own: GatewayMembers, to output: ByteWriter) {
+        append(to: output) { own.append(to: $0) }
+    }
+
+    /// Appends the input of the revision digest (MD5 of it is the digest that Sync Gateway makes).
+    ///
+    /// It has one byte with the length of the parent's id, that id, and the document with `_attachments` and
+    /// `_deleted` as its only members of the gateway (contract, section 1). `attachments` are the entries that
+    /// are stored, with digest, length and `revpos`, not those that were sent. Without a parent a zero byte
+    /// comes first.
+    ///
+    /// `deletion` is the value of `_deleted` that was sent; nil if there was none.
+    package func appendDigestInput(
+        parent: RevisionID?,
+        attachments: [UInt8]?,
+        deletion: Bool?,
+        to output: ByteWriter
+    ) {
+        let parentText = Array(parent?.text ?? [])
+        output.append(UInt8(truncatingIfNeeded: parentText.count))
+        output.append(parentText)
+        append(to: output) { output in
+            let members = GatewayMembers(attachments: attachments, deletion: deletion)
+            return members.append(to: output)
+        }
+    }
+
+    /// Appends the text with what `body` writes between the members; `body` returns whether it wrote something.
+    private func append(to output: ByteWriter, own body: (ByteWriter) -> Bool) {
+        bytes.withUnsafeBytes { buffer in
+            let content = ByteView(buffer)
+            let lead = content.slice(1, leadCount)
+            let rest = content.slice(1 + leadCount, content.count - 2 - leadCount)
+            output.append(UInt8(ascii: "{"))
+            output.append(lead)
+            let mark = output.count
+            if !lead.isEmpty { output.append(UInt8(ascii: ",")) }
+            if !body(output) { output.truncate(to: mark) }
+            // Behind a lead, the rest begins with its own comma.
+            if lead.isEmpty, !rest.isEmpty, output.count > mark { output.append(UInt8(ascii: ",")) }
+            output.append(rest)
+            output.append(UInt8(ascii: "}"))
+        }
+    }
+}
+
+extension RevisionID {
+    /// The bytes of `GENERATION-DIGEST`.
+    package var text: [UInt8] { Array("\(generation)-".utf8) + digest }
+}

@@ -1,0 +1,86 @@
+internal import Bytes
+internal import JSON
+
+/// The members of a document that belong to the gateway: those whose names begin with `_`.
+///
+/// Values that only some requests use are canonical JSON and parsed on demand, because Sync Gateway ignores
+/// them elsewhere, whatever they are: `_revisions` without `new_edits=false`, for example.
+package struct GatewayMembers: Equatable, Sendable {
+    package var id: String?
+    /// A `RevisionID`, or that of a local document (`0-N`).
+    package var revision: String?
+    /// The value of `_deleted`; nil if there is none.
+    ///
+    /// It is part of the revision digest even if false.
+    package var deletion: Bool?
+    package var isRemoved = false
+    /// An object of entries (`AttachmentEntry`).
+    package var attachments: [UInt8]?
+    /// `{"ids":[...],"start":N}` (`RevisionHistory`).
+    package var revisions: [UInt8]?
+    /// The value of `_exp`: seconds, a time or a text (`DocumentExpiry`).
+    package var expiry: [UInt8]?
+
+    package init(attachments: [UInt8]? = nil, deletion: Bool? = nil) {
+        self.attachments = attachments
+        self.deletion = deletion
+    }
+
+    package init(id: String, revision: RevisionID) {
+        self.id = id
+        self.revision = revision.description
+    }
+
+    package var isDeleted: Bool { deletion ?? false }
+
+    /// The revisions from this one back to the oldest ancestor that the author sent.
+    ///
+    /// - Throws: `.badMember("_revisions")` if there are none, or they are no history.
+    package func history() throws(RequestRefusal) -> RevisionHistory {
+        guard let revisions else { throw .badMember("_revisions") }
+        return try RevisionHistory(revisions)
+    }
+
+    /// When the document expires; nil if never.
+    ///
+    /// - Throws: `.badExpiry`.
+    package func documentExpiry() throws(RequestRefusal) -> DocumentExpiry? {
+        guard let expiry else { return nil }
+        return try DocumentExpiry.parse(expiry)
+    }
+
+    /// Writes the members in the order of their names, separated by commas; returns whether there are any.
+    func append(to output: ByteWriter) -> Bool {
+        let start = output.count
+        func begin(_ name: StaticString) {
+            if output.count > start { output.append(UInt8(ascii: ",")) }
+            output.append(name)
+        }
+        if let attachments {
+            begin("\"_attachments\":")
+            output.append(attachments)
+        }
+        if let deletion {
+            begin("\"_deleted\":")
+            output.append(deletion ? "true" : "false")
+        }
+        if let expiry {
+            begin("\"_exp\":")
+            output.append(expiry)
+        }
+        if let id {
+            begin("\"_id\":")
+            CanonicalJSON.append(string: id, to: output)
+        }
+        if isRemoved { begin("\"_removed\":true") }
+        if let revision {
+            begin("\"_rev\":")
+            CanonicalJSON.append(string: revision, to: output)
+        }
+        if let revisions {
+            begin("\"_revisions\":")
+            output.append(revisions)
+        }
+        return output.count > start
+    }
+}

@@ -1,0 +1,104 @@
+internal import Bytes
+internal import JSON
+
+/// A revision and its ancestors, newest first, without gaps: the member `_revisions`.
+package struct RevisionHistory: Equatable, Sendable {
+    /// The generation of the newest revision; at least the number of digests.
+    package let start: Int
+    /// One digest for each generation from `start` down; at least one.
+    package let digests: [[UInt8]]
+
+    /// - Precondition: There is a digest, none is empty, and `start` is at least their number.
+    package init(start: Int, digests: [[UInt8]]) {
+        precondition(
+            !digests.isEmpty && start >= digests.count && digests.allSatisfy { !$0.isEmpty },
+            "a history has a digest for each of its generations"
+        )
+        self.start = start
+        self.digests = digests
+    }
+
+    /// Parses `{"start":N,"ids":["DIGEST",...]}`.
+    ///
+    /// - Throws: `.badMember("_revisions")` if it is anything else, or exceeds `SyncLimits.historyRevisionsMax` or
+    ///   `SyncLimits.historyBytesMax`.
+    package init(_ json: [UInt8]) throws(RequestRefusal) {
+        guard json.count <= SyncLimits.historyBytesMax + 4 * SyncLimits.historyRevisionsMax,
+            let value = json.withUnsafeBytes({ JSONValue.parse(ByteView($0)) }),
+            let start = value["start"]?.double.flatMap(Int.init(exactly:)),
+            let ids = value["ids"]?.array,
+            1...min(max(start, 1), SyncLimits.historyRevisionsMax) ~= ids.count
+        else { throw .badMember("_revisions") }
+        var digests: [[UInt8]] = []
+        var bytesCount = 0
+        for id in ids {
+            guard let digest = id.string.map({ Array($0.utf8) }), !digest.isEmpty,
+                digest.count <= RevisionID.digestBytesMax
+            else { throw .badMember("_revisions") }
+            bytesCount += digest.count
+            digests.append(digest)
+        }
+        guard bytesCount <= SyncLimits.historyBytesMax, start >= 1 else {
+            throw .badMember("_revisions")
+        }
+        self.init(start: start, digests: digests)
+    }
+
+    /// The history of `revision` with its ancestors, newest first, up to the first gap in their generations.
+    package init(of revision: RevisionID, ancestors: some Sequence<RevisionID>) {
+        var digests = [revision.digest]
+        for ancestor in ancestors {
+            guard ancestor.generation == revision.generation - digests.count else { break }
+            digests.append(ancestor.digest)
+        }
+        self.init(start: revision.generation, digests: digests)
+    }
+
+    package var newest: RevisionID { RevisionID(generation: start, digest: digests[0]) }
+
+    /// All revisions, newest first.
+    package var revisions: [RevisionID] {
+        digests.enumerated().map { RevisionID(generation: start - $0.offset, digest: $0.element) }
+    }
+
+    /// The newest revisions: at most `limit`, and none older than the newest that the client has.
+    ///
+    /// The revision that the client has (`revs_from`, else `atts_since`) is the last one, so that the client
+    /// can attach the others to it.
+    ///
+    /// A `limit` of nil is none. The newest revision remains even for 0.
+    package func cut(limit: Int?, known: Set<String>) -> RevisionHistory {
+        var count = min(max(limit ?? digests.count, 1), digests.count)
+        if !known.isEmpty {
+            let first = revisions.prefix(count).firstIndex { known.contains($0.description) }
+            if let first { count = first + 1 }
+        }
+        return RevisionHistory(start: start, digests: Array(digests[..<count]))
+    }
+
+    /// Canonical JSON: `{"ids":["DIGEST",...],"start":N}`.
+    package var json: [UInt8] {
+        let output = ByteWriter(capacity: 32 + 36 * digests.count)
+        output.append("{\"ids\":[")
+        for (place, digest) in digests.enumerated() {
+            if place > 0 { output.append(UInt8(ascii: ",")) }
+            CanonicalJSON.append(string: String(decoding: digest, as: UTF8.self), to: output)
+        }
+        output.append("],\"start\":")
+        output.append(text: String(start))
+        output.append(UInt8(ascii: "}"))
+        return output.bytes
+    }
+}
+
+extension RevisionID {
+    /// The longest digest: that of a revision of the first generation.
+    package static let digestBytesMax = bytesMax - 2
+
+    /// The newest generation of revisions that a client has (`atts_since`), 0 if there is none.
+    ///
+    /// The client has attachments up to this `revpos`, so that they are sent as stubs.
+    package static func newestGeneration(of texts: some Sequence<String>) -> Int {
+        texts.reduce(0) { max($0, RevisionID($1)?.generation ?? 0) }
+    }
+}
