@@ -7,7 +7,9 @@ import Testing
         #expect(RevisionID(text)?.description == text)
     }
 
-    @Test(arguments: ["", "-", "1-", "-a", "0-a", "a-1", "1", " 1-a", "9223372036854775808-a", "+1-a"])
+    @Test(arguments: [
+        "", "-", "1-", "-a", "0-a", "a-1", "1", " 1-a", "9223372036854775808-a", "+1-a",
+    ])
     func otherTextIsNoRevisionID(text: String) {
         #expect(RevisionID(text) == nil)
     }

@@ -1,0 +1,230 @@
+internal import Bytes
+internal import JSON
+
+/// What is wrong with a configuration, and where.
+package struct ConfigurationMistake: Error, Equatable, Sendable {
+    package let position: SourcePosition
+    /// The keys from the root to the value, separated by dots; empty for the whole file.
+    package let path: String
+    /// A sentence part that begins with what was expected or says what to do.
+    package let reason: String
+
+    /// `3:14: databases.demo.users: expected an object`.
+    package var text: String {
+        let place = "\(position.line):\(position.column)"
+        return path.isEmpty ? "\(place): \(reason)" : "\(place): \(path): \(reason)"
+    }
+}
+
+/// A JSON value of a configuration file, which knows where it is.
+///
+/// `JSONValue` has no positions, and a file with a mistake in its last line must name that line.
+struct ConfigurationTree {
+    indirect enum Kind {
+        case null
+        case bool(Bool)
+        case number(Double)
+        case string(String)
+        case array([ConfigurationTree])
+        case object([Member])
+    }
+
+    struct Member {
+        let name: String
+        let nameOffset: Int
+        let value: ConfigurationTree
+    }
+
+    /// In the replaced text.
+    let offset: Int
+    let kind: Kind
+
+    /// How the mistakes of a text name this kind of value.
+    var kindName: String {
+        switch kind {
+        case .null: "null"
+        case .bool: "a Boolean"
+        case .number: "a number"
+        case .string: "a string"
+        case .array: "an array"
+        case .object: "an object"
+        }
+    }
+
+    var isNull: Bool {
+        if case .null = kind { return true }
+        return false
+    }
+
+    /// Deeper files are no configurations.
+    static let depthMax = 64
+
+    /// Parses a whole file.
+    ///
+    /// - Throws: What was expected, and where.
+    static func parse(_ text: SourceText) throws(ConfigurationMistake) -> ConfigurationTree {
+        let result = text.json.withUnsafeBytes { buffer in
+            var parser = Parser(scanner: JSONScanner(view: ByteView(buffer)))
+            return parser.parseText()
+        }
+        switch result {
+        case .success(let tree): return tree
+        case .failure(let unexpected):
+            throw ConfigurationMistake(
+                position: text.position(of: unexpected.offset),
+                path: "",
+                reason: "expected \(unexpected.expected)"
+            )
+        }
+    }
+}
+
+extension ConfigurationTree {
+    fileprivate struct Unexpected: Error {
+        let offset: Int
+        let expected: String
+    }
+
+    fileprivate struct Parser {
+        private var scanner: JSONScanner
+
+        init(scanner: JSONScanner) {
+            self.scanner = scanner
+        }
+
+        mutating func parseText() -> Result<ConfigurationTree, Unexpected> {
+            do throws(Unexpected) {
+                let tree = try parseValue(depth: 0)
+                scanner.skipBlank()
+                guard scanner.isAtEnd else { throw unexpected("the end of the file") }
+                return .success(tree)
+            } catch {
+                return .failure(error)
+            }
+        }
+
+        private func unexpected(_ expected: String, at offset: Int? = nil) -> Unexpected {
+            Unexpected(offset: offset ?? scanner.offset, expected: expected)
+        }
+
+        /// - Throws: The first mistake.
+        private mutating func parseValue(depth: Int) throws(Unexpected) -> ConfigurationTree {
+            scanner.skipBlank()
+            let offset = scanner.offset
+            let kind: Kind
+            switch scanner.peek {
+            case UInt8(ascii: "{"): kind = .object(try parseMembers(depth: depth + 1))
+            case UInt8(ascii: "["): kind = .array(try parseElements(depth: depth + 1))
+            case UInt8(ascii: "\""): kind = .string(try parseString("a string"))
+            case UInt8(ascii: "t"): kind = try parseLiteral("true", .bool(true))
+            case UInt8(ascii: "f"): kind = try parseLiteral("false", .bool(false))
+            case UInt8(ascii: "n"): kind = try parseLiteral("null", .null)
+            default: kind = try parseNumber()
+            }
+            return ConfigurationTree(offset: offset, kind: kind)
+        }
+
+        /// - Throws: The first mistake.
+        private mutating func parseMembers(depth: Int) throws(Unexpected) -> [Member] {
+            var members: [Member] = []
+            try open("{", depth)
+            if scanner.consume("}") { return members }
+            repeat {
+                scanner.skipBlank()
+                let nameOffset = scanner.offset
+                let name = try parseString("a key in quotes")
+                scanner.skipBlank()
+                guard scanner.consume(":") else { throw unexpected("':' after a key") }
+                let value = try parseValue(depth: depth)
+                members.append(Member(name: name, nameOffset: nameOffset, value: value))
+                scanner.skipBlank()
+            } while scanner.consume(",")
+            guard scanner.consume("}") else { throw unexpected("',' or '}'") }
+            return members
+        }
+
+        /// - Throws: The first mistake.
+        private mutating func parseElements(depth: Int) throws(Unexpected) -> [ConfigurationTree] {
+            var elements: [ConfigurationTree] = []
+            try open("[", depth)
+            if scanner.consume("]") { return elements }
+            repeat {
+                elements.append(try parseValue(depth: depth))
+                scanner.skipBlank()
+            } while scanner.consume(",")
+            guard scanner.consume("]") else { throw unexpected("',' or ']'") }
+            return elements
+        }
+
+        /// - Throws: The nesting is too deep.
+        private mutating func open(_ bracket: Unicode.Scalar, _ depth: Int) throws(Unexpected) {
+            guard depth <= depthMax else { throw unexpected("at most \(depthMax) nested brackets") }
+            _ = scanner.consume(bracket)
+            scanner.skipBlank()
+        }
+
+        /// - Throws: There is no string, or it has an invalid escape or character.
+        private mutating func parseString(_ expected: String) throws(Unexpected) -> String {
+            let start = scanner.offset
+            guard scanner.peek == UInt8(ascii: "\"") else { throw unexpected(expected) }
+            guard scanner.consumeString() else {
+                throw unexpected(
+                    scanner.isAtEnd
+                        ? "a quote that ends the string"
+                        : "a valid character or escape in the string",
+                    at: scanner.isAtEnd ? start : scanner.offset
+                )
+            }
+            let content = scanner.view.slice(start + 1, scanner.offset - start - 2)
+            let utf8 = ByteWriter(capacity: content.count)
+            JSONEscapes.append(decoded: content, to: utf8)
+            return utf8.view.text
+        }
+
+        /// - Throws: The text is another one.
+        private mutating func parseLiteral(
+            _ literal: StaticString,
+            _ kind: Kind
+        ) throws(Unexpected) -> Kind {
+            guard scanner.consume(literal: literal) else { throw unexpected("a value") }
+            return kind
+        }
+
+        /// - Throws: There is no number, or it is too large.
+        private mutating func parseNumber() throws(Unexpected) -> Kind {
+            let start = scanner.offset
+            guard scanner.consumeNumber() else { throw unexpected("a value", at: start) }
+            let number = JSONNumber.value(of: scanner.view.slice(start, scanner.offset - start))
+            guard number.isFinite else { throw unexpected("a smaller number", at: start) }
+            return .number(number)
+        }
+    }
+}
+
+extension ConfigurationTree {
+    /// Appends the value as JSON without blanks, members in their order.
+    func append(to output: ByteWriter) {
+        switch kind {
+        case .null: output.append("null")
+        case .bool(let claim): output.append(claim ? "true" : "false")
+        case .number(let number): JSONNumber.append(number, to: output)
+        case .string(let text): CanonicalJSON.append(string: text, to: output)
+        case .array(let elements):
+            output.append("[")
+            for (place, element) in elements.enumerated() {
+                if place > 0 { output.append(",") }
+                element.append(to: output)
+            }
+            output.append("]")
+        case .object(let members):
+            output.append("{")
+            for (place, member) in members.enumerated() {
+                if place > 0 { output.append(",") }
+                CanonicalJSON.append(string: member.name, to: output)
+                output.append(":")
+                member.value.append(to: output)
+            }
+            output.append("}")
+        }
+    }
+}

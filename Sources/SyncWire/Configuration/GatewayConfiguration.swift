@@ -1,0 +1,282 @@
+package import Bytes
+
+/// Which generation of Sync Gateway a database behaves like.
+package enum ConfigurationDialect: String, Sendable {
+    /// 1.4.
+    case legacy = "1.4"
+    /// 3.x, and files of 2.x.
+    case current = "3"
+
+    /// The key `compatibility`: `1.4`, `3`, or another version of these; nil if it is absent.
+    ///
+    /// - Throws: The value is another one.
+    init?(_ reader: inout ConfigurationReader) throws(ConfigurationMistake) {
+        guard let text = try reader.string("compatibility") else { return nil }
+        switch text.split(separator: ".").first {
+        case "1": self = .legacy
+        case "2", "3", "4": self = .current
+        default: throw reader.mistake("compatibility", "expected \"1.4\" or \"3\"")
+        }
+    }
+
+    /// The dialect that a file has by its form: 1.4 if it has back-quotes or a list `log`.
+    fileprivate init(_ tree: ConfigurationTree, _ text: SourceText) {
+        guard case .object(let members) = tree.kind else {
+            self = .current
+            return
+        }
+        let hasLog = members.contains { member in
+            member.name.withView { ASCII.equals($0, "log") }
+        }
+        self = hasLog || text.hasBackQuotes ? .legacy : .current
+    }
+}
+
+/// A configuration file of the gateway: those of Sync Gateway 1.x, 2.x and 3.x start it unchanged.
+package struct GatewayConfiguration: Equatable, Sendable {
+    package let dialect: ConfigurationDialect
+    package let listeners: Listeners
+    package let cors: CORS?
+    package let log: Log
+    package let http: HTTP
+    /// The cluster that databases without a server of their own are in; nil for none.
+    package let cluster: Cluster?
+    package let extensions: Extensions
+    /// In the order of the file.
+    package let databases: [DatabaseConfiguration]
+    /// For the log, once.
+    package let notices: [ConfigurationNotice]
+
+    /// Addresses in the form `HOST:PORT` or `:PORT`.
+    package struct Listeners: Equatable, Sendable {
+        package let publicInterface: String
+        package let adminInterface: String
+        package let metricsInterface: String?
+        /// Nil if the listeners have no TLS; then `keyPath` is nil too.
+        package let certificatePath: String?
+        package let keyPath: String?
+    }
+
+    package struct CORS: Equatable, Sendable {
+        package let origins: [String]
+        package let loginOrigins: [String]
+        package let headers: [String]
+        package let maxAgeSeconds: Int
+    }
+
+    package struct Log: Equatable, Sendable {
+        /// `CRUD+`, `HTTP` and so on; `*` for all.
+        package let keys: [String]
+        package let level: String?
+        package let path: String?
+        /// `none`, `partial`, `full` or `unset`.
+        package let redaction: String?
+    }
+
+    package struct HTTP: Equatable, Sendable {
+        /// Answers have line ends and blanks.
+        package let isPretty: Bool
+        /// 0 for no bound.
+        package let connectionsMax: Int
+        package let compressesResponses: Bool
+        /// 0 for no bound.
+        package let heartbeatSecondsMax: Int
+        /// 0 for no bound.
+        package let replicationsMax: Int
+    }
+
+    package struct Cluster: Equatable, Sendable {
+        package let server: String
+        package let username: String?
+        package let password: String?
+    }
+
+    /// Settings that other modules read, as JSON; nil if absent.
+    package struct Extensions: Equatable, Sendable {
+        package let facebook: [UInt8]?
+        package let google: [UInt8]?
+        package let persona: [UInt8]?
+        package let replications: [UInt8]?
+    }
+
+    /// Parses a file.
+    ///
+    /// - Throws: The first mistake: its line and column in the file, and what was expected.
+    package init(_ text: ByteView) throws(ConfigurationMistake) {
+        let source = try SourceText.bounded(text)
+        let tree = try ConfigurationTree.parse(source)
+        let form = ConfigurationDialect(tree, source)
+        // The dialect decides what unknown keys are, so it is known before a key is read.
+        var probe = try ConfigurationReader(
+            tree,
+            path: "",
+            context: ConfigurationContext(text: source, dialect: form)
+        )
+        let dialect = try ConfigurationDialect(&probe) ?? form
+        let context = ConfigurationContext(text: source, dialect: dialect)
+        var reader = try ConfigurationReader(tree, path: "", context: context)
+        _ = try reader.string("compatibility")
+        var api = try reader.section("api")
+        self.dialect = dialect
+        listeners = try Listeners(&reader, &api)
+        cors = try CORS.find(&reader, &api)
+        log = try Log(&reader)
+        http = try HTTP(&reader, &api)
+        cluster = try Cluster.find(&reader)
+        extensions = Extensions(&reader)
+        var databases: [DatabaseConfiguration] = []
+        for (name, section) in try reader.sections("databases") {
+            databases.append(try DatabaseConfiguration(name: name, section))
+        }
+        self.databases = databases
+        try api?.finish(ignoring: ConfigurationKeys.api)
+        try reader.finish(ignoring: ConfigurationKeys.file)
+        notices = context.notices
+    }
+}
+
+extension SourceText {
+    /// Replaces the back-quotes of a text.
+    ///
+    /// - Throws: The text is larger than `SyncLimits.configurationBytesMax`.
+    static func bounded(_ text: ByteView) throws(ConfigurationMistake) -> SourceText {
+        guard text.count <= SyncLimits.configurationBytesMax else {
+            throw ConfigurationMistake(
+                position: SourcePosition(line: 1, column: 1),
+                path: "",
+                reason: "expected at most \(SyncLimits.configurationBytesMax >> 20) MB"
+            )
+        }
+        return SourceText(text)
+    }
+}
+
+extension GatewayConfiguration.Listeners {
+    /// - Throws: The first mistake.
+    fileprivate init(
+        _ reader: inout ConfigurationReader,
+        _ api: inout ConfigurationReader?
+    ) throws(ConfigurationMistake) {
+        let older = (
+            try reader.string("interface"), try reader.string("adminInterface"),
+            try reader.string("metricsInterface")
+        )
+        publicInterface = try api?.string("public_interface") ?? older.0 ?? ":4984"
+        adminInterface = try api?.string("admin_interface") ?? older.1 ?? "127.0.0.1:4985"
+        metricsInterface = try api?.string("metrics_interface") ?? older.2
+        var certificate = try reader.string("SSLCert")
+        var key = try reader.string("SSLKey")
+        if var https = try api?.section("https") {
+            certificate = try https.string("tls_cert_path") ?? certificate
+            key = try https.string("tls_key_path") ?? key
+            try https.finish(ignoring: ConfigurationKeys.https)
+        }
+        guard (certificate == nil) == (key == nil) else {
+            throw reader.mistake(
+                certificate == nil ? "SSLKey" : "SSLCert",
+                "expected both a certificate and a key"
+            )
+        }
+        certificatePath = certificate
+        keyPath = key
+    }
+}
+
+extension GatewayConfiguration.CORS {
+    /// - Throws: The first mistake.
+    fileprivate static func find(
+        _ reader: inout ConfigurationReader,
+        _ api: inout ConfigurationReader?
+    ) throws(ConfigurationMistake) -> GatewayConfiguration.CORS? {
+        let older = try reader.section("CORS")
+        guard var section = try api?.section("cors") ?? older else { return nil }
+        let cors = GatewayConfiguration.CORS(
+            origins: try section.strings("Origin") ?? [],
+            loginOrigins: try section.strings("LoginOrigin", or: "login_origin") ?? [],
+            headers: try section.strings("Headers") ?? [],
+            maxAgeSeconds: try section.integer("MaxAge", or: "max_age") ?? 0
+        )
+        try section.finish(ignoring: [])
+        return cors
+    }
+}
+
+extension GatewayConfiguration.Log {
+    /// - Throws: The first mistake.
+    fileprivate init(_ reader: inout ConfigurationReader) throws(ConfigurationMistake) {
+        var keys = try reader.strings("log")
+        var (level, path, redaction): (String?, String?, String?)
+        if var logging = try reader.section("logging") {
+            path = try logging.string("log_file_path")
+            redaction = try logging.string("redaction_level")
+            // `default` is the section of 1.x, `console` that of 2.x and 3.x.
+            for name in ["default", "console"] {
+                guard var section = try logging.section(name) else { continue }
+                keys = try section.strings("log_keys", or: "logKeys") ?? keys
+                // Old files have a number here.
+                if case .string(let text)? = section.value("log_level", or: "logLevel")?.kind {
+                    level = text
+                }
+                path = try section.string("logFilePath") ?? path
+                try section.finish(ignoring: ConfigurationKeys.console)
+            }
+            try logging.finish(ignoring: ConfigurationKeys.logging)
+        }
+        self.keys = keys ?? []
+        self.level = level
+        self.path = path
+        self.redaction = redaction
+    }
+}
+
+extension GatewayConfiguration.HTTP {
+    /// - Throws: The first mistake.
+    fileprivate init(
+        _ reader: inout ConfigurationReader,
+        _ api: inout ConfigurationReader?
+    ) throws(ConfigurationMistake) {
+        let olderPretty = try reader.bool("pretty")
+        isPretty = try api?.bool("pretty") ?? olderPretty ?? false
+        let olderConnections = try reader.integer("maxIncomingConnections")
+        connectionsMax = try api?.integer("max_connections") ?? olderConnections ?? 0
+        let olderCompression = try reader.bool("compressResponses")
+        compressesResponses = try api?.bool("compress_responses") ?? olderCompression ?? true
+        var heartbeat = try reader.integer("maxHeartbeat") ?? 0
+        var replications = 0
+        if var replicator = try reader.section("replicator") {
+            heartbeat = try replicator.integer("max_heartbeat") ?? heartbeat
+            replications = try replicator.integer("max_concurrent_replications") ?? 0
+            try replicator.finish(ignoring: ConfigurationKeys.replicator)
+        }
+        heartbeatSecondsMax = heartbeat
+        replicationsMax = replications
+    }
+}
+
+extension GatewayConfiguration.Cluster {
+    /// - Throws: The first mistake.
+    fileprivate static func find(
+        _ reader: inout ConfigurationReader
+    ) throws(ConfigurationMistake) -> GatewayConfiguration.Cluster? {
+        guard var section = try reader.section("bootstrap") else { return nil }
+        guard let server = try section.string("server") else {
+            throw section.mistake("server", "expected the address of the cluster")
+        }
+        let cluster = GatewayConfiguration.Cluster(
+            server: server,
+            username: try section.string("username"),
+            password: try section.string("password")
+        )
+        try section.finish(ignoring: ConfigurationKeys.bootstrap)
+        return cluster
+    }
+}
+
+extension GatewayConfiguration.Extensions {
+    fileprivate init(_ reader: inout ConfigurationReader) {
+        facebook = reader.json("facebook")
+        google = reader.json("google")
+        persona = reader.json("persona")
+        replications = reader.json("replications")
+    }
+}
