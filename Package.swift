@@ -374,7 +374,7 @@ if lane == "address" {
             dependencies: [
                 "TestSupport", "TestWorld", "DataService", "ClusterService",
                 "Orchestration", "Replication", "Indexing", "SubDocument", "Persistence",
-                "Credentials", "JSON", "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
+                "Credentials", "SyncWire", "JSON", "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",
             exclude: ["README.md", "run", "Seeds"],

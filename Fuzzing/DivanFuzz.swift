@@ -24,10 +24,23 @@ enum DivanFuzz {
         case "subdocument": target = SubDocumentTarget().run
         case "payloads": target = PayloadTarget.run
         case "pump": target = PumpTarget.run
+        default: chooseGatewayTarget(name)
+        }
+    }
+
+    private static func chooseGatewayTarget(_ name: String) {
+        switch name {
+        case "bodies": target = SyncBodyTarget.run
+        case "histories": target = SyncHistoryTarget.run
+        case "tokens": target = SyncTokenTarget.run
+        case "chunks": target = SyncChunkTarget.run
+        case "headers": target = SyncHeaderTarget.run
+        case "configuration": target = SyncConfigurationTarget.run
         default:
             print(
                 "usage: divan-fuzz frames|dispatcher|changes|blocks|json|scram|peers|payloads|"
-                    + "access|feed|attributes|paths|subdocument|pump [libFuzzer's arguments]"
+                    + "access|feed|attributes|paths|subdocument|pump|bodies|histories|tokens|"
+                    + "chunks|headers|configuration [libFuzzer's arguments]"
             )
             exit(64)
         }

@@ -401,6 +401,30 @@ import Testing
         )
     }
 
+    @Test func rowsOfAllDocumentsAreWritten() {
+        var row = AllDocumentsWriter.Row(id: "a", revision: "1-x")
+        let text = written { output in
+            var writer = AllDocumentsWriter(output)
+            writer.append(row)
+            row.channels = ["_jane", "!"]
+            row.document = Array("{}".utf8)
+            row.sequence = 5
+            writer.append(row)
+            writer.append(missing: "b", status: 404)
+            writer.end(updateSequence: 5)
+        }
+        #expect(
+            text == #"{"rows":["# + "\n" + #"{"key":"a","id":"a","value":{"rev":"1-x"}}"# + "\n,"
+                + #"{"key":"a","id":"a","value":{"rev":"1-x","channels":["_jane","!"]},"doc":{},"update_seq":5}"#
+                + "\n," + #"{"key":"b","error":"not_found","status":404}"# + "\n],\n"
+                + #""total_rows":3,"update_seq":5}"#
+        )
+        #expect(
+            written { AllDocumentsWriter($0).end(updateSequence: 0) }
+                == "{\"rows\":[\n],\n\"total_rows\":0,\"update_seq\":0}"
+        )
+    }
+
     @Test func badKeysAreRefused() throws {
         let query = try parameters("keys=x")
         #expect(refusal { try AllDocumentsRequest(query: query, body: nil) } == .badKeys)

@@ -26,20 +26,16 @@ package struct ChangesRow: Equatable, Sendable {
         CanonicalJSON.append(string: id, to: output)
         if isDeleted { output.append(",\"deleted\":true") }
         if !removed.isEmpty {
-            output.append(",\"removed\":[")
-            for (place, channel) in removed.enumerated() {
-                if place > 0 { output.append(",") }
-                CanonicalJSON.append(string: channel, to: output)
-            }
-            output.append("]")
+            output.append(",\"removed\":")
+            CanonicalJSON.append(strings: removed, to: output)
         }
         if let document {
             output.append(",\"doc\":")
             output.append(document)
         }
         output.append(",\"changes\":[")
-        for (place, revision) in revisions.enumerated() {
-            output.append(place > 0 ? ",{\"rev\":" : "{\"rev\":")
+        CanonicalJSON.appendList(revisions, to: output) { revision in
+            output.append("{\"rev\":")
             CanonicalJSON.append(string: revision, to: output)
             output.append("}")
         }
@@ -47,7 +43,7 @@ package struct ChangesRow: Equatable, Sendable {
     }
 }
 
-/// Writes what stands around the rows of `_changes`, for each feed.
+/// Writes the rows of `_changes` with the text around them, for each feed.
 ///
 /// - `normal` and `longpoll`: one JSON text, whose bytes clients compare (contract, section 7).
 /// - `continuous`: a row a line, an empty line as heartbeat and when the client is caught up.
@@ -66,7 +62,7 @@ package struct ChangesWriter {
         self.output = output
     }
 
-    /// Appends what is sent before the first row, at once for a long poll.
+    /// Appends the text before the first row, which a long poll sends at once.
     package func begin() {
         switch feed {
         case .normal, .longpoll: output.append("{\"results\":[\r\n")

@@ -1,7 +1,7 @@
 package import Bytes
 internal import JSON
 
-/// An entry of `_attachments`: what is known of an attachment, and where its bytes are.
+/// An entry of `_attachments`: the metadata of an attachment, and where its bytes are.
 package struct AttachmentEntry: Equatable, Sendable {
     /// Where the bytes are.
     package enum Source: Equatable, Sendable {
@@ -134,8 +134,7 @@ package struct AttachmentEntry: Equatable, Sendable {
     package static func json(_ entries: [(name: String, entry: AttachmentEntry)]) -> [UInt8] {
         let output = ByteWriter()
         output.append("{")
-        for (place, (name, entry)) in entries.enumerated() {
-            if place > 0 { output.append(",") }
+        CanonicalJSON.appendList(entries, to: output) { name, entry in
             CanonicalJSON.append(string: name, to: output)
             output.append(":")
             entry.append(to: output)

@@ -29,6 +29,27 @@ package enum CanonicalJSON {
         string.withView { append(wellFormed: $0, to: output) }
     }
 
+    /// Appends what `body` writes for each element, with commas between.
+    static func appendList<Element>(
+        _ elements: some Sequence<Element>,
+        to output: ByteWriter,
+        _ body: (Element) -> Void
+    ) {
+        var isFirst = true
+        for element in elements {
+            if !isFirst { output.append(UInt8(ascii: ",")) }
+            isFirst = false
+            body(element)
+        }
+    }
+
+    /// Appends an array of strings.
+    static func append(strings: [String], to output: ByteWriter) {
+        output.append(UInt8(ascii: "["))
+        appendList(strings, to: output) { append(string: $0, to: output) }
+        output.append(UInt8(ascii: "]"))
+    }
+
     /// The index of a request's JSON.
     ///
     /// - Throws: `.badJSON` or `.tooDeep`.
@@ -103,8 +124,8 @@ struct CanonicalWriter {
         case array
         /// An object that is written in the order of the text.
         case sortedObject
-        /// An object whose members are written in their order; the next one is `members[next]`.
-        case object(end: Int, nextObject: Int, members: [JSONIndex.Member], next: Int)
+        /// An object whose members are written in their order; `members` are those that are not yet written.
+        case object(end: Int, nextObject: Int, members: ArraySlice<JSONIndex.Member>)
     }
 
     private let index: JSONIndex
@@ -182,16 +203,12 @@ struct CanonicalWriter {
             writeTextName()
             return false
         }
-        let members = index.members(of: object)
+        var members = index.members(of: object)
+        let first = members.removeFirst()
         brackets.append(
-            .object(
-                end: Int(object.end),
-                nextObject: Int(object.nextObject),
-                members: members,
-                next: 1
-            )
+            .object(end: Int(object.end), nextObject: Int(object.nextObject), members: members)
         )
-        begin(members[0])
+        begin(first)
         return false
     }
 
@@ -208,16 +225,15 @@ struct CanonicalWriter {
                 }
                 output.append(scanner.peek)
                 move(to: scanner.offset + 1)
-            case .object(let end, let following, let members, let next):
-                if next < members.count {
+            case .object(let end, let following, var members):
+                if let next = members.popFirst() {
                     brackets[brackets.count - 1] = .object(
                         end: end,
                         nextObject: following,
-                        members: members,
-                        next: next + 1
+                        members: members
                     )
                     output.append(UInt8(ascii: ","))
-                    return begin(members[next])
+                    return begin(next)
                 }
                 output.append(UInt8(ascii: "}"))
                 move(to: end)
@@ -243,14 +259,23 @@ struct CanonicalWriter {
     }
 
     private mutating func writeString() {
-        let start = scanner.offset + 1
+        let start = scanner.offset
         _ = scanner.consumeString()
+        let quoted = index.text.slice(start, scanner.offset - start)
+        // Most strings are copied as they are.
+        if quoted.buffer.allSatisfy(CanonicalWriter.isPlain) { return output.append(quoted) }
         scratch.removeAll(keepingAtMost: 64 << 10)
-        JSONEscapes.append(
-            decoded: index.text.slice(start, scanner.offset - 1 - start),
-            to: scratch
-        )
+        JSONEscapes.append(decoded: quoted.slice(1, quoted.count - 2), to: scratch)
         CanonicalJSON.append(wellFormed: scratch.view, to: output)
+    }
+
+    /// Whether a byte of a valid string is the same in canonical text.
+    private static func isPlain(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "\\"), UInt8(ascii: "<"), UInt8(ascii: ">"), UInt8(ascii: "&"), 0x80...:
+            false
+        default: true
+        }
     }
 
     private mutating func consume(literal: StaticString) {

@@ -4,13 +4,13 @@ internal import JSON
 /// A document as a client sends it, split into the gateway's members and the user's.
 ///
 /// - `content` is canonical, so that equal documents have equal bytes, and digests need no further pass.
-/// - Parsing takes memory for the canonical text, and at most 16 bytes for each member of an object whose
+/// - Parsing needs memory for the canonical text, and at most 16 bytes for each member of an object whose
 ///   names are not sorted.
 package struct DocumentBody: Equatable, Sendable {
     package var own: GatewayMembers
     package let content: DocumentContent
 
-    /// What a body may have.
+    /// The members that a body may have.
     package enum Policy: Sendable {
         /// From a client: members of the gateway that it may send.
         case written
@@ -51,7 +51,7 @@ package struct DocumentBody: Equatable, Sendable {
 
         /// Adds one member; members come in the order of their names.
         ///
-        /// - Throws: What the body throws.
+        /// - Throws: The refusals of the body.
         mutating func add(_ member: JSONIndex.Member) throws(RequestRefusal) {
             let name = index.view(member.name)
             let underscore = UInt8(ascii: "_")

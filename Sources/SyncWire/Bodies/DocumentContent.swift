@@ -3,7 +3,7 @@ internal import JSON
 
 /// The members that belong to the user, as canonical JSON, into which the gateway's members can be written.
 ///
-/// No member of a user begins with `_`, so all members of the gateway stand together at one place of the
+/// No member of a user begins with `_`, so the members of the gateway are adjacent in the
 /// sorted text. Answers and digests therefore copy the text twice and parse nothing.
 package struct DocumentContent: Equatable, Sendable {
     /// An object, `{}` at least.

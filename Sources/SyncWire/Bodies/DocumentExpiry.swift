@@ -1,7 +1,7 @@
 internal import Bytes
 internal import JSON
 
-/// When a document expires, as `_exp` says.
+/// When a document expires: the member `_exp`.
 package enum DocumentExpiry: Equatable, Sendable {
     /// So long after the write.
     case seconds(Int)

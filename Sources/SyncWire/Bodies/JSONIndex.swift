@@ -58,21 +58,13 @@ struct JSONIndex {
     }
 
     /// The members of an object that is the root, or not sorted: in the order of their names, each name once.
-    ///
-    /// Of equal names, the last member of the text counts.
-    func members(of object: Object) -> [Member] {
+    func members(of object: Object) -> ArraySlice<Member> {
         let first = Int(object.firstMember)
-        var kept: [Member] = []
-        kept.reserveCapacity(Int(object.memberCount))
-        for member in members[first..<first + Int(object.memberCount)] {
-            if let last = kept.last, view(last.name).equals(view(member.name)) { kept.removeLast() }
-            kept.append(member)
-        }
-        return kept
+        return members[first..<first + Int(object.memberCount)]
     }
 
     /// The members of the root; nil if the root is not an object.
-    var rootMembers: [Member]? {
+    var rootMembers: ArraySlice<Member>? {
         var scanner = JSONScanner(view: text)
         scanner.skipBlank()
         guard scanner.peek == UInt8(ascii: "{"), let root = objects.first else { return nil }
@@ -118,14 +110,24 @@ struct JSONIndex {
         }
         objects[number].isSorted = isSorted
         guard !isSorted || number == 0 else { return }
-        objects[number].firstMember = UInt32(members.count)
-        objects[number].memberCount = UInt32(pending.count - first)
         // Two members of one name stay in the order of the text.
-        members += pending[first...].sorted { one, other in
+        pending[first...].sort { one, other in
             let (name, otherName) = (view(one.name), view(other.name))
             if name.precedes(otherName) { return true }
             return name.equals(otherName) && one.valueStart < other.valueStart
         }
+        let start = members.count
+        for index in first..<pending.count {
+            // Of equal names, the last member of the text counts.
+            if members.count > start, let last = members.last,
+                view(last.name).equals(view(pending[index].name))
+            {
+                members.removeLast()
+            }
+            members.append(pending[index])
+        }
+        objects[number].firstMember = UInt32(start)
+        objects[number].memberCount = UInt32(members.count - start)
     }
 }
 
@@ -155,7 +157,7 @@ extension JSONIndex {
 
         /// Fills `index`.
         ///
-        /// - Throws: What the index throws.
+        /// - Throws: The failures of the index.
         mutating func run(_ index: inout JSONIndex) throws(Failure) {
             var step = Step.valueFollows
             while step == .valueFollows {

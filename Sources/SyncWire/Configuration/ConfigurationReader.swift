@@ -127,14 +127,14 @@ struct ConfigurationReader {
         guard let value = value(key) else { return [] }
         guard case .object(let members) = value.kind else { throw mistake(value, key, "an object") }
         var readers: [(name: String, reader: ConfigurationReader)] = []
-        var places: [String: Int] = [:]
+        var indexes: [String: Int] = [:]
         for member in members where !member.value.isNull {
             let path = "\(path(of: key)).\(member.name)"
             let reader = try ConfigurationReader(member.value, path: path, context: context)
-            if let place = places[member.name] {
-                readers[place] = (member.name, reader)
+            if let index = indexes[member.name] {
+                readers[index] = (member.name, reader)
             } else {
-                places[member.name] = readers.count
+                indexes[member.name] = readers.count
                 readers.append((member.name, reader))
             }
         }
@@ -182,7 +182,7 @@ struct ConfigurationReader {
     }
 }
 
-/// What all readers of one file share.
+/// The text, dialect and notices that all readers of one file share.
 final class ConfigurationContext {
     let text: SourceText
     let dialect: ConfigurationDialect
@@ -193,7 +193,7 @@ final class ConfigurationContext {
         self.dialect = dialect
     }
 
-    /// More would say no more to an operator, and each costs a search for its line.
+    /// An operator needs no more, and each costs a search for its line.
     private static let noticesMax = 1_000
 
     func add(_ kind: ConfigurationNotice.Kind, _ path: String, at offset: Int) {

@@ -1,18 +1,18 @@
 internal import Bytes
 internal import JSON
 
-/// What is wrong with a configuration, and where.
+/// A mistake of a configuration file, with its position.
 package struct ConfigurationMistake: Error, Equatable, Sendable {
     package let position: SourcePosition
     /// The keys from the root to the value, separated by dots; empty for the whole file.
     package let path: String
-    /// A sentence part that begins with what was expected or says what to do.
+    /// The expected value, or the remedy.
     package let reason: String
 
     /// `3:14: databases.demo.users: expected an object`.
     package var text: String {
-        let place = "\(position.line):\(position.column)"
-        return path.isEmpty ? "\(place): \(reason)" : "\(place): \(path): \(reason)"
+        let start = "\(position.line):\(position.column)"
+        return path.isEmpty ? "\(start): \(reason)" : "\(start): \(path): \(reason)"
     }
 }
 
@@ -61,7 +61,7 @@ struct ConfigurationTree {
 
     /// Parses a whole file.
     ///
-    /// - Throws: What was expected, and where.
+    /// - Throws: The first mistake: its position, and the expected token.
     static func parse(_ text: SourceText) throws(ConfigurationMistake) -> ConfigurationTree {
         let result = text.json.withUnsafeBytes { buffer in
             var parser = Parser(scanner: JSONScanner(view: ByteView(buffer)))
@@ -211,15 +211,11 @@ extension ConfigurationTree {
         case .string(let text): CanonicalJSON.append(string: text, to: output)
         case .array(let elements):
             output.append("[")
-            for (place, element) in elements.enumerated() {
-                if place > 0 { output.append(",") }
-                element.append(to: output)
-            }
+            CanonicalJSON.appendList(elements, to: output) { $0.append(to: output) }
             output.append("]")
         case .object(let members):
             output.append("{")
-            for (place, member) in members.enumerated() {
-                if place > 0 { output.append(",") }
+            CanonicalJSON.appendList(members, to: output) { member in
                 CanonicalJSON.append(string: member.name, to: output)
                 output.append(":")
                 member.value.append(to: output)

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// A place in a configuration file, as an editor shows it.
+/// A line and a column of a configuration file, as an editor shows them.
 package struct SourcePosition: Equatable, Sendable {
     /// From 1 on.
     package let line: Int
@@ -62,8 +62,8 @@ struct SourceText {
     /// The position of a byte of `json`, in the original file.
     func position(of offset: Int) -> SourcePosition {
         let edge = edges.last { $0.json <= offset } ?? edges[0]
-        let place = edge.isString ? edge.original : edge.original + offset - edge.json
-        let before = original[..<min(place, original.count)]
+        let source = edge.isString ? edge.original : edge.original + offset - edge.json
+        let before = original[..<min(source, original.count)]
         let lineStart = before.lastIndex(of: 0x0a).map { $0 + 1 } ?? 0
         let line = before.reduce(1) { $1 == 0x0a ? $0 + 1 : $0 }
         // Bytes that continue a character of UTF-8 are no columns.

@@ -6,7 +6,7 @@ package struct ContentType: Equatable, Sendable {
     package let type: String
     private let parameters: [(name: String, value: String)]
 
-    /// More parameters are ignored.
+    /// More parameters are ignored, valid ones or not.
     private static let parametersMax = 16
 
     /// Parses a header's value; nil if it does not begin with `TYPE/SUBTYPE`.
@@ -44,7 +44,9 @@ package struct ContentType: Equatable, Sendable {
         }
         var parameters: [(name: String, value: String)] = []
         var rest = text.dropFirst(end)
-        while !rest.isEmpty, parameters.count < parametersMax {
+        var count = 0
+        while !rest.isEmpty, count < parametersMax {
+            count += 1
             // The separator.
             rest = rest.dropFirst(1)
             guard let (name, value, length) = parameter(rest) else {

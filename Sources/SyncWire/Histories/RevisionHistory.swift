@@ -80,8 +80,7 @@ package struct RevisionHistory: Equatable, Sendable {
     package var json: [UInt8] {
         let output = ByteWriter(capacity: 32 + 36 * digests.count)
         output.append("{\"ids\":[")
-        for (place, digest) in digests.enumerated() {
-            if place > 0 { output.append(UInt8(ascii: ",")) }
+        CanonicalJSON.appendList(digests, to: output) { digest in
             CanonicalJSON.append(string: String(decoding: digest, as: UTF8.self), to: output)
         }
         output.append("],\"start\":")

@@ -32,7 +32,7 @@ package enum MultipartFailure: Error, Equatable, Sendable {
 /// - The events of a body do not depend on its chunks, except where body data is divided.
 /// - A nested multipart part is body data: the caller reads it with another reader.
 package final class MultipartReader {
-    /// What the reader found.
+    /// A step through the body.
     package enum Event {
         /// A part begins.
         case part(PartHeaders)
@@ -87,7 +87,7 @@ package final class MultipartReader {
     /// Whether the last boundary was read.
     package var isEnded: Bool { state == .ended }
 
-    /// Reads the next chunk of the body and passes on what it completes.
+    /// Reads the next chunk of the body and delivers the events that it completes.
     ///
     /// - Throws: `.headersTooLarge`, `.badHeader`, `.tooManyParts`; afterwards the reader is not usable.
     package func read(
@@ -114,7 +114,7 @@ package final class MultipartReader {
 
     /// Consumes a piece of `rest`; returns its length, or nil if more bytes are needed.
     ///
-    /// - Throws: What `read` throws.
+    /// - Throws: The failures of `read`.
     private func step(
         _ rest: ByteView,
         _ deliver: (Event) -> Void

@@ -1,7 +1,7 @@
 package import Bytes
 internal import JSON
 
-/// What a client asks of `_all_docs`, by GET or by POST.
+/// A request for `_all_docs`, by GET or by POST.
 package struct AllDocumentsRequest: Equatable, Sendable {
     /// Which documents.
     package enum Selection: Equatable, Sendable {
@@ -21,7 +21,7 @@ package struct AllDocumentsRequest: Equatable, Sendable {
         package init() {}
     }
 
-    /// What a row has.
+    /// The members of a row.
     package struct Content: Equatable, Sendable {
         package var hasDocuments = false
         package var hasHistories = false
@@ -39,7 +39,7 @@ package struct AllDocumentsRequest: Equatable, Sendable {
     package let content: Content
     /// The largest number of rows; nil if there is no bound.
     ///
-    /// Sync Gateway takes 0 for no bound, CouchDB for no row.
+    /// 0 is no bound for Sync Gateway, and no row for CouchDB.
     package let limit: Int?
 
     /// Parses the query and, of a POST, the body `{"keys":[...]}`; for a GET `body` is nil.
@@ -53,7 +53,7 @@ package struct AllDocumentsRequest: Equatable, Sendable {
 }
 
 extension AllDocumentsRequest.Selection {
-    /// - Throws: What the request throws.
+    /// - Throws: The refusals of the request.
     fileprivate init(query: QueryParameters, body: ByteView?) throws(RequestRefusal) {
         if let body {
             let keys = try RequestParameters.object(body)["keys"]

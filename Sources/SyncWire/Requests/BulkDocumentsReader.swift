@@ -66,13 +66,45 @@ package final class BulkDocumentsReader {
     ) throws(RequestRefusal) {
         totalCount += chunk.count
         guard totalCount <= SyncLimits.bulkBytesMax else { throw .tooMany("docs") }
-        for byte in chunk.buffer {
+        var offset = 0
+        while offset < chunk.count {
             switch state {
-            case .inName, .value, .inDocument: try continueToken(byte, deliver)
+            case .inName, .value, .inDocument:
+                offset += try appendPlain(chunk.dropFirst(offset))
+                guard offset < chunk.count else { return }
+                try continueToken(chunk[offset], deliver)
             default:
-                if !JSONScanner.isBlank(byte) { try begin(byte) }
+                if !JSONScanner.isBlank(chunk[offset]) { try begin(chunk[offset]) }
+            }
+            offset += 1
+        }
+    }
+
+    /// Appends the bytes at the front that are no brackets, quotes, backslashes and commas; returns how many.
+    ///
+    /// - Throws: `.badJSON`, `.documentTooLarge`.
+    private func appendPlain(_ rest: ByteView) throws(RequestRefusal) -> Int {
+        if isEscaped { return 0 }
+        let count = rest.buffer.firstIndex { byte in
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "{"), UInt8(ascii: "}"),
+                UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: ","):
+                true
+            default: false
             }
         }
+        let plain = rest.slice(0, count ?? rest.count)
+        token.append(plain)
+        try checkLength()
+        return plain.count
+    }
+
+    /// - Throws: `.badJSON`, `.documentTooLarge`.
+    private func checkLength() throws(RequestRefusal) {
+        let isDocument = state == .inDocument
+        let limit =
+            isDocument ? SyncLimits.documentBytesMax : BulkDocumentsReader.memberBytesMax
+        guard token.count <= limit else { throw isDocument ? .documentTooLarge : .badJSON }
     }
 
     /// Checks at the end of the request that the body was complete.
@@ -130,13 +162,10 @@ package final class BulkDocumentsReader {
             return try begin(byte)
         }
         append(byte)
-        let isDocument = state == .inDocument
-        let limit =
-            isDocument ? SyncLimits.documentBytesMax : BulkDocumentsReader.memberBytesMax
-        guard token.count <= limit else { throw isDocument ? .documentTooLarge : .badJSON }
+        try checkLength()
         guard depth >= 0 else { throw .badJSON }
         guard depth == 0, !isInString, state != .value else { return }
-        if isDocument {
+        if state == .inDocument {
             state = .documentEnd
             deliver(token.view)
         } else {

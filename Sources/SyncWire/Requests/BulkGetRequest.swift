@@ -95,23 +95,14 @@ package struct RevisionsDiff: Equatable, Sendable {
             hasRows = true
             CanonicalJSON.append(string: id, to: output)
             output.append(":{\"missing\":")
-            appendList(missing)
+            CanonicalJSON.append(strings: missing, to: output)
             if !ancestors.isEmpty {
                 output.append(",\"possible_ancestors\":")
-                appendList(ancestors)
+                CanonicalJSON.append(strings: ancestors, to: output)
             }
             output.append("}\n")
         }
 
         package func end() { output.append("}") }
-
-        private func appendList(_ texts: [String]) {
-            output.append("[")
-            for (place, text) in texts.enumerated() {
-                if place > 0 { output.append(",") }
-                CanonicalJSON.append(string: text, to: output)
-            }
-            output.append("]")
-        }
     }
 }

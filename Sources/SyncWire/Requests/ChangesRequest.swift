@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What a client asks of `_changes`, by GET, by POST, or in the first message of a WebSocket.
+/// A request for `_changes`, by GET, by POST, or in the first message of a WebSocket.
 package struct ChangesRequest: Equatable, Sendable {
     package enum Feed: String, Sendable {
         case normal
@@ -24,7 +24,7 @@ package struct ChangesRequest: Equatable, Sendable {
         case documents([String])
     }
 
-    /// What a row has.
+    /// The members and kinds of rows.
     package struct Content: Equatable, Sendable {
         /// `style=all_docs`: all leaves of a document, not only the winner.
         package var hasAllLeaves = false
@@ -71,8 +71,7 @@ package struct ChangesRequest: Equatable, Sendable {
     package let since: Since
     /// The largest number of rows; nil if there is no bound.
     ///
-    /// CouchDB's replicator asks for 0 rows, and Sync Gateway
-    /// takes 0 for no bound.
+    /// CouchDB's replicator requests 0 rows; for Sync Gateway 0 is no bound.
     package let limit: Int?
     package let filter: Filter
     package let content: Content
@@ -81,7 +80,7 @@ package struct ChangesRequest: Equatable, Sendable {
     /// A WebSocket's messages are a gzip stream.
     package let isCompressed: Bool
 
-    /// Parses the query of a GET, or the query and the body of a POST; what the query has counts.
+    /// Parses the query of a GET, or the query and the body of a POST; the query overrides the body.
     ///
     /// The body of a GET is empty. `heartbeatMillisecondsMax` is from the configuration; 0 is no bound.
     ///

@@ -3,14 +3,14 @@ internal import Bytes
 /// The options of `GET /db/doc` and, for all its documents, of `_bulk_get`.
 package struct DocumentQuery: Equatable, Sendable {
     package let revision: String?
-    /// Which revisions are asked for in place of one; nil for one.
+    /// The revisions of `open_revs`; nil if one revision is requested.
     package let openRevisions: OpenRevisions?
     /// The history that each document has; nil for none.
     package let history: HistoryOptions?
     /// The revisions whose attachments the client has (`atts_since`); nil if bodies are not asked for.
     package let attachmentsSince: [String]?
     package let hasExpiry: Bool
-    /// The descendants in place of the revision, if there are any (CouchDB's `latest`).
+    /// Whether the newest descendants replace the requested revision (CouchDB's `latest`).
     package let isLatest: Bool
     package let hasConflicts: Bool
     package let hasRevisionInfo: Bool
@@ -40,7 +40,7 @@ package struct DocumentQuery: Equatable, Sendable {
         hasRevisionInfo = query.bool("revs_info") || query.bool("meta")
     }
 
-    /// - Throws: What the parser of the list throws.
+    /// - Throws: The refusals of `OpenRevisions`.
     private static func openRevisions(
         _ query: QueryParameters
     ) throws(RequestRefusal) -> OpenRevisions? {
