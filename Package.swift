@@ -138,8 +138,8 @@ let threaded: [String: [String]] = [
 ]
 /// What no test of the lane `thread` uses.
 let threadless: Set<Substring> = [
-    "Consensus", "Orchestration", "Indexing", "SyncWire", "Revisions", "Syncing", "SimulatedPlatform",
-    "ClusterService", "ViewService",
+    "Consensus", "Orchestration", "Indexing", "SyncWire", "Revisions", "Syncing",
+    "SimulatedPlatform", "ClusterService", "ViewService",
 ]
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =

@@ -1,4 +1,6 @@
+internal import Bytes
 internal import JSON
+internal import SyncWire
 
 /// The names that the calls of a sync function have, before they are checked.
 ///
@@ -22,7 +24,7 @@ struct CollectedNames {
         case .channel(let arguments): channels += arguments.flatMap(Self.texts)
         case .access(let users, let channels): Self.add(channels, to: users, of: &access)
         case .role(let users, let names): Self.add(names, to: users, of: &roles)
-        case .expiry(let value): expiry = DocumentExpiry.seconds(of: value) ?? expiry
+        case .expiry(let value): expiry = Self.expirySeconds(value) ?? expiry
         case .reject, .claim: break
         }
     }
@@ -67,6 +69,17 @@ struct CollectedNames {
         case .array(let elements): elements.compactMap(\.string)
         default: []
         }
+    }
+
+    /// What a sync function gives as an expiry: a number, a number as text, or a date of RFC 3339.
+    ///
+    /// Nil for anything else, as in Sync Gateway (`base/util.go`, `ReflectExpiry`).
+    private static func expirySeconds(_ value: JSONValue) -> UInt32? {
+        guard case .string(let text) = value else {
+            return value.double.flatMap { UInt32(exactly: $0.rounded(.towardZero)) }
+        }
+        if let number = Int32(text) { return UInt32(exactly: number) }
+        return text.withView { CalendarTime.unixSeconds(iso: $0) }.flatMap { UInt32(exactly: $0) }
     }
 
     private static func add(
