@@ -74,6 +74,19 @@ import Testing
         #expect(try view(json) { try CanonicalJSON.text($0) } == Array(canonical.utf8))
     }
 
+    /// Releases since 2.0 keep the text of a number, so that large integers survive.
+    @Test(arguments: [
+        "0", "-0.0e5", "1.0", "1E+3", "9007199254740993", "12345678901234567890", "1e400",
+    ])
+    func literalNumbersStayAsTheyAre(json: String) throws {
+        #expect(
+            try view(json) { try CanonicalJSON.text($0, numbers: .literals) } == Array(json.utf8)
+        )
+        let body = try view("{\"n\": \(json)}") { try DocumentBody($0, numbers: .literals) }
+        #expect(body.content.bytes == Array("{\"n\":\(json)}".utf8))
+        #expect(try view(body.content.bytes) { try DocumentContent(stored: $0) } == body.content)
+    }
+
     @Test(arguments: [
         "", " ", "nul", "{", "[", "[1,]", "{\"a\"}", "{\"a\":1,}", "{a:1}", "[1 2]", "01", "1.",
         "+1", "1e400",

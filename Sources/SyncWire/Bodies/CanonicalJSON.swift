@@ -4,23 +4,40 @@ internal import JSON
 /// JSON as Go writes a decoded map: the text that revision digests are made of, and that answers have.
 ///
 /// Names are in the order of their bytes, the last of equal names counts, and there are no blanks. `<`, `>`,
-/// `&`, U+2028 and U+2029 are escaped, since Go protects texts that are embedded in HTML. Numbers are doubles
-/// in their shortest text, `1e+21` and `1e-7` beyond it. Ill-formed bytes and lone surrogates are U+FFFD.
+/// `&`, U+2028 and U+2029 are escaped, since Go protects texts that are embedded in HTML. Ill-formed bytes and
+/// lone surrogates are U+FFFD.
 package enum CanonicalJSON {
+    /// How numbers are written.
+    package enum Numbers: Sendable {
+        /// As doubles in their shortest text, `1e+21` and `1e-7` beyond it: the dialect 1.4. Integers above 2^53 lose
+        /// digits, and numbers beyond a double are refused.
+        case doubles
+        /// As they were sent: later releases, which keep them as text.
+        case literals
+    }
+
     /// Appends the canonical text of `json`, any JSON value, to `output`.
     ///
     /// - Throws: `.badJSON` or `.tooDeep`; then the end of `output` is unchanged.
-    package static func append(_ json: ByteView, to output: ByteWriter) throws(RequestRefusal) {
-        var writer = CanonicalWriter(index: try index(json), output: output)
+    package static func append(
+        _ json: ByteView,
+        numbers: Numbers = .doubles,
+        to output: ByteWriter
+    ) throws(RequestRefusal) {
+        let index = try index(json, numbers: numbers)
+        var writer = CanonicalWriter(index: index, numbers: numbers, output: output)
         writer.writeRoot()
     }
 
     /// The canonical text of `json`.
     ///
     /// - Throws: `.badJSON` or `.tooDeep`.
-    package static func text(_ json: ByteView) throws(RequestRefusal) -> [UInt8] {
+    package static func text(
+        _ json: ByteView,
+        numbers: Numbers = .doubles
+    ) throws(RequestRefusal) -> [UInt8] {
         let output = ByteWriter(capacity: json.count)
-        try append(json, to: output)
+        try append(json, numbers: numbers, to: output)
         return output.bytes
     }
 
@@ -53,9 +70,12 @@ package enum CanonicalJSON {
     /// The index of a request's JSON.
     ///
     /// - Throws: `.badJSON` or `.tooDeep`.
-    static func index(_ json: ByteView) throws(RequestRefusal) -> JSONIndex {
+    static func index(
+        _ json: ByteView,
+        numbers: Numbers
+    ) throws(RequestRefusal) -> JSONIndex {
         do {
-            return try JSONIndex(json, depthMax: SyncLimits.depthMax)
+            return try JSONIndex(json, depthMax: SyncLimits.depthMax, numbers: numbers)
         } catch {
             switch error {
             case .notJSON: throw .badJSON
@@ -129,14 +149,16 @@ struct CanonicalWriter {
     }
 
     private let index: JSONIndex
+    private let numbers: CanonicalJSON.Numbers
     private let output: ByteWriter
     private let scratch = ByteWriter()
     private var scanner: JSONScanner
     private var nextObject = 0
     private var brackets: [Bracket] = []
 
-    init(index: JSONIndex, output: ByteWriter) {
+    init(index: JSONIndex, numbers: CanonicalJSON.Numbers, output: ByteWriter) {
         self.index = index
+        self.numbers = numbers
         self.output = output
         scanner = JSONScanner(view: index.text)
     }
@@ -284,6 +306,7 @@ struct CanonicalWriter {
     }
 
     private func writeNumber(_ text: ByteView) {
+        if numbers == .literals { return output.append(text) }
         let number = JSONNumber.value(of: text)
         // JavaScript has no minus zero in texts, Go has.
         if number == 0, number.sign == .minus { output.append(UInt8(ascii: "-")) }

@@ -18,16 +18,20 @@ package struct DocumentBody: Equatable, Sendable {
         case stored
     }
 
-    /// Parses and splits a document.
+    /// Parses and splits a document; `numbers` depends on the dialect of its database.
     ///
     /// - Throws: `.documentTooLarge`, `.tooDeep`, `.badJSON` (not an object), `.userProperty` for an unknown name
     ///   that begins with `_`, `.badMember` if `_id`, `_rev`, `_deleted` or `_removed` has another type,
     ///   `.badAttachments`.
-    package init(_ json: ByteView, policy: Policy = .written) throws(RequestRefusal) {
+    package init(
+        _ json: ByteView,
+        policy: Policy = .written,
+        numbers: CanonicalJSON.Numbers = .doubles
+    ) throws(RequestRefusal) {
         guard json.count <= SyncLimits.documentBytesMax else { throw .documentTooLarge }
-        let index = try CanonicalJSON.index(json)
+        let index = try CanonicalJSON.index(json, numbers: numbers)
         guard let members = index.rootMembers else { throw .badJSON }
-        var split = Split(index: index, policy: policy)
+        var split = Split(index: index, policy: policy, numbers: numbers)
         for member in members { try split.add(member) }
         (own, content) = split.finish()
     }
@@ -41,12 +45,12 @@ package struct DocumentBody: Equatable, Sendable {
         private var own = GatewayMembers()
         private var leadCount = 0
 
-        init(index: JSONIndex, policy: Policy) {
+        init(index: JSONIndex, policy: Policy, numbers: CanonicalJSON.Numbers) {
             self.index = index
             self.policy = policy
             output = ByteWriter(capacity: index.text.count + 2)
             output.append(UInt8(ascii: "{"))
-            writer = CanonicalWriter(index: index, output: output)
+            writer = CanonicalWriter(index: index, numbers: numbers, output: output)
         }
 
         /// Adds one member; members come in the order of their names.

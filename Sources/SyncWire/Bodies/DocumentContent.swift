@@ -23,7 +23,7 @@ package struct DocumentContent: Equatable, Sendable {
     ///
     /// - Throws: `.badJSON`, `.tooDeep` or `.userProperty` if they are not.
     package init(stored: ByteView) throws(RequestRefusal) {
-        self = try DocumentBody(stored, policy: .stored).content
+        self = try DocumentBody(stored, policy: .stored, numbers: .literals).content
     }
 
     package var isEmpty: Bool { bytes.count == 2 }

@@ -49,11 +49,15 @@ struct JSONIndex {
 
     /// Indexes `text`, one JSON value, nested at most `depthMax` deep.
     ///
-    /// - Throws: `.notJSON` for any other text and for numbers beyond a double, `.tooDeep`.
-    init(_ text: ByteView, depthMax: Int) throws(Failure) {
+    /// - Throws: `.notJSON` for any other text and for numbers beyond a double that have to be doubles, `.tooDeep`.
+    init(
+        _ text: ByteView,
+        depthMax: Int,
+        numbers: CanonicalJSON.Numbers
+    ) throws(Failure) {
         guard text.count <= SyncLimits.bulkBytesMax else { throw .notJSON }
         self.text = text
-        var pass = Pass(text: text, depthMax: depthMax)
+        var pass = Pass(text: text, depthMax: depthMax, numbers: numbers)
         try pass.run(&self)
     }
 
@@ -145,13 +149,15 @@ extension JSONIndex {
         }
 
         private let depthMax: Int
+        private let numbers: CanonicalJSON.Numbers
         private var scanner: JSONScanner
         private var brackets: [Bracket] = []
         /// The members of open objects, the innermost object's last.
         private var pending: [Member] = []
 
-        init(text: ByteView, depthMax: Int) {
+        init(text: ByteView, depthMax: Int, numbers: CanonicalJSON.Numbers) {
             self.depthMax = depthMax
+            self.numbers = numbers
             scanner = JSONScanner(view: text, allowsIllFormedText: true)
         }
 
@@ -183,7 +189,7 @@ extension JSONIndex {
             case UInt8(ascii: "t"): isValid = scanner.consume(literal: "true")
             case UInt8(ascii: "f"): isValid = scanner.consume(literal: "false")
             case UInt8(ascii: "n"): isValid = scanner.consume(literal: "null")
-            default: isValid = consumeFiniteNumber()
+            default: isValid = consumeNumber()
             }
             guard isValid else { throw .notJSON }
             return .valueEnded
@@ -242,9 +248,10 @@ extension JSONIndex {
             }
         }
 
-        private mutating func consumeFiniteNumber() -> Bool {
+        private mutating func consumeNumber() -> Bool {
             let start = scanner.offset
             guard scanner.consumeNumber() else { return false }
+            if numbers == .literals { return true }
             let number = scanner.view.slice(start, scanner.offset - start)
             // Fewer digits without an exponent are below the largest double, 1.8e308.
             let isSmall =

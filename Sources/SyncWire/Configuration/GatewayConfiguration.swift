@@ -7,6 +7,9 @@ package enum ConfigurationDialect: String, Sendable {
     /// 3.x, and files of 2.x.
     case current = "3"
 
+    /// How documents have their numbers, in answers, revision digests and the store.
+    package var numbers: CanonicalJSON.Numbers { self == .legacy ? .doubles : .literals }
+
     /// The key `compatibility`: `1.4`, `3`, or another version of these; nil if it is absent.
     ///
     /// - Throws: The value is another one.
