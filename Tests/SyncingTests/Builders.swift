@@ -1,7 +1,7 @@
 import SyncWire
 import Testing
 
-@testable import Syncing
+import Syncing
 
 /// Names that tests write as literals.
 func channel(_ name: String) -> ChannelName {

@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@testable import Syncing
+import Syncing
 
 @Suite struct ChannelLogTests {
     /// `FeedWalkTests` compares the rows with whole histories; here, holes are many.

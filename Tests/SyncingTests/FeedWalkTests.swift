@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Syncing
+import Syncing
 
 /// Feeds of random histories: against their definition, cut at every row, and followed by devices.
 @Suite struct FeedWalkTests {

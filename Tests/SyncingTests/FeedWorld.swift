@@ -1,7 +1,7 @@
 import Bytes
 import SyncWire
 
-@testable import Syncing
+import Syncing
 
 /// A database of few documents and channels that changes at random, and what its feeds have to be.
 ///

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 import Testing
 
-@testable import Syncing
+import Syncing
 
 /// The answers are those that were recorded from Sync Gateway 1.4.1.
 @Suite struct LocalDocumentTests {

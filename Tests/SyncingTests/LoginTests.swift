@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@testable import Syncing
+import Syncing
 
 @Suite struct LoginTests {
     private let first = LoginOrder(dialect: .first, acceptsTokens: true)

@@ -2,7 +2,7 @@ import Bytes
 import JSON
 import Testing
 
-@testable import Syncing
+import Syncing
 
 @Suite struct PrincipalTests {
     private let first = PrincipalRules(dialect: .first)

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import Syncing
+import Syncing
 
 @Suite struct SequenceCounterTests {
     private func draw(_ counter: inout SequenceCounter) -> UInt64? {

@@ -1,7 +1,7 @@
 import Bytes
 import Testing
 
-@testable import Syncing
+import Syncing
 
 @Suite struct SubscriptionTests {
     private func topics(_ names: String) -> Set<Subscriptions.Topic> {

@@ -24,7 +24,7 @@ package struct OrderedIDs: Sendable {
         return found
     }
 
-    mutating func insert(_ id: [UInt8]) {
+    package mutating func insert(_ id: [UInt8]) {
         if parts.isEmpty { parts.append([]) }
         let part = partIndex(of: id)
         let index = position(of: id, in: part)
@@ -37,7 +37,7 @@ package struct OrderedIDs: Sendable {
         parts[part].removeLast(parts[part].count - half)
     }
 
-    mutating func remove(_ id: [UInt8]) {
+    package mutating func remove(_ id: [UInt8]) {
         guard !parts.isEmpty else { return }
         let part = partIndex(of: id)
         let index = position(of: id, in: part)

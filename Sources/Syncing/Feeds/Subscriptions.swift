@@ -16,7 +16,7 @@ package struct Subscriptions: Sendable {
 
     /// Names a session until `remove`; its number is used again.
     package struct SessionID: Hashable, Sendable {
-        let slot: UInt32
+        package let slot: UInt32
     }
 
     private struct Listener {
