@@ -105,27 +105,32 @@ def test_dcp_consumer_from_before_a_purge_rolls_back_to_zero_unless_it_ignores_p
                 reply = consumer.request(5, Position(uuid, seqno))
                 return reply if reply.status == ROLLBACK else None
 
-        def check(name):
+        def check(name, has_memory):
+            def seen(state):
+                changes = [(change.op, change.key) for change in state.changes]
+                # The memory may have the deletion until its checkpoint is removed; the disk has not.
+                deletion = (dcp.DELETION, deleted.encode())
+                return [change for change in changes if not (has_memory and change == deletion)]
+
             with Consumer(node.connect(bucket), name=name) as consumer:
                 for flags in (0, STRICT):
                     refused = consumer.request(5, Position(uuid, seqno), flags=flags)
                     assert (refused.status, refused.value) == (ROLLBACK, bytes(8))
                 positions = streamed(consumer, 5, Position(uuid, seqno), flags=IGNORE_PURGED)
-                state = consumer.read(positions, lambda state: len(state.changes) == 2)
-                assert [(change.op, change.key) for change in state.changes] == expected
+                assert seen(consumer.read(positions, lambda state: len(seen(state)) == 2)) == expected
             with Consumer(node.connect(bucket), name=name) as consumer:
                 # After the rollback: everything but the deletion.
                 positions = streamed(consumer, 5, Position())
-                state = consumer.read(positions, lambda state: len(state.changes) == 3)
-                assert {change.key.decode() for change in state.changes} == {first, second, last}
+                state = consumer.read(positions, lambda state: len(seen(state)) == 3)
+                assert {key.decode() for _, key in seen(state)} == {first, second, last}
                 assert not state.ends
 
         assert wait_until(rolls_back).value == bytes(8)
-        check("before the restart")
+        check("before the restart", has_memory=True)
         node.stop()
         node.start()
         node.await_bucket(bucket)
-        check("after the restart")
+        check("after the restart", has_memory=False)
 
 
 def test_purge_of_an_unknown_bucket_is_refused(node):

@@ -101,20 +101,34 @@ struct SourceFile: Sendable {
         return nil
     }
 
+    private static let declarations: Set<String> = [
+        "struct", "class", "enum", "actor", "protocol", "typealias", "func", "var", "let", "case",
+    ]
+
     /// The names that the file declares: types, functions, properties, cases.
     var declaredNames: [(line: Int, kind: String, name: String)] {
         code.enumerated().flatMap { index, line in
-            let words = [
-                "struct ", "class ", "enum ", "actor ", "protocol ", "typealias ", "func ",
-                "var ", "let ", "case ",
-            ]
-            guard words.contains(where: { line.contains($0) }) else {
-                return [(line: Int, kind: String, name: String)]()
+            // Without regular expressions, as above.
+            let words = line.utf8.split(separator: UInt8(ascii: " ")).map { word in
+                word.split { !SourceFile.isOfName($0) }.map { String(decoding: $0, as: UTF8.self) }
             }
-            return line.matches(
-                of: /\b(struct|class|enum|actor|protocol|typealias|func|var|let|case) +(\w+)/
-            )
-            .map { (index + 1, String($0.1), String($0.2)) }
+            var found: [(line: Int, kind: String, name: String)] = []
+            for (before, after) in zip(words, words.dropFirst()) {
+                guard let kind = before.last, let name = after.first,
+                    SourceFile.declarations.contains(kind)
+                else { continue }
+                found.append((index + 1, kind, name))
+            }
+            return found
+        }
+    }
+
+    private static func isOfName(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), 0x80...:
+            true
+        default: false
         }
     }
 }
