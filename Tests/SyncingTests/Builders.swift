@@ -1,7 +1,6 @@
 import SyncWire
-import Testing
-
 import Syncing
+import Testing
 
 /// Names that tests write as literals.
 func channel(_ name: String) -> ChannelName {

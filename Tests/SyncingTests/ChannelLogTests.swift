@@ -1,7 +1,6 @@
 import Bytes
-import Testing
-
 import Syncing
+import Testing
 
 @Suite struct ChannelLogTests {
     /// `FeedWalkTests` compares the rows with whole histories; here, holes are many.

@@ -1,6 +1,5 @@
-import Testing
-
 import Syncing
+import Testing
 
 /// Feeds of random histories: against their definition, cut at every row, and followed by devices.
 @Suite struct FeedWalkTests {

@@ -1,6 +1,5 @@
 import Bytes
 import SyncWire
-
 import Syncing
 
 /// A database of few documents and channels that changes at random, and what its feeds have to be.

@@ -1,8 +1,7 @@
 import Bytes
 import JSON
-import Testing
-
 import Syncing
+import Testing
 
 /// The answers are those that were recorded from Sync Gateway 1.4.1.
 @Suite struct LocalDocumentTests {

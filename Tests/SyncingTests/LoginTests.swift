@@ -1,7 +1,6 @@
 import Bytes
-import Testing
-
 import Syncing
+import Testing
 
 @Suite struct LoginTests {
     private let first = LoginOrder(dialect: .first, acceptsTokens: true)

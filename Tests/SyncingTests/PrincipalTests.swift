@@ -1,8 +1,7 @@
 import Bytes
 import JSON
-import Testing
-
 import Syncing
+import Testing
 
 @Suite struct PrincipalTests {
     private let first = PrincipalRules(dialect: .first)

@@ -1,6 +1,5 @@
-import Testing
-
 import Syncing
+import Testing
 
 @Suite struct SequenceCounterTests {
     private func draw(_ counter: inout SequenceCounter) -> UInt64? {
@@ -16,7 +15,8 @@ import Syncing
     @Test func oneNodeHasSmallNumbersWithoutGaps() {
         var counter = SequenceCounter()
         #expect(counter.draw() == .needsReservation)
-        #expect((1...5).map { _ in draw(&counter) } == [1, 2, 3, 4, 5])
+        let drawn = (1...5).compactMap { _ in draw(&counter) }
+        #expect(drawn == [1, 2, 3, 4, 5])
         #expect(counter.through(5) == 5)
     }
 
@@ -24,7 +24,8 @@ import Syncing
         var counter = SequenceCounter()
         for _ in 1...100 { _ = draw(&counter) }
         counter.join(slot: 0)
-        #expect(draw(&counter) == 101 * 64)
+        let joined = draw(&counter)
+        #expect(joined == 101 * 64)
         #expect(counter.through(101) == 101 * 64 + 63)
     }
 
@@ -36,7 +37,8 @@ import Syncing
         #expect(Set(drawn).count == 100)
         one.raise(to: 5_000)
         one.raise(to: 10)
-        #expect(draw(&one) == 5_001 * 64 + 1)
+        let raised = draw(&one)
+        #expect(raised == 5_001 * 64 + 1)
         #expect(one.through(5_000) < 5_001 * 64 + 1)
     }
 
@@ -46,21 +48,24 @@ import Syncing
         #expect(counter.reservation > SequenceCounter.block)
         // The reservation is on disk, the counter is not.
         var restarted = SequenceCounter(reserved: SequenceCounter.block)
-        #expect(draw(&restarted) ?? 0 > first + SequenceCounter.block - 1)
+        let afterCrash = draw(&restarted)
+        #expect(afterCrash ?? 0 > first + SequenceCounter.block - 1)
     }
 
     @Test func sequencesStayBelowTheirEnd() {
         var plain = SequenceCounter()
         plain.raise(to: SequenceCounter.end - 2)
         #expect(plain.isNearEnd)
-        #expect(draw(&plain) == SequenceCounter.end - 1)
+        let last = draw(&plain)
+        #expect(last == SequenceCounter.end - 1)
         #expect(plain.draw() == .exhausted)
         var slotted = SequenceCounter(.slot(63))
         slotted.raise(to: SequenceCounter.alertFrom / 64 - 1)
         #expect(!slotted.isNearEnd)
         slotted.raise(to: SequenceCounter.end / 64 - 2)
         #expect(slotted.isNearEnd)
-        #expect(draw(&slotted) == SequenceCounter.end - 1)
+        let lastOfSlot = draw(&slotted)
+        #expect(lastOfSlot == SequenceCounter.end - 1)
         #expect(slotted.draw() == .exhausted)
         slotted.raise(to: .max)
         #expect(slotted.draw() == .exhausted)

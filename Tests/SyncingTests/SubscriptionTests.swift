@@ -1,7 +1,6 @@
 import Bytes
-import Testing
-
 import Syncing
+import Testing
 
 @Suite struct SubscriptionTests {
     private func topics(_ names: String) -> Set<Subscriptions.Topic> {
