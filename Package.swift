@@ -373,7 +373,8 @@ if lane == "address" {
             name: "divan-fuzz",
             dependencies: [
                 "TestSupport", "TestWorld", "DataService", "ClusterService",
-                "Orchestration", "Replication", "Indexing", "SubDocument", "Persistence",
+                "Orchestration", "Replication", "Revisions", "Indexing", "SubDocument",
+                "Persistence",
                 "Credentials", "SyncWire", "JSON", "Wire", "Engine", "Seams", "Vocabulary", "Bytes",
             ],
             path: "Fuzzing",

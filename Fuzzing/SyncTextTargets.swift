@@ -117,14 +117,14 @@ enum SyncConfigurationTarget {
             let file = try GatewayConfiguration(view)
             for notice in file.notices { check(notice.position) }
             require(
-                file.dialect == .legacy || file.notices.allSatisfy { $0.kind == .withoutEffect },
+                file.dialect == .first || file.notices.allSatisfy { $0.kind == .withoutEffect },
                 "the current dialect refuses unknown keys"
             )
         } catch {
             check(error.position)
         }
         do throws(ConfigurationMistake) {
-            _ = try DatabaseConfiguration.parse(view, name: "d", dialect: .legacy)
+            _ = try DatabaseConfiguration.parse(view, name: "d", dialect: .first)
         } catch {
             check(error.position)
         }

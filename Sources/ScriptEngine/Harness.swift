@@ -115,7 +115,7 @@ enum Harness {
             pending += item + '\t' + key + '\t' + value + '\n';
           }
 
-          // What a function may call only while it is called.
+          // Refuses a call that an author's function keeps for later, or makes beyond its limits.
           function check(name) {
             if (!isActive) throw new FailureType(name + ' works only until the function returns.');
             if (reason !== 0) throw new FailureType('The limits of this document are exceeded.');

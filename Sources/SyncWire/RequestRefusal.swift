@@ -14,7 +14,6 @@ package enum RequestRefusal: Error, Equatable, Sendable {
     case badMember(String)
     case badExpiry
     case badAttachments
-    case badAttachmentName(String)
     case badOpenRevisions
     case badSequence
     case unknownFeed
@@ -61,7 +60,6 @@ package enum RequestRefusal: Error, Equatable, Sendable {
         case .badMember(let name): "Bad \(name)"
         case .badExpiry: "Invalid expiry"
         case .badAttachments: "Invalid _attachments"
-        case .badAttachmentName(let name): "Attachment name '\(name)' must not begin with '_'"
         case .badOpenRevisions: "bad open_revs"
         case .tooMany(let list):
             "Too many elements in '\(list)'; send at most \(SyncLimits.listMax)"

@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test(arguments: [
-        (#"[]"#, WriteRefusal.invalidAttachments), (#"{"a":1}"#, .invalidAttachments),
+        (#"[]"#, Refusal.invalidAttachments), (#"{"a":1}"#, .invalidAttachments),
         (#"{"a":{}}"#, .missingData("a")), (#"{"a":{"stub":false}}"#, .missingData("a")),
         (#"{"a":{"data":null}}"#, .missingData("a")),
         (#"{"a":{"follows":true}}"#, .missingData("a")),
@@ -83,7 +83,7 @@ import Testing
         (#"{"a":{"data":"?"}}"#, .invalidAttachmentData),
         (#"{"_a":{"data":"aGVsbG8="}}"#, .invalidAttachmentName("_a")),
     ])
-    func invalidAttachmentIsRefused(text: String, refusal: WriteRefusal) {
+    func invalidAttachmentIsRefused(text: String, refusal: Refusal) {
         #expect(throws: refusal) {
             try AttachmentMerge(sent(text), inherited: [], generation: 1)
         }
@@ -91,11 +91,11 @@ import Testing
     }
 
     @Test func reasonsAreThoseOfSyncGateway() {
-        #expect(WriteRefusal.missingData("a b").reason == #"Missing data of attachment "a b""#)
+        #expect(Refusal.missingData("a b").reason == #"Missing data of attachment "a b""#)
         let revpos = #"Missing/invalid revpos in stub attachment "a""#
-        #expect(WriteRefusal.invalidRevpos("a").reason == revpos)
-        #expect(WriteRefusal.missingDigest("a").reason == #"Missing digest in stub attachment "a""#)
-        #expect(WriteRefusal.missingBlob("a").status == 412)
+        #expect(Refusal.invalidRevpos("a").reason == revpos)
+        #expect(Refusal.missingDigest("a").reason == #"Missing digest in stub attachment "a""#)
+        #expect(Refusal.missingBlob("a").status == 412)
     }
 
     // MARK: Parts
@@ -137,12 +137,12 @@ import Testing
         func match(_ parts: [AttachmentParts.Part]) throws -> [SentAttachment] {
             try AttachmentParts.match(parts, to: attachments, order: [])
         }
-        #expect(throws: WriteRefusal.unexpectedPart(3)) { try match([part("1"), part("7")]) }
-        #expect(throws: WriteRefusal.tooFewParts(expected: 2, read: 1)) { try match([part("1")]) }
-        #expect(throws: WriteRefusal.tooManyParts(expected: 3)) {
+        #expect(throws: Refusal.unexpectedPart(3)) { try match([part("1"), part("7")]) }
+        #expect(throws: Refusal.tooFewParts(expected: 2, read: 1)) { try match([part("1")]) }
+        #expect(throws: Refusal.tooManyParts(expected: 3)) {
             try match([part("1"), part("2"), part("3")])
         }
-        let mismatch = WriteRefusal.lengthMismatch("b", read: 4, expected: 3)
+        let mismatch = Refusal.lengthMismatch("b", read: 4, expected: 3)
         #expect(throws: mismatch) { try match([part("2", length: 4)]) }
         let reason = #"Attachment length mismatch for "b": read 4 bytes, should be 3"#
         #expect(mismatch.reason == reason)

@@ -22,7 +22,7 @@ import Testing
                 timeSaved: timeSaved,
                 drawSequence: { sequence }
             )
-        else { throw WriteRefusal(status: 0, reason: "not a write") }
+        else { throw Refusal(0, "not a write") }
         return write.document
     }
 

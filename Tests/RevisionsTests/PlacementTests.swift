@@ -22,10 +22,10 @@ import Testing
     }
 
     @Test func reasonsAreThoseOfTheContract() {
-        #expect(WriteRefusal.documentExists == .init(status: 409, reason: "Document exists"))
-        let stale = WriteRefusal(status: 409, reason: "Document revision conflict")
-        #expect(WriteRefusal.staleRevision == stale)
-        #expect(WriteRefusal.invalidHistory == .init(status: 400, reason: "Bad _revisions"))
+        #expect(Refusal.documentExists == .init(409, "Document exists"))
+        let stale = Refusal(409, "Document revision conflict")
+        #expect(Refusal.staleRevision == stale)
+        #expect(Refusal.invalidHistory == .init(400, "Bad _revisions"))
     }
 
     @Test(

@@ -36,12 +36,14 @@ extension WriteRules {
     static func testing(
         revsLimit: Int = 1_000,
         allowsConflicts: Bool = true,
-        acceptsRepeatedEdits: Bool = false
+        acceptsRepeatedEdits: Bool = false,
+        dialect: GatewayDialect = .first
     ) -> WriteRules {
         WriteRules(
             revsLimit: revsLimit,
             allowsConflicts: allowsConflicts,
             acceptsRepeatedEdits: acceptsRepeatedEdits,
+            dialect: dialect,
             md5: MD5.digest
         )
     }

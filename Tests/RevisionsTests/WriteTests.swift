@@ -17,7 +17,7 @@ struct Desk {
         promoted: WritePlan.PromotedLeaf? = nil
     ) throws -> StoredWrite {
         guard case .write(let plan) = WritePlan.make(request, on: document, rules) else {
-            throw WriteRefusal(status: 0, reason: "not a write")
+            throw Refusal(0, "not a write")
         }
         let outcome = plan.commit(verdict, promotedLeaf: promoted, timeSaved: 7) { sequence + 1 }
         switch outcome {
@@ -29,7 +29,7 @@ struct Desk {
         }
     }
 
-    func refusal(_ request: RevisionRequest) -> WriteRefusal? {
+    func refusal(_ request: RevisionRequest) -> Refusal? {
         guard case .refused(let refusal) = WritePlan.make(request, on: document, rules) else {
             return nil
         }
@@ -42,7 +42,6 @@ struct Desk {
     }
 }
 
-/// An edit whose canonical body is the body with `_attachments` before it, as in the 1.x dialect.
 func edit(
     _ body: String,
     of parent: String? = nil,
@@ -51,17 +50,10 @@ func edit(
 ) throws -> RevisionRequest {
     RevisionRequest(
         .edit(parent: parent.map(rev)),
-        isDeleted: deletes,
-        body: Array(body.utf8),
+        try content(body),
+        deletion: deletes ? true : nil,
         attachments: try sent(attachments)
-    ) { attachments in
-        if deletes { return Array(#"{"_deleted":true}"#.utf8) }
-        if attachments.isEmpty { return Array(body.utf8) }
-        let stubs = JSONWriter.text {
-            $0.member("_attachments", StoredAttachment.json(attachments))
-        }
-        return Array("{".utf8) + stubs + Array(",".utf8) + Array(body.utf8.dropFirst())
-    }
+    )
 }
 
 func replica(
@@ -72,10 +64,14 @@ func replica(
 ) throws -> RevisionRequest {
     RevisionRequest(
         .replicated(history: history.map(rev)),
-        isDeleted: deletes,
-        body: Array(body.utf8),
+        try content(body),
+        deletion: deletes ? true : nil,
         attachments: try sent(attachments)
-    ) { _ in [] }
+    )
+}
+
+private func content(_ body: String) throws -> DocumentContent {
+    try Array(body.utf8).withUnsafeBytes { try DocumentContent(stored: ByteView($0)) }
 }
 
 @Suite struct WriteTests {
@@ -92,6 +88,27 @@ func replica(
             )
         )
         #expect(attached.revision == rev("1-4af538dccddc1de94d93b24764491400"))
+    }
+
+    /// The name that Sync Gateway 3.2.8 printed for the same document.
+    @Test func namesOfTheThirdReleaseLeaveOutAttachments() throws {
+        var desk = Desk()
+        desk.rules.dialect = .third
+        let attached = try desk.write(
+            edit(
+                #"{"owner":"jane","tag":"public"}"#,
+                attachments: #"{"a.txt":{"content_type":"text/plain","data":"aGVsbG8="}}"#
+            )
+        )
+        #expect(attached.revision == rev("1-cafddda77c1d4c1964473835a9c0e547"))
+    }
+
+    @Test func deletionIsPartOfTheNameEvenIfFalse() throws {
+        let plain = RevisionRequest(.edit(parent: nil), .empty)
+        let claimed = RevisionRequest(.edit(parent: nil), .empty, deletion: false)
+        let rules = WriteRules.testing()
+        #expect(!claimed.isDeleted)
+        #expect(plain.name(replacing: nil, [], rules) != claimed.name(replacing: nil, [], rules))
     }
 
     @Test func newDocumentStoresItsWinner() throws {
@@ -121,7 +138,7 @@ func replica(
 
     @Test func refusedWriteDrawsNoSequence() throws {
         let desk = Desk()
-        let refusal = WriteRefusal(status: 403, reason: "missing role")
+        let refusal = Refusal(403, "missing role")
         guard case .write(let plan) = WritePlan.make(try edit("{}"), on: desk.document, desk.rules)
         else {
             Issue.record("no plan")
@@ -248,7 +265,7 @@ func replica(
         var desk = Desk()
         _ = try desk.write(replica("1-a"))
         _ = try desk.write(replica("1-b"))
-        let refusal = WriteRefusal(status: 403, reason: "no")
+        let refusal = Refusal(403, "no")
         let promoted = WritePlan.PromotedLeaf(json: [], verdict: .refused(refusal))
         let before = desk.document
         #expect(throws: refusal) {
@@ -265,12 +282,7 @@ func replica(
         _ = try desk.write(replica("2-t", "1-t", body: large, deletes: true))
         #expect(desk.document.metadata.bodyPlace(of: rev("2-t")) == .separate)
         let history = (1...9).reversed().map { rev("\($0)-a") }
-        let request = RevisionRequest(
-            .replicated(history: history),
-            isDeleted: false,
-            body: [],
-            attachments: []
-        ) { _ in [] }
+        let request = RevisionRequest(.replicated(history: history), .empty)
         let write = try desk.write(request)
         #expect(write.removedBodies == [rev("2-t")])
         #expect(write.document.metadata.tree.revisions.map(\.id) == revs("2-t", "8-a", "9-a"))
@@ -282,21 +294,11 @@ func replica(
         desk.rules.revsLimit = 1_000
         for branch in 0..<16 {
             let history = (1...1_000).reversed().map { rev("\($0)-b\(branch)") }
-            let request = RevisionRequest(
-                .replicated(history: history),
-                isDeleted: false,
-                body: [],
-                attachments: []
-            ) { _ in [] }
+            let request = RevisionRequest(.replicated(history: history), .empty)
             _ = try desk.write(request)
         }
         let history = (1...1_000).reversed().map { rev("\($0)-c") }
-        let request = RevisionRequest(
-            .replicated(history: history),
-            isDeleted: false,
-            body: [],
-            attachments: []
-        ) { _ in [] }
+        let request = RevisionRequest(.replicated(history: history), .empty)
         #expect(desk.refusal(request) == .treeTooLarge)
         desk.rules.revsLimit = 100
         let write = try desk.write(request)

@@ -61,7 +61,7 @@ import Testing
 
     @Test func fileWithBucketIsOfTheDialectOfOnePointFour() throws {
         let file = try parse(Self.bucketFile)
-        #expect(file.dialect == .legacy)
+        #expect(file.dialect == .first)
         #expect(file.listeners.publicInterface == ":4984")
         #expect(file.listeners.adminInterface == "0.0.0.0:4985")
         #expect(file.log.keys == ["CRUD+", "REST+", "Changes+", "Attach+"])
@@ -104,7 +104,7 @@ import Testing
     ]) func backQuotesAreReplaced(quoted: String, function: String) throws {
         let file = try parse("{\"databases\":{\"d\":{\"server\":\"walrus:\",\"sync\":\(quoted)}}}")
         #expect(file.databases[0].syncFunction == function)
-        #expect(file.dialect == .legacy)
+        #expect(file.dialect == .first)
     }
 
     @Test(arguments: [
@@ -188,14 +188,14 @@ import Testing
 
     @Test(
         arguments: [
-            ("{}", .current), ("{\"LOG\":[]}", .legacy),
-            ("{\"log\":[],\"compatibility\":\"3.1\"}", .current),
-            ("{\"compatibility\":\"1.5\"}", .legacy),
-            ("{\"logging\":{\"console\":{\"log_keys\":[\"*\"]}}}", .current),
-        ] as [(String, ConfigurationDialect)]
+            ("{}", .third), ("{\"LOG\":[]}", .first),
+            ("{\"log\":[],\"compatibility\":\"3.1\"}", .third),
+            ("{\"compatibility\":\"1.5\"}", .first),
+            ("{\"logging\":{\"console\":{\"log_keys\":[\"*\"]}}}", .third),
+        ] as [(String, GatewayDialect)]
     ) func dialectFollowsKeysAndCompatibility(
         text: String,
-        expected: ConfigurationDialect
+        expected: GatewayDialect
     ) throws {
         #expect(try parse(text).dialect == expected)
     }
@@ -220,7 +220,7 @@ import Testing
              "replicator": {"max_heartbeat": 60, "max_concurrent_replications": 100}}
             """#
         )
-        #expect(file.dialect == .current)
+        #expect(file.dialect == .third)
         #expect(file.cluster?.server == "couchbases://db" && file.cluster?.username == "u")
         #expect(file.listeners.publicInterface == ":1" && file.listeners.metricsInterface == ":3")
         #expect(file.listeners.certificatePath == "c" && file.listeners.keyPath == "k")
@@ -236,13 +236,13 @@ import Testing
 
     @Test(
         arguments: [
-            ("{}", .current, 100), ("{}", .legacy, 1_000),
-            (#"{"allow_conflicts":false}"#, .current, 50),
-            (#"{"revs_limit":20}"#, .legacy, 20), (#"{"compatibility":"1.4"}"#, .current, 1_000),
-        ] as [(String, ConfigurationDialect, Int)]
+            ("{}", .third, 100), ("{}", .first, 1_000),
+            (#"{"allow_conflicts":false}"#, .third, 50),
+            (#"{"revs_limit":20}"#, .first, 20), (#"{"compatibility":"1.4"}"#, .third, 1_000),
+        ] as [(String, GatewayDialect, Int)]
     ) func revisionLimitFollowsTheDialect(
         text: String,
-        dialect: ConfigurationDialect,
+        dialect: GatewayDialect,
         limit: Int
     ) throws {
         let (database, _) = try view(text) {
@@ -261,7 +261,7 @@ import Testing
              "event_handlers":{"document_changed":[{"handler":"webhook","url":"http://x/?a<b"}]}}
             """#
         let (database, notices) = try view(text) {
-            try DatabaseConfiguration.parse($0, name: "d", dialect: .current)
+            try DatabaseConfiguration.parse($0, name: "d", dialect: .third)
         }
         #expect(notices.isEmpty)
         #expect(database.store.kind == .memory(directory: "/data"))

@@ -195,33 +195,3 @@ import Testing
         #expect(view(encoded) { PercentCoding.decode($0, plusIsBlank: true) } == text)
     }
 }
-
-@Suite struct AttachmentEntryTests {
-    @Test func entriesAreParsedAndWritten() throws {
-        let json =
-            #"{"a.txt":{"content_type":"text/plain","data":"aGVsbG8="},"#
-            + #""b":{"digest":"sha1-x=","encoded_length":3,"encoding":"gzip","follows":true,"length":5},"#
-            + #""c":{"digest":"md5-y==","length":0,"revpos":1,"stub":true},"d":{"stub":true},"e":{"follows":true}}"#
-        let entries = try AttachmentEntry.parse(Array(json.utf8))
-        #expect(entries.map(\.name) == ["a.txt", "b", "c", "d", "e"])
-        #expect(entries[0].entry.source == .inline(Array("hello".utf8)))
-        #expect(entries[1].entry.source == .follows)
-        #expect(entries[2].entry.generation == 1)
-        #expect(AttachmentEntry.json(entries) == Array(json.utf8))
-    }
-
-    @Test(
-        arguments: [
-            ("[]", .badAttachments), (#"{"a":1}"#, .badAttachments),
-            (#"{"a":{}}"#, .badAttachments),
-            (#"{"a":{"data":"?"}}"#, .badAttachments),
-            (#"{"a":{"stub":true,"revpos":0}}"#, .badAttachments),
-            (#"{"a":{"stub":1}}"#, .badAttachments),
-            (#"{"a":{"stub":true,"length":-1}}"#, .badAttachments),
-            (#"{"_a":{"data":""}}"#, .badAttachmentName("_a")),
-            (#"{"":{"data":""}}"#, .badAttachmentName("")),
-        ] as [(String, RequestRefusal)]
-    ) func otherEntriesAreRefused(json: String, expected: RequestRefusal) {
-        #expect(refusal { try AttachmentEntry.parse(Array(json.utf8)) } == expected)
-    }
-}

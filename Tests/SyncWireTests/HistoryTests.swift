@@ -40,36 +40,10 @@ import Testing
         #expect(try history(json(1, 248)).start == 5_000)
     }
 
-    @Test(
-        arguments: [
-            (nil, [], ["e", "d", "c", "b", "a"]), (2, [], ["e", "d"]), (0, [], ["e"]),
-            (9, [], ["e", "d", "c", "b", "a"]),
-            (nil, ["3-c"], ["e", "d", "c"]), (nil, ["3-c", "4-d"], ["e", "d"]),
-            (2, ["3-c"], ["e", "d"]),
-            (nil, ["5-e"], ["e"]), (nil, ["7-x", "3-b"], ["e", "d", "c", "b", "a"]),
-        ] as [(Int?, Set<String>, [String])]
-    ) func historyIsCutBehindTheFirstKnownRevision(
-        limit: Int?,
-        known: Set<String>,
-        expected: [String]
-    ) throws {
-        let cut = try history(#"{"start":5,"ids":["e","d","c","b","a"]}"#).cut(
-            limit: limit,
-            known: known
-        )
-        #expect(cut.digests.map { String(decoding: $0, as: UTF8.self) } == expected)
-        #expect(cut.start == 5)
-    }
-
     @Test func historyOfAncestorsEndsAtAGap() throws {
         let revisions = try ["5-e", "4-d", "2-b"].map { try #require(RevisionID($0)) }
         let history = RevisionHistory(of: revisions[0], ancestors: revisions.dropFirst())
         #expect(history.revisions.map(\.description) == ["5-e", "4-d"])
-    }
-
-    @Test func newestGenerationIgnoresWhatIsNoRevision() {
-        #expect(RevisionID.newestGeneration(of: ["2-a", "10-b", "x", "99"]) == 10)
-        #expect(RevisionID.newestGeneration(of: []) == 0)
     }
 
     @Test func openRevisionsAreAllOrListed() throws {
@@ -108,6 +82,11 @@ import Testing
         ("8~a3,f:5", "5"), ("8~0:8", "8"), ("5::5", "5"),
     ]) func tokenHasOneMeaning(text: String, printed: String) throws {
         #expect(try SequenceToken(text).description == printed)
+    }
+
+    @Test(arguments: [("5", "5"), ("6:4", "6:4"), ("3::5", "3"), ("2:6:4", "2"), ("7:6:9", "6:9")])
+    func feedResumesWithoutALowSequence(text: String, resumption: String) throws {
+        #expect(try SequenceToken(text).resumption.description == resumption)
     }
 
     @Test(arguments: [

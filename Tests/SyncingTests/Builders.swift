@@ -51,7 +51,7 @@ extension ChannelLog {
         FeedPage(request, of: scope, from: self)
     }
 
-    func page(_ scope: FeedScope, since: FeedPosition = .start, limit: Int? = nil) -> FeedPage {
+    func page(_ scope: FeedScope, since: SequenceToken = .zero, limit: Int? = nil) -> FeedPage {
         page(scope, FeedRequest(since: since, through: newest, limit: limit))
     }
 }

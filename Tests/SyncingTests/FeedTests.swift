@@ -1,4 +1,5 @@
 import Bytes
+import SyncWire
 import Syncing
 import Testing
 
@@ -14,15 +15,15 @@ import Testing
         log.write("d6", "other", at: 5)
         log.write("grant", "", at: 6)
         let scope = FeedScope(grants(["ch": 6]))
-        let page = log.page(scope, since: FeedPosition(5))
+        let page = log.page(scope, since: SequenceToken(5))
         #expect(page.text == "6:3 d4, 6:4 d5")
-        #expect(page.last == FeedPosition(trigger: 6, 4))
-        #expect(page.next == FeedPosition(6))
-        #expect(log.page(scope, since: FeedPosition(trigger: 6, 3)).text == "6:4 d5")
-        #expect(log.page(scope, since: FeedPosition(trigger: 6, 4)).text == "")
-        let end = log.page(scope, since: FeedPosition(6))
+        #expect(page.last == SequenceToken(4, trigger: 6))
+        #expect(page.next == SequenceToken(6))
+        #expect(log.page(scope, since: SequenceToken(3, trigger: 6)).text == "6:4 d5")
+        #expect(log.page(scope, since: SequenceToken(4, trigger: 6)).text == "")
+        let end = log.page(scope, since: SequenceToken(6))
         #expect(end.text == "")
-        #expect(end.last == FeedPosition(6))
+        #expect(end.last == SequenceToken(6))
     }
 
     @Test func documentInSeveralChannelsIsOneRow() {
@@ -106,7 +107,7 @@ import Testing
         let page = log.page(scope)
         #expect(page.text == "3 _user/jane, 4 a")
         #expect(page.rows.first?.revisions == [])
-        #expect(log.page(scope, since: FeedPosition(3)).text == "4 a")
+        #expect(log.page(scope, since: SequenceToken(3)).text == "4 a")
         let names = log.page(FeedScope(administrator: .first)).text
         #expect(names == "1 _user/, 2 _user/joe, 3 _user/jane, 4 a")
         var guest = Principal(.guest)
@@ -182,10 +183,10 @@ import Testing
         let scope = FeedScope(grants(["x": 1, "y": 3]))
         let page = log.page(scope, FeedRequest(through: 1))
         #expect(page.text == "1 a")
-        #expect(page.next == FeedPosition(1))
+        #expect(page.next == SequenceToken(1))
         // A mark below the position of the client takes nothing back.
-        let behind = log.page(scope, FeedRequest(since: FeedPosition(2), through: 1))
-        #expect(behind.next == FeedPosition(2))
+        let behind = log.page(scope, FeedRequest(since: SequenceToken(2), through: 1))
+        #expect(behind.next == SequenceToken(2))
     }
 
     @Test func lateTombstonesAreSentInOneDialectOnly() {
@@ -213,18 +214,18 @@ import Testing
         user.channels = grants(["y": 1])
         let after = Access(of: user, documents: GrantIndex())
         user.recordLosses(from: before, to: after, at: 5)
-        var request = FeedRequest(since: FeedPosition(3), through: 6)
+        var request = FeedRequest(since: SequenceToken(3), through: 6)
         request.sendsRevocations = true
         let third = FeedScope(user: user, access: after, dialect: .third)
         #expect(log.page(third, request).text == "5:1 a !")
         let first = FeedScope(user: user, access: after, dialect: .first)
         #expect(log.page(first, request).text == "")
-        request.since = .start
+        request.since = .zero
         #expect(log.page(third, request).text == "2 b, 3 c")
-        request.since = FeedPosition(trigger: 5, 1)
+        request.since = SequenceToken(1, trigger: 5)
         #expect(log.page(third, request).text == "")
         request.sendsRevocations = false
-        request.since = FeedPosition(3)
+        request.since = SequenceToken(3)
         #expect(log.page(third, request).text == "")
     }
 
@@ -256,9 +257,9 @@ import Testing
 
     @Test func positionsAreOrderedWithLateRowsBeforeTheirGrant() {
         let ordered = [
-            FeedPosition(5), FeedPosition(trigger: 6, 1), FeedPosition(trigger: 6, 5),
-            FeedPosition(6),
-            FeedPosition(trigger: 7, 0), FeedPosition(7),
+            SequenceToken(5), SequenceToken(1, trigger: 6), SequenceToken(5, trigger: 6),
+            SequenceToken(6),
+            SequenceToken(0, trigger: 7), SequenceToken(7),
         ]
         #expect(ordered.sorted() == ordered)
     }

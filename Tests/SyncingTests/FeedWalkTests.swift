@@ -1,3 +1,4 @@
+import SyncWire
 import Syncing
 import Testing
 
@@ -29,9 +30,9 @@ import Testing
             var world = FeedWorld(seed: seed, dialect: dialect)
             for _ in 1...50 { world.step() }
             // With revocations, from a position of a device that has something.
-            for since in [FeedPosition.start, FeedPosition(world.log.newest / 2)] {
+            for since in [SequenceToken.zero, SequenceToken(world.log.newest / 2)] {
                 var request = FeedRequest(since: since, through: world.log.newest)
-                request.sendsRevocations = since > .start
+                request.sendsRevocations = since > .zero
                 let whole = world.log.page(world.scope, request)
                 for (index, row) in whole.rows.enumerated() {
                     request.since = row.position

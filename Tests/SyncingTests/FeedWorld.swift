@@ -156,7 +156,7 @@ struct FeedWorld {
     /// The rows of the whole feed of 1.4, by definition, without those of principals.
     func expectedRows() -> [String] {
         let granted = access.allChannels
-        var rows: [(position: FeedPosition, text: String)] = []
+        var rows: [(position: SequenceToken, text: String)] = []
         for (id, versions) in histories {
             let places = places(of: id).filter { granted[$0.channel] != nil }
             for version in versions {
@@ -165,7 +165,7 @@ struct FeedWorld {
                     let isLate = start > 1 && start > version.sequence
                     let trigger = isLate ? start : 0
                     return (
-                        FeedPosition(trigger: trigger, version.sequence), place.channel, place.left
+                        SequenceToken(version.sequence, trigger: trigger), place.channel, place.left
                     )
                 }
                 let live = own.filter { !$0.2 }.map(\.0).min()
@@ -207,7 +207,7 @@ struct FeedWorld {
 
 /// A device: what it has of a database after the pages that it pulled.
 struct FeedDevice {
-    var since = FeedPosition.start
+    var since = SequenceToken.zero
     /// The sequences of the versions of live documents that the device has.
     var documents: [String: UInt64] = [:]
     /// The rows that were received, with their versions.

@@ -1,5 +1,6 @@
 import Bytes
 import JSON
+import SyncWire
 import Syncing
 import Testing
 

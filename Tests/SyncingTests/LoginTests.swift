@@ -1,4 +1,5 @@
 import Bytes
+import SyncWire
 import Syncing
 import Testing
 

@@ -1,4 +1,5 @@
 import JSON
+import SyncWire
 import Syncing
 import Testing
 

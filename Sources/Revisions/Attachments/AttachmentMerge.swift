@@ -1,3 +1,5 @@
+package import SyncWire
+
 /// The attachments of a new revision: those of the request with those that it takes over.
 package struct AttachmentMerge: Hashable, Sendable {
     /// The attachments of the revision, by name.
@@ -5,7 +7,7 @@ package struct AttachmentMerge: Hashable, Sendable {
     /// New contents, each digest once.
     package private(set) var blobs: [AttachmentBlob] = []
     /// Attachments whose blobs no kept revision of the document has: they must be stored already,
-    /// or the write is refused (`WriteRefusal.missingBlob`).
+    /// or the write is refused (`Refusal.missingBlob`).
     package private(set) var requiredBlobs: [StoredAttachment] = []
 
     /// Merges attachments (S 5).
@@ -15,12 +17,12 @@ package struct AttachmentMerge: Hashable, Sendable {
     ///   - inherited: Those of the parent or the nearest kept ancestor.
     ///   - generation: That of the new revision: the `revpos` of new contents, whatever the request
     ///     claims.
-    /// - Throws: `WriteRefusal` if an attachment has neither data nor a valid stub.
+    /// - Throws: `Refusal` if an attachment has neither data nor a valid stub.
     package init(
         _ sent: [SentAttachment],
         inherited: [StoredAttachment],
         generation: Int
-    ) throws(WriteRefusal) {
+    ) throws(Refusal) {
         let inherited = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
         for attachment in sent {
             switch attachment.content {
@@ -45,13 +47,13 @@ package struct AttachmentMerge: Hashable, Sendable {
         if !blobs.contains(where: { $0.digest == blob.digest }) { blobs.append(blob) }
     }
 
-    /// - Throws: `WriteRefusal` if the stub lacks a `revpos`, or a `digest` without inherited
+    /// - Throws: `Refusal` if the stub lacks a `revpos`, or a `digest` without inherited
     ///   attachment.
     private mutating func addStub(
         _ claim: StoredAttachment,
         _ inherited: StoredAttachment?,
         _ generation: Int
-    ) throws(WriteRefusal) {
+    ) throws(Refusal) {
         if claim.revpos < 1 { throw .invalidRevpos(claim.name) }
         if let inherited {
             attachments.append(inherited)

@@ -1,3 +1,5 @@
+package import SyncWire
+
 /// Which MIME part is the content of which attachment.
 ///
 /// Parts are matched by digest, in any order (Sync Gateway). Attachments without digest get the
@@ -26,13 +28,13 @@ package enum AttachmentParts {
     ///   - order: The names of attachments in the order of the document's text; names that are
     ///     missing come last.
     /// - Returns: The attachments, with blobs for all parts.
-    /// - Throws: `WriteRefusal` if a part fits no attachment, has another length, or their numbers
+    /// - Throws: `Refusal` if a part fits no attachment, has another length, or their numbers
     ///   differ.
     package static func match(
         _ parts: [Part],
         to attachments: [SentAttachment],
         order: [String]
-    ) throws(WriteRefusal) -> [SentAttachment] {
+    ) throws(Refusal) -> [SentAttachment] {
         var matched = attachments
         let count = attachments.count { $0.content == .follows }
         let places = Dictionary(order.enumerated().map { ($1, $0) }) { first, _ in first }

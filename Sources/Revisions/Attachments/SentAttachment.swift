@@ -1,5 +1,6 @@
 internal import Bytes
 package import JSON
+package import SyncWire
 
 /// One member of `_attachments` in a request.
 package struct SentAttachment: Hashable, Sendable {
@@ -15,8 +16,7 @@ package struct SentAttachment: Hashable, Sendable {
 
     package let name: String
     package var content: Content
-    /// What the request claims about the content; its `name` is `name`, and of `revpos` 0 means
-    /// none.
+    /// The metadata in the request; its `name` is `name`, and a `revpos` of 0 means none.
     package var claim: StoredAttachment
 
     /// Parses the value of `_attachments`.
@@ -26,11 +26,11 @@ package struct SentAttachment: Hashable, Sendable {
     ///   - sha1: The SHA-1 of bytes, 20 bytes.
     /// - Returns: The attachments by name. If a name occurs twice, the last one counts, as in most
     ///   parsers.
-    /// - Throws: `WriteRefusal` if the form or base64 data is invalid, or a name begins with `_`.
+    /// - Throws: `Refusal` if the form or base64 data is invalid, or a name begins with `_`.
     package static func parse(
         _ value: JSONValue?,
         sha1: ([UInt8]) -> [UInt8]
-    ) throws(WriteRefusal) -> [SentAttachment] {
+    ) throws(Refusal) -> [SentAttachment] {
         guard let value, !value.isNull else { return [] }
         guard let members = value.members else { throw .invalidAttachments }
         var found: [String: SentAttachment] = [:]
@@ -41,11 +41,11 @@ package struct SentAttachment: Hashable, Sendable {
         return found.values.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
     }
 
-    /// - Throws: `WriteRefusal` if the metadata is no object, or its data not base64.
+    /// - Throws: `Refusal` if the metadata is no object, or its data not base64.
     private init(
         _ member: JSONValue.Member,
         sha1: ([UInt8]) -> [UInt8]
-    ) throws(WriteRefusal) {
+    ) throws(Refusal) {
         let value = member.value
         guard value.members != nil else { throw .invalidAttachments }
         name = member.name
@@ -82,8 +82,8 @@ package struct AttachmentBlob: Hashable, Sendable {
         self.bytes = bytes
     }
 
-    /// - Throws: `WriteRefusal` if `data` is no string of base64.
-    init(base64 data: JSONValue, sha1: ([UInt8]) -> [UInt8]) throws(WriteRefusal) {
+    /// - Throws: `Refusal` if `data` is no string of base64.
+    init(base64 data: JSONValue, sha1: ([UInt8]) -> [UInt8]) throws(Refusal) {
         // Encoders of MIME break lines, and Sync Gateway's decoder ignores it.
         let text = data.string?.utf8.filter { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
         let decoded = text?.withUnsafeBytes { Base64.decode(ByteView($0)) }

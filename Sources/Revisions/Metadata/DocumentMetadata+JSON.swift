@@ -36,7 +36,7 @@ extension DocumentMetadata {
             if !roleAccess.grants.isEmpty {
                 writer.object("role_access") { roleAccess.writeMembers(to: &$0) }
             }
-            writer.member("time_saved", TimestampText.utc(nanoseconds: timeSaved))
+            writer.member("time_saved", CalendarTime.text(unixNanoseconds: timeSaved))
         }
     }
 

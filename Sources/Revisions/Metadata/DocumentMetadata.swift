@@ -1,6 +1,6 @@
 package import SyncWire
 
-/// What a gateway stores with a document: its revisions, its channels and what it grants (S 0,
+/// The gateway's record of a document: its revisions, its channels and its grants (S 0,
 /// `_sync`).
 ///
 /// A store keeps it encoded (`DocumentMetadata+Coding.swift`), some 60 bytes for a document with
@@ -170,7 +170,7 @@ package struct DocumentMetadata: Hashable, Sendable {
     }
 }
 
-/// What the sync function assigned a revision to.
+/// The channels and grants that the sync function gave a revision.
 package struct SyncAssignment: Hashable, Sendable {
     package var channels: [String]
     /// The channels that users and roles (`role:NAME`) get.

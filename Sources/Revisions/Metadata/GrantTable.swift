@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What a document grants: channels to users and roles, or roles to users, each with the sequence
+/// The grants of a document: channels to users and roles, or roles to users, each with the sequence
 /// of the grant.
 package struct GrantTable: Hashable, Sendable {
     package struct Grant: Hashable, Sendable {

@@ -6,7 +6,7 @@ internal import SyncWire
 /// A node is a byte that says what it shares with the node before it, what differs, and the packed
 /// digest. So a revision that replaces the one before it has a byte and its digest.
 extension RevisionTree: CodedFields {
-    /// What a node shares with the one before it, beside `TreeNode.Flags`.
+    /// Properties that a node shares with the one before it, beside `TreeNode.Flags`.
     private struct Shared: OptionSet {
         let rawValue: UInt8
 

@@ -1,8 +1,8 @@
 package import SyncWire
 
-/// What replicators ask of a tree: histories, and which revisions it lacks.
+/// Questions of replicators to a tree: histories, and which revisions it lacks.
 extension RevisionTree {
-    /// What `_revs_diff` answers of one document.
+    /// The answer of `_revs_diff` for one document.
     package struct Difference: Hashable, Sendable {
         /// The revisions that the tree does not have, in the order of the request.
         package var missing: [RevisionID] = []

@@ -5,7 +5,7 @@ extension RevisionTree {
     package enum Placement: Hashable, Sendable {
         /// The tree has the revision already; the write succeeds and changes nothing.
         case known
-        case refused(WriteRefusal)
+        case refused(Refusal)
         case added(Addition)
     }
 
@@ -26,7 +26,7 @@ extension RevisionTree {
 
     /// The revision that an edit of a client replaces.
     package enum EditParent: Hashable, Sendable {
-        case refused(WriteRefusal)
+        case refused(Refusal)
         /// Nil if the document is new.
         case parent(RevisionID?)
     }

@@ -10,29 +10,29 @@ package struct RevisionRequest: Sendable {
     }
 
     package let kind: Kind
-    package let isDeleted: Bool
-    /// A JSON object without special members.
-    package let body: [UInt8]
+    package let content: DocumentContent
+    /// The value of `_deleted`; nil if the request has none.
+    ///
+    /// The name of the revision depends on it even if it is false.
+    package let deletion: Bool?
     package let attachments: [SentAttachment]
-    /// The canonical body of an edit for `RevisionDigest.id`, from the revision's attachments.
-    package let canonicalBody: @Sendable ([StoredAttachment]) -> [UInt8]
 
     package init(
         _ kind: Kind,
-        isDeleted: Bool,
-        body: [UInt8],
-        attachments: [SentAttachment],
-        canonicalBody: @escaping @Sendable ([StoredAttachment]) -> [UInt8]
+        _ content: DocumentContent,
+        deletion: Bool? = nil,
+        attachments: [SentAttachment] = []
     ) {
         self.kind = kind
-        self.isDeleted = isDeleted
-        self.body = body
+        self.content = content
+        self.deletion = deletion
         self.attachments = attachments
-        self.canonicalBody = canonicalBody
     }
+
+    package var isDeleted: Bool { deletion ?? false }
 }
 
-/// What a database's configuration decides about writes.
+/// The rules of a database for writes, from its configuration.
 package struct WriteRules: Sendable {
     /// How many revisions of a branch are kept (`revs_limit`); at least 1.
     package var revsLimit: Int
@@ -43,6 +43,7 @@ package struct WriteRules: Sendable {
     ///
     /// Sync Gateway answers 409.
     package var acceptsRepeatedEdits: Bool
+    package var dialect: GatewayDialect
     /// The MD5 of bytes, 16 bytes.
     package var md5: @Sendable ([UInt8]) -> [UInt8]
 
@@ -50,12 +51,14 @@ package struct WriteRules: Sendable {
         revsLimit: Int,
         allowsConflicts: Bool,
         acceptsRepeatedEdits: Bool,
+        dialect: GatewayDialect,
         md5: @escaping @Sendable ([UInt8]) -> [UInt8]
     ) {
         precondition(revsLimit >= 1, "revs_limit is at least 1")
         self.revsLimit = revsLimit
         self.allowsConflicts = allowsConflicts
         self.acceptsRepeatedEdits = acceptsRepeatedEdits
+        self.dialect = dialect
         self.md5 = md5
     }
 }

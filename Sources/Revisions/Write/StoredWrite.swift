@@ -1,6 +1,6 @@
 package import SyncWire
 
-/// What an accepted write stores, and what it leaves behind.
+/// The result of an accepted write: documents, bodies and blobs to store, and those that can go.
 ///
 /// Order: blobs and separate bodies first, then the document, then what was removed. So a crash
 /// between leaves unused blobs and bodies, never a document without them.

@@ -1,11 +1,11 @@
-internal import SyncWire
+package import SyncWire
 
 /// The second step of a write: the new document, if the sync function accepts the revision.
 extension WritePlan {
-    /// What the sync function answered about one revision.
+    /// The sync function's answer about one revision.
     package enum Verdict: Hashable, Sendable {
         case accepted(SyncAssignment)
-        case refused(WriteRefusal)
+        case refused(Refusal)
     }
 
     /// The body and the verdict of the leaf that becomes the winner.
@@ -22,7 +22,7 @@ extension WritePlan {
 
     package enum Outcome: Hashable, Sendable {
         /// Nothing changes, and no sequence was drawn.
-        case refused(WriteRefusal)
+        case refused(Refusal)
         case stored(StoredWrite)
     }
 
@@ -67,7 +67,7 @@ extension WritePlan {
         var write = StoredWrite(revision: revision, document: document, blobs: merge.blobs)
         write.document.metadata.begin(tree, at: sequence, timeSaved)
         write.retireParent(addition.parent, of: document)
-        let body = RevisionBody(json: request.body, attachments: attachments)
+        let body = RevisionBody(json: request.content.bytes, attachments: attachments)
         if isWinner {
             write.demoteWinner(of: document, replacedBy: revision)
             write.setWinner(body)

@@ -9,7 +9,7 @@ package import SyncWire
 /// again.
 package struct WritePlan: Sendable {
     package enum Decision: Sendable {
-        case refused(WriteRefusal)
+        case refused(Refusal)
         /// The document has this revision already; the write succeeds and changes nothing.
         case known(RevisionID)
         case write(WritePlan)
@@ -30,7 +30,7 @@ package struct WritePlan: Sendable {
     package var attachments: [StoredAttachment] { merge.attachments }
 
     /// Attachments whose blobs the document does not own yet: if one is not stored, the write is
-    /// refused with `WriteRefusal.missingBlob`.
+    /// refused with `Refusal.missingBlob`.
     package var requiredBlobs: [StoredAttachment] {
         let owned = document.metadata.blobs
         return merge.requiredBlobs.filter { !owned.contains($0.digest) }
@@ -69,12 +69,12 @@ package struct WritePlan: Sendable {
         }
     }
 
-    /// - Throws: `WriteRefusal`, as `make` returns it.
+    /// - Throws: `Refusal`, as `make` returns it.
     private static func decide(
         _ request: RevisionRequest,
         _ document: StoredDocument,
         _ rules: WriteRules
-    ) throws(WriteRefusal) -> Decision {
+    ) throws(Refusal) -> Decision {
         let named: Named
         switch request.kind {
         case .edit(let parent): named = try nameEdit(of: parent, request, document.metadata, rules)
@@ -104,13 +104,13 @@ package struct WritePlan: Sendable {
         let id: RevisionID
     }
 
-    /// - Throws: `WriteRefusal` if the edit replaces no leaf, or an attachment is invalid.
+    /// - Throws: `Refusal` if the edit replaces no leaf, or an attachment is invalid.
     private static func nameEdit(
         of requested: RevisionID?,
         _ request: RevisionRequest,
         _ metadata: DocumentMetadata,
         _ rules: WriteRules
-    ) throws(WriteRefusal) -> Named {
+    ) throws(Refusal) -> Named {
         let tree = metadata.tree
         let found = tree.parentOfEdit(
             requested,
@@ -131,14 +131,14 @@ package struct WritePlan: Sendable {
         }
     }
 
-    /// - Throws: `WriteRefusal` if the history is invalid or makes a conflict, or an attachment is
+    /// - Throws: `Refusal` if the history is invalid or makes a conflict, or an attachment is
     ///   invalid.
     private static func place(
         _ history: [RevisionID],
         _ request: RevisionRequest,
         _ metadata: DocumentMetadata,
         _ rules: WriteRules
-    ) throws(WriteRefusal) -> Named {
+    ) throws(Refusal) -> Named {
         let placement = metadata.tree.placeReplicated(
             history,
             isDeleted: request.isDeleted,
@@ -160,13 +160,13 @@ package struct WritePlan: Sendable {
 
     /// Names an edit of `parent`, which depends on the attachments.
     ///
-    /// - Throws: `WriteRefusal` if an attachment is invalid, or no generation is left.
+    /// - Throws: `Refusal` if an attachment is invalid, or no generation is left.
     private static func name(
         _ request: RevisionRequest,
         _ parent: RevisionID?,
         _ metadata: DocumentMetadata,
         _ rules: WriteRules
-    ) throws(WriteRefusal) -> Named {
+    ) throws(Refusal) -> Named {
         let (generation, isOver) = (parent?.generation ?? 0).addingReportingOverflow(1)
         if isOver { throw .invalidRevision }
         let merge = try AttachmentMerge(
@@ -174,17 +174,15 @@ package struct WritePlan: Sendable {
             inherited: metadata.attachments(inheritedFrom: parent),
             generation: generation
         )
-        let id = request.canonicalBody(merge.attachments).withUnsafeBytes {
-            RevisionDigest.id(parent: parent, canonicalBody: ByteView($0), md5: rules.md5)
-        }
+        let id = request.name(replacing: parent, merge.attachments, rules)
         return Named(addition: .init(parent: parent, chain: [id]), merge: merge, id: id)
     }
 
-    /// - Throws: `WriteRefusal` if the tree is too large even after pruning.
+    /// - Throws: `Refusal` if the tree is too large even after pruning.
     private static func checkCount(
         of tree: RevisionTree,
         _ rules: WriteRules
-    ) throws(WriteRefusal) {
+    ) throws(Refusal) {
         guard tree.count > RevisionTree.countMax else { return }
         var pruned = tree
         pruned.prune(limit: rules.revsLimit)

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// A second of the proleptic Gregorian calendar, in UTC: for cookies, and for expiries that are dates.
+/// Times of the proleptic Gregorian calendar, in UTC, as texts.
 package enum CalendarTime {
     private static let dayNames = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]
     private static let monthNames = [
@@ -15,11 +15,32 @@ package enum CalendarTime {
         let seconds = min(max(unixSeconds, 0), 253_402_300_799)
         let days = seconds / daySeconds
         let date = civil(days: days)
-        func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }
-        let (hour, minute) = (seconds % daySeconds / 3_600, seconds % 3_600 / 60)
-        let time = "\(two(hour)):\(two(minute)):\(two(seconds % 60))"
         let month = monthNames[date.month - 1]
-        return "\(dayNames[days % 7]), \(two(date.day)) \(month) \(date.year) \(time) GMT"
+        let day = "\(dayNames[days % 7]), \(padded(date.day, to: 2)) \(month) \(date.year)"
+        return "\(day) \(clockText(seconds)) GMT"
+    }
+
+    /// The time of RFC 3339 in UTC, without zeros at the fraction's end: `2026-11-21T19:04:28.68Z`.
+    package static func text(unixNanoseconds: UInt64) -> String {
+        // Below 2^35, so both fit an `Int`.
+        let (whole, rest) = unixNanoseconds.quotientAndRemainder(dividingBy: 1_000_000_000)
+        let (seconds, nanoseconds) = (Int(whole), Int(rest))
+        let date = civil(days: seconds / daySeconds)
+        var fraction = padded(nanoseconds, to: 9)
+        while fraction.last == "0" { fraction.removeLast() }
+        let day = [padded(date.year, to: 4), padded(date.month, to: 2), padded(date.day, to: 2)]
+        return day.joined(separator: "-") + "T" + clockText(seconds)
+            + (fraction.isEmpty ? "Z" : ".\(fraction)Z")
+    }
+
+    private static func clockText(_ seconds: Int) -> String {
+        [seconds % daySeconds / 3_600, seconds % 3_600 / 60, seconds % 60]
+            .map { padded($0, to: 2) }.joined(separator: ":")
+    }
+
+    private static func padded(_ number: Int, to width: Int) -> String {
+        let text = String(number)
+        return String(repeating: "0", count: max(width - text.count, 0)) + text
     }
 
     /// The second that an ISO 8601 time names, `2026-11-22T19:04:32Z`, with fraction and offset (RFC 3339).

@@ -1,5 +1,5 @@
 package import Bytes
-internal import JSON
+package import JSON
 
 /// JSON as Go writes a decoded map: the text that revision digests are made of, and that answers have.
 ///
@@ -39,6 +39,14 @@ package enum CanonicalJSON {
         let output = ByteWriter(capacity: json.count)
         try append(json, numbers: numbers, to: output)
         return output.bytes
+    }
+
+    /// The canonical text of a value.
+    package static func text(of value: JSONValue) -> [UInt8] {
+        let json = JSONWriter.text { $0.value(value) }
+        let found = json.withUnsafeBytes { try? text(ByteView($0), numbers: .literals) }
+        guard let found else { preconditionFailure("a value of JSON has a canonical text") }
+        return found
     }
 
     /// Appends a string in quotes; ill-formed UTF-8 is repaired.

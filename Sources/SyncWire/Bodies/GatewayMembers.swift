@@ -14,7 +14,7 @@ package struct GatewayMembers: Equatable, Sendable {
     /// It is part of the revision digest even if false.
     package var deletion: Bool?
     package var isRemoved = false
-    /// An object of entries (`AttachmentEntry`).
+    /// An object with the metadata of each attachment by name, of which `Revisions` has the rules.
     package var attachments: [UInt8]?
     /// `{"ids":[...],"start":N}` (`RevisionHistory`).
     package var revisions: [UInt8]?

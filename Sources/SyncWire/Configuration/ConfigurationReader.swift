@@ -157,7 +157,7 @@ struct ConfigurationReader {
             let key = member.name.lowercased()
             if readKeys.contains(key) || key.hasPrefix("//") { continue }
             let isKnown = ignored.contains(key)
-            if !isKnown, context.dialect == .current {
+            if !isKnown, context.dialect == .third {
                 let reason = "this key is unknown; remove or correct it"
                 throw context.mistake(at: member.nameOffset, path(of: member.name), reason)
             }
@@ -185,10 +185,10 @@ struct ConfigurationReader {
 /// The text, dialect and notices that all readers of one file share.
 final class ConfigurationContext {
     let text: SourceText
-    let dialect: ConfigurationDialect
+    let dialect: GatewayDialect
     private var found: [ConfigurationNotice] = []
 
-    init(text: SourceText, dialect: ConfigurationDialect) {
+    init(text: SourceText, dialect: GatewayDialect) {
         self.text = text
         self.dialect = dialect
     }

@@ -3,7 +3,7 @@ package import Bytes
 /// A database of a configuration file, or the body of `PUT /db/`.
 package struct DatabaseConfiguration: Equatable, Sendable {
     package let name: String
-    package let dialect: ConfigurationDialect
+    package let dialect: GatewayDialect
     package let store: Store
     /// JavaScript; nil for the default, which puts a document into the channels of its member `channels`.
     package let syncFunction: String?
@@ -88,7 +88,7 @@ package struct DatabaseConfiguration: Equatable, Sendable {
     package static func parse(
         _ text: ByteView,
         name: String,
-        dialect: ConfigurationDialect
+        dialect: GatewayDialect
     ) throws(ConfigurationMistake) -> (DatabaseConfiguration, [ConfigurationNotice]) {
         let source = try SourceText.bounded(text)
         let tree = try ConfigurationTree.parse(source)
@@ -111,7 +111,7 @@ package struct DatabaseConfiguration: Equatable, Sendable {
             )
         }
         self.name = name
-        dialect = try ConfigurationDialect(&reader) ?? reader.context.dialect
+        dialect = try GatewayDialect(&reader) ?? reader.context.dialect
         store = try Store(&reader, database: name)
         syncFunction = try reader.string("sync")
         principals = try Principals(&reader)
@@ -149,7 +149,7 @@ extension DatabaseConfiguration.Store {
         guard let server else {
             // The dialect 1.4 has no other place for the server's address.
             kind =
-                reader.context.dialect == .legacy
+                reader.context.dialect == .first
                 ? .memory(directory: nil) : .cluster(server: nil)
             return
         }
@@ -192,10 +192,10 @@ extension DatabaseConfiguration.Revisions {
     /// - Throws: The first mistake.
     fileprivate init(
         _ reader: inout ConfigurationReader,
-        _ dialect: ConfigurationDialect
+        _ dialect: GatewayDialect
     ) throws(ConfigurationMistake) {
         allowsConflicts = try reader.bool("allow_conflicts") ?? true
-        let usual = dialect == .legacy ? 1_000 : allowsConflicts ? 100 : 50
+        let usual = dialect == .first ? 1_000 : allowsConflicts ? 100 : 50
         limit = try reader.integer("revs_limit", in: 1...Int(Int32.max)) ?? usual
         oldExpirySeconds = try reader.integer("old_rev_expiry_seconds")
         let deprecated = try reader.integer("rev_cache_size")

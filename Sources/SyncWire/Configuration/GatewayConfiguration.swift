@@ -1,23 +1,14 @@
 package import Bytes
 
-/// Which generation of Sync Gateway a database behaves like.
-package enum ConfigurationDialect: String, Sendable {
-    /// 1.4.
-    case legacy = "1.4"
-    /// 3.x, and files of 2.x.
-    case current = "3"
-
-    /// How documents have their numbers, in answers, revision digests and the store.
-    package var numbers: CanonicalJSON.Numbers { self == .legacy ? .doubles : .literals }
-
+extension GatewayDialect {
     /// The key `compatibility`: `1.4`, `3`, or another version of these; nil if it is absent.
     ///
     /// - Throws: The value is another one.
     init?(_ reader: inout ConfigurationReader) throws(ConfigurationMistake) {
         guard let text = try reader.string("compatibility") else { return nil }
         switch text.split(separator: ".").first {
-        case "1": self = .legacy
-        case "2", "3", "4": self = .current
+        case "1": self = .first
+        case "2", "3", "4": self = .third
         default: throw reader.mistake("compatibility", "expected \"1.4\" or \"3\"")
         }
     }
@@ -25,19 +16,19 @@ package enum ConfigurationDialect: String, Sendable {
     /// The dialect that a file has by its form: 1.4 if it has back-quotes or a list `log`.
     fileprivate init(_ tree: ConfigurationTree, _ text: SourceText) {
         guard case .object(let members) = tree.kind else {
-            self = .current
+            self = .third
             return
         }
         let hasLog = members.contains { member in
             member.name.withView { ASCII.equals($0, "log") }
         }
-        self = hasLog || text.hasBackQuotes ? .legacy : .current
+        self = hasLog || text.hasBackQuotes ? .first : .third
     }
 }
 
 /// A configuration file of the gateway: those of Sync Gateway 1.x, 2.x and 3.x start it unchanged.
 package struct GatewayConfiguration: Equatable, Sendable {
-    package let dialect: ConfigurationDialect
+    package let dialect: GatewayDialect
     package let listeners: Listeners
     package let cors: CORS?
     package let log: Log
@@ -108,14 +99,14 @@ package struct GatewayConfiguration: Equatable, Sendable {
     package init(_ text: ByteView) throws(ConfigurationMistake) {
         let source = try SourceText.bounded(text)
         let tree = try ConfigurationTree.parse(source)
-        let form = ConfigurationDialect(tree, source)
+        let form = GatewayDialect(tree, source)
         // The dialect decides what unknown keys are, so it is known before a key is read.
         var probe = try ConfigurationReader(
             tree,
             path: "",
             context: ConfigurationContext(text: source, dialect: form)
         )
-        let dialect = try ConfigurationDialect(&probe) ?? form
+        let dialect = try GatewayDialect(&probe) ?? form
         let context = ConfigurationContext(text: source, dialect: dialect)
         var reader = try ConfigurationReader(tree, path: "", context: context)
         _ = try reader.string("compatibility")

@@ -61,21 +61,6 @@ package struct RevisionHistory: Equatable, Sendable {
         digests.enumerated().map { RevisionID(generation: start - $0.offset, digest: $0.element) }
     }
 
-    /// The newest revisions: at most `limit`, and none older than the newest that the client has.
-    ///
-    /// The revision that the client has (`revs_from`, else `atts_since`) is the last one, so that the client
-    /// can attach the others to it.
-    ///
-    /// A `limit` of nil is none. The newest revision remains even for 0.
-    package func cut(limit: Int?, known: Set<String>) -> RevisionHistory {
-        var count = min(max(limit ?? digests.count, 1), digests.count)
-        if !known.isEmpty {
-            let first = revisions.prefix(count).firstIndex { known.contains($0.description) }
-            if let first { count = first + 1 }
-        }
-        return RevisionHistory(start: start, digests: Array(digests[..<count]))
-    }
-
     /// Canonical JSON: `{"ids":["DIGEST",...],"start":N}`.
     package var json: [UInt8] {
         let output = ByteWriter(capacity: 32 + 36 * digests.count)
@@ -93,11 +78,4 @@ package struct RevisionHistory: Equatable, Sendable {
 extension RevisionID {
     /// The longest digest: that of a revision of the first generation.
     package static let digestBytesMax = bytesMax - 2
-
-    /// The newest generation of revisions that a client has (`atts_since`), 0 if there is none.
-    ///
-    /// The client has attachments up to this `revpos`, so that they are sent as stubs.
-    package static func newestGeneration(of texts: some Sequence<String>) -> Int {
-        texts.reduce(0) { max($0, RevisionID($1)?.generation ?? 0) }
-    }
 }

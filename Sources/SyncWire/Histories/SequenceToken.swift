@@ -33,6 +33,13 @@ package struct SequenceToken: Hashable, Sendable {
     /// The sequence up to which the client has everything.
     package var safeSequence: UInt64 { low > 0 ? low : sequence }
 
+    /// Where a feed of whole positions continues after this token, without a low sequence: it may repeat rows
+    /// above the low sequence, and loses none.
+    package var resumption: SequenceToken {
+        low == 0
+            ? self : min(SequenceToken(low), SequenceToken(sequence, trigger: trigger))
+    }
+
     /// Parses a token, also one in JSON quotes; the empty text is zero.
     ///
     /// - Throws: `.badSequence` for any other text.

@@ -53,7 +53,7 @@ package struct Membership: Hashable, Sendable {
     }
 }
 
-/// What a feed reads: the logs of channels, in one snapshot.
+/// The source of a feed: the logs of channels, in one snapshot.
 ///
 /// The log of a channel has one row for each document that is or was in it: the newest version in the
 /// channel, or that with which the document left. The log of `*` has the newest version of each document

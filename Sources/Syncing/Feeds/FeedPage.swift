@@ -1,6 +1,11 @@
+package import SyncWire
+
 /// A request for the next rows of a feed.
 package struct FeedRequest: Hashable, Sendable {
-    package var since = FeedPosition.start
+    /// The rows after it are sent; of a token with a low sequence, its `resumption` counts.
+    package var since: SequenceToken {
+        didSet { since = since.resumption }
+    }
     /// The newest sequence that may be shown: all of it and below is complete.
     package var through: UInt64
     /// The most rows; nil for all.
@@ -10,8 +15,8 @@ package struct FeedRequest: Hashable, Sendable {
     /// Whether documents of lost channels are reported; only the dialect of 3 knows that.
     package var sendsRevocations = false
 
-    package init(since: FeedPosition = .start, through: UInt64, limit: Int? = nil) {
-        self.since = since
+    package init(since: SequenceToken = .zero, through: UInt64, limit: Int? = nil) {
+        self.since = since.resumption
         self.through = through
         self.limit = limit
     }
@@ -21,10 +26,10 @@ package struct FeedRequest: Hashable, Sendable {
 package struct FeedPage: Hashable, Sendable {
     package private(set) var rows: [FeedRow] = []
     /// `last_seq` of the answer: the position of the last row, or the request's if there is none.
-    package private(set) var last: FeedPosition
+    package private(set) var last: SequenceToken
     /// Where the feed continues: beyond `last` if the page has all rows, so that the next page does not
     /// read what no row came of.
-    package private(set) var next: FeedPosition
+    package private(set) var next: SequenceToken
     /// Whether the limit ended the page.
     package private(set) var isLimited = false
 
@@ -49,7 +54,7 @@ package struct FeedPage: Hashable, Sendable {
             rows.append(row)
             last = row.position
         }
-        next = max(request.since, FeedPosition(request.through))
+        next = max(request.since, SequenceToken(request.through))
     }
 
     /// Reads the newest versions of named documents that the scope shows, for the filter `_doc_ids`.
@@ -67,11 +72,11 @@ package struct FeedPage: Hashable, Sendable {
         for document in Set(documents) {
             guard let (row, channels) = try source.newest(document),
                 !row.flags.contains(.principal), row.sequence <= request.through,
-                FeedPosition(row.sequence) > request.since,
+                SequenceToken(row.sequence) > request.since,
                 !(request.isActiveOnly && row.flags.contains(.deleted)),
                 scope.shows(channels)
             else { continue }
-            found.append(FeedRow(FeedPosition(row.sequence), row))
+            found.append(FeedRow(SequenceToken(row.sequence), row))
         }
         found.sort { $0.position < $1.position }
         let count = min(request.limit ?? found.count, found.count)

@@ -2,7 +2,7 @@ package import SyncWire
 
 /// A row of a feed.
 package struct FeedRow: Hashable, Sendable {
-    package let position: FeedPosition
+    package let position: SequenceToken
     /// The document's id, or `_user/NAME`.
     package let document: [UInt8]
     /// The revisions of `changes`, the winner first; none for principals.
@@ -15,7 +15,7 @@ package struct FeedRow: Hashable, Sendable {
     package let flags: LogRow.Flags
 
     init(
-        _ position: FeedPosition,
+        _ position: SequenceToken,
         _ row: LogRow,
         removed: [ChannelName] = [],
         isRevoked: Bool = false
@@ -30,7 +30,7 @@ package struct FeedRow: Hashable, Sendable {
     }
 
     init(_ principal: FeedScope.PrincipalRow) {
-        position = FeedPosition(principal.sequence)
+        position = SequenceToken(principal.sequence)
         document = principal.id
         revisions = []
         isDeleted = false

@@ -1,4 +1,6 @@
-/// What a feed may show: the channels of its user with their grants, or everything.
+package import SyncWire
+
+/// The documents that a feed may show: the channels of its user with their grants, or everything.
 package struct FeedScope: Hashable, Sendable {
     /// A channel that the user had.
     package struct LostChannel: Hashable, Sendable {

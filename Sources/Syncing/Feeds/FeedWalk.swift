@@ -1,3 +1,5 @@
+internal import SyncWire
+
 /// Walks the rows of a feed in order of their positions.
 ///
 /// A version is a plain row if the user had one of its channels when it was written; else it comes late,
@@ -25,10 +27,10 @@ struct FeedWalk<Source: ChannelSource> {
         self.source = source
         let since = request.since
         let plain = since.trigger == 0 ? since.sequence : since.trigger - 1
-        showsPrincipal = scope.principal.map { FeedPosition($0.sequence) > since } ?? false
+        showsPrincipal = scope.principal.map { SequenceToken($0.sequence) > since } ?? false
         let triggers = FeedTrigger.all(of: scope, request)
         let split = triggers.firstIndex {
-            $0.sequence > 0 && FeedPosition(trigger: $0.sequence, .max) > since
+            $0.sequence > 0 && SequenceToken(.max, trigger: $0.sequence) > since
         }
         self.triggers = triggers[(split ?? triggers.count)...]
         for trigger in triggers[..<(split ?? triggers.count)] {
@@ -78,7 +80,7 @@ struct FeedWalk<Source: ChannelSource> {
         guard let row = found.row else { return nil }
         if row.flags.contains(.principal), !scope.showsPrincipals { return nil }
         if request.isActiveOnly, !found.isLive || row.flags.contains(.deleted) { return nil }
-        return FeedRow(FeedPosition(sequence), row, removed: found.removed)
+        return FeedRow(SequenceToken(sequence), row, removed: found.removed)
     }
 }
 
@@ -96,7 +98,7 @@ struct FeedTrigger: Hashable {
             found[sequence, default: FeedTrigger(sequence: sequence)].channels.append(grant.name)
         }
         // A device that has pulled nothing has nothing to lose.
-        if request.sendsRevocations, request.since > .start, !request.isActiveOnly {
+        if request.sendsRevocations, request.since > .zero, !request.isActiveOnly {
             for channel in scope.lostChannels where channel.end <= request.through {
                 let sequence = channel.end
                 found[sequence, default: FeedTrigger(sequence: sequence)].lost.append(channel)

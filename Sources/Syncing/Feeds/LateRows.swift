@@ -1,3 +1,5 @@
+internal import SyncWire
+
 /// The rows that a feed sends late because of what was granted or lost at one sequence.
 ///
 /// In the dialect of 1.4, tombstones and removals are sent late too: a device that lost the channel and
@@ -69,7 +71,7 @@ struct LateRows<Source: ChannelSource> {
             let isPlain = earlier <= row.sequence
             if !isEnd || isPlain || sendsEnds(of: membership.channel) { return nil }
         }
-        let position = FeedPosition(trigger: trigger.sequence, row.sequence)
+        let position = SequenceToken(row.sequence, trigger: trigger.sequence)
         return FeedRow(position, row, removed: found.removed.filter(sendsEnds))
     }
 
@@ -95,7 +97,7 @@ struct LateRows<Source: ChannelSource> {
             return nil
         }
         // The revision of the row, not the newest one, which is not for the user.
-        let position = FeedPosition(trigger: trigger.sequence, row.sequence)
+        let position = SequenceToken(row.sequence, trigger: trigger.sequence)
         return FeedRow(position, row, isRevoked: true)
     }
 }

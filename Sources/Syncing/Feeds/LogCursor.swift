@@ -32,7 +32,7 @@ struct LogCursor<Source: ChannelSource> {
     }
 }
 
-/// What several channels have of one version.
+/// The rows of one version in several channels.
 struct FoundRows {
     var rows: [(channel: ChannelName, row: LogRow)] = []
 

@@ -1,4 +1,4 @@
-/// What one document gives to principals, each with the sequence at which the document began to.
+/// The grants of one document to principals, each with the sequence at which the document began to.
 ///
 /// It is the content of `access` and `role_access` of the document's metadata.
 package struct DocumentGrants: Hashable, Sendable {
@@ -37,7 +37,7 @@ package struct DocumentGrants: Hashable, Sendable {
     }
 }
 
-/// What all documents of a database give, by principal.
+/// The grants of all documents of a database, by principal.
 ///
 /// It is derived from the documents, and can be rebuilt from them.
 ///

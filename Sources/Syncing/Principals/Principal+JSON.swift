@@ -1,4 +1,5 @@
 package import JSON
+package import SyncWire
 
 extension Principal {
     /// Writes what the administration port shows: never the password.

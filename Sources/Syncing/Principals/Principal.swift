@@ -2,16 +2,16 @@ package import Bytes
 
 /// A user or a role as it is stored: what administrators gave it, and what it had.
 ///
-/// What documents give is not in it, but in the documents (`DocumentGrants`). `Access` is the union.
+/// Grants of documents are not in it, but in the documents (`DocumentGrants`). `Access` is the union.
 ///
 /// - Of a role, email, password and roles are empty.
 package struct Principal: Hashable, Sendable, ExtensibleFields {
     package private(set) var key = PrincipalKey.guest
     /// The sequence of its last change by an administrator: the sequence of its row in feeds.
     package var sequence: UInt64 = 0
-    /// What administrators gave (`admin_channels`).
+    /// The channels that administrators gave (`admin_channels`).
     package var channels = GrantSet<ChannelName>()
-    /// What administrators gave (`admin_roles`).
+    /// The roles that administrators gave (`admin_roles`).
     package var roles = GrantSet<String>()
     package var email = ""
     package var isDisabled = false

@@ -1,3 +1,5 @@
+internal import SyncWire
+
 /// Names a user or a role of a database.
 ///
 /// - The guest is the user with the empty name; administrators write it as `GUEST`.
@@ -10,7 +12,6 @@ package struct PrincipalKey: Hashable, Sendable {
     /// Precedes the names of roles in calls of `access` and `role`.
     package static let rolePrefix = "role:"
     package static let guest = PrincipalKey(.user, "")
-    package static let guestName = "GUEST"
     /// The longest name, in bytes: prefixed keys of documents have 250 (Sync Gateway 3).
     package static let nameBytesMax = 239
 
@@ -32,22 +33,17 @@ package struct PrincipalKey: Hashable, Sendable {
 
     /// Whether a name has only ASCII letters, digits and `-+.@%_`; the empty name is the guest's.
     package static func isValid(name: String) -> Bool {
-        name.utf8.count <= nameBytesMax
-            && name.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"):
-                    true
-                default: "-+.@%_".utf8.contains(byte)
-                }
-            }
+        name.utf8.count <= nameBytesMax && (name.isEmpty || PrincipalConfiguration.isName(name))
     }
 
     /// As administrators write it.
-    package var externalName: String { self == .guest ? Self.guestName : name }
+    package var externalName: String { self == .guest ? PrincipalConfiguration.guestName : name }
 
     /// As paths of the administration port name it: `GUEST` is the guest.
     package init(_ kind: Kind, externalName: String) {
-        self.init(kind, kind == .user && externalName == Self.guestName ? "" : externalName)
+        self.init(
+            kind,
+            kind == .user && externalName == PrincipalConfiguration.guestName ? "" : externalName
+        )
     }
 }

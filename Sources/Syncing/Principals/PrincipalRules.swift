@@ -1,3 +1,5 @@
+package import SyncWire
+
 /// How a database judges changes of principals.
 package struct PrincipalRules: Hashable, Sendable {
     package static let passwordCharactersMin = 3
@@ -10,7 +12,7 @@ package struct PrincipalRules: Hashable, Sendable {
         self.allowsEmptyPassword = allowsEmptyPassword
     }
 
-    /// What a request about a principal is, and what exists.
+    /// The kind of a request about a principal.
     package enum Method: Sendable {
         /// `POST` of a new principal.
         case create

@@ -1,5 +1,6 @@
 package import Bytes
 internal import JSON
+package import SyncWire
 
 /// The body of a request that creates or replaces a user or a role.
 package struct PrincipalUpdate: Equatable, Sendable {

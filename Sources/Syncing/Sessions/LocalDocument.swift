@@ -1,5 +1,6 @@
 package import Bytes
 package import JSON
+package import SyncWire
 
 /// A document `_local/ID`, which is not replicated: a replicator's checkpoint.
 ///

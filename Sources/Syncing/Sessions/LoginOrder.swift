@@ -1,4 +1,6 @@
-/// What a request on the public port offers as a login.
+package import SyncWire
+
+/// The login that a request on the public port offers.
 package struct LoginOffer: Hashable, Sendable {
     package struct Password: Hashable, Sendable {
         package let name: String

@@ -1,4 +1,5 @@
 package import Bytes
+package import SyncWire
 
 /// A user's session: what the cookie `SyncGatewaySession` names.
 ///

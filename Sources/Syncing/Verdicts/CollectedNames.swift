@@ -71,7 +71,7 @@ struct CollectedNames {
         }
     }
 
-    /// What a sync function gives as an expiry: a number, a number as text, or a date of RFC 3339.
+    /// The expiry that a sync function sets: a number, a number as text, or a date of RFC 3339.
     ///
     /// Nil for anything else, as in Sync Gateway (`base/util.go`, `ReflectExpiry`).
     private static func expirySeconds(_ value: JSONValue) -> UInt32? {

@@ -1,6 +1,6 @@
 package import JSON
 
-/// What one run of a sync function did: its calls in order, and how it ended.
+/// The record of one run of a sync function: its calls in order, and how it ended.
 ///
 /// The harness only records. It runs the function without knowledge of the user, so that one run of a
 /// batch needs no round trip for each claim, and the process that runs JavaScript knows no user. The
@@ -18,7 +18,7 @@ package struct SyncRun: Equatable, Sendable {
         case claim(Claim)
     }
 
-    /// What the function requires of the user at this point of the run.
+    /// A requirement on the user at this point of the run.
     package enum Claim: Equatable, Sendable {
         /// The user has one of the names.
         case user(JSONValue)

@@ -1,6 +1,7 @@
 internal import JSON
+package import SyncWire
 
-/// What a sync function decided about a revision, for the user who writes it.
+/// The decision of a sync function about a revision, for the user who writes it.
 ///
 /// The rules are those of Sync Gateway (`channels/sync_runner.go`, `db/crud.go` at tag 1.5.0):
 ///
@@ -99,7 +100,7 @@ package struct SyncUser: Equatable, Sendable {
     }
 }
 
-/// What an accepted revision has effect on.
+/// The effects of an accepted revision.
 package struct SyncOutcome: Equatable, Sendable {
     /// Only `*` if the function named it among others.
     package var channels: Set<ChannelName> = []

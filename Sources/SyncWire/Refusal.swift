@@ -1,5 +1,5 @@
 /// An answer with an error: an HTTP status and the text of its member `reason`.
-package struct Refusal: Error, Hashable {
+package struct Refusal: Error, Hashable, Sendable {
     package let status: Int
     package let reason: String
 
