@@ -19,22 +19,24 @@ let plan = """
     machines   Orchestration      Bytes Vocabulary JSON
     machines   Replication        Vocabulary Wire
     machines   Indexing           Bytes Vocabulary JSON
+    machines   Scripting
     machines   SubDocument        Bytes Vocabulary Wire JSON
     machines   Revisions          Bytes JSON SyncWire
     machines   Syncing            Bytes JSON SyncWire
     adapters   Credentials        Bytes Vocabulary swift-crypto/Crypto swift-crypto/CryptoExtras
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
+    adapters   ScriptProcesses    Bytes Seams Wire JSON Scripting
     platforms  LinuxPlatform      Bytes Seams CLinux
     platforms  OpenSSLPlatform    Bytes Seams COpenSSL
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication SubDocument Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
-    services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Credentials Persistence
-    assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence DataService ClusterService ViewService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Scripting Credentials Persistence ScriptProcesses
+    assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence ScriptProcesses DataService ClusterService ViewService
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
-    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials SimulatedPlatform DataService ClusterService ViewService Server DivanClient
+    facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
@@ -138,8 +140,8 @@ let threaded: [String: [String]] = [
 ]
 /// What no test of the lane `thread` uses.
 let threadless: Set<Substring> = [
-    "Consensus", "Orchestration", "Indexing", "SyncWire", "Revisions", "Syncing",
-    "SimulatedPlatform", "ClusterService", "ViewService",
+    "Consensus", "Orchestration", "Indexing", "Scripting", "SyncWire", "Revisions", "Syncing",
+    "ScriptProcesses", "SimulatedPlatform", "ClusterService", "ViewService",
 ]
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
@@ -147,7 +149,7 @@ let laneTests: Set<String> =
     case "core":
         [
             "TidyTests", "OrchestrationTests", "ConsensusTests", "ProtocolTests", "IndexingTests",
-            "BytesTests", "SyncWireTests", "RevisionsTests", "SyncingTests",
+            "ScriptingTests", "BytesTests", "SyncWireTests", "RevisionsTests", "SyncingTests",
         ]
     case "simulation": ["TidyTests", "SimulationTests", "LinuxPlatformTests"]
     case "services":
@@ -160,7 +162,7 @@ let laneTests: Set<String> =
         [
             "BytesTests", "WireTests", "JSONTests", "PersistenceTests", "EngineTests",
             "DataServiceTests", "LinuxPlatformTests", "ReplicationTests", "IndexingTests",
-            "SubDocumentTests", "SyncWireTests", "RevisionsTests", "SyncingTests",
+            "ScriptingTests", "SubDocumentTests", "SyncWireTests", "RevisionsTests", "SyncingTests",
         ]
     }
 if lane == "address" { settings.append(.define("SYSTEM_ALLOCATOR")) }
@@ -258,16 +260,24 @@ let tests: [(name: String, uses: [String])] = [
     ("OpenSSLPlatformTests", ["Bytes", "Seams", "LinuxPlatform", "OpenSSLPlatform"]),
     // The program is a dependency, so that it is there to be started.
     ("ScriptEngineTests", ["ScriptEngine", "divan-script", "Wire", "Bytes"]),
+    (
+        "ScriptProcessesTests",
+        [
+            "TestSupport", "ScriptProcesses", "Scripting", "divan-script", "LinuxPlatform", "Wire",
+            "Seams", "Bytes",
+        ]
+    ),
     ("PersistenceTests", ["TestSupport", "Bytes", "Vocabulary", "Seams", "Persistence"]),
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["TestSupport", "Orchestration", "Bytes", "Vocabulary"]),
     ("IndexingTests", ["TestSupport", "Indexing", "JSON", "Bytes", "Vocabulary"]),
+    ("ScriptingTests", ["TestSupport", "Scripting", "Bytes"]),
     ("SubDocumentTests", ["SubDocument", "JSON", "Wire", "Bytes", "Vocabulary"]),
     (
         "ViewServiceTests",
         [
-            "TestSupport", "ViewService", "Indexing", "Persistence", "LinuxPlatform", "JSON",
-            "Wire", "Seams", "Vocabulary", "Bytes",
+            "TestSupport", "ViewService", "ScriptProcesses", "Scripting", "Indexing", "Persistence",
+            "LinuxPlatform", "JSON", "Wire", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (
@@ -282,8 +292,8 @@ let tests: [(name: String, uses: [String])] = [
         "HTTPFrontendTests",
         [
             "TestSupport", "HTTPFrontend", "Server", "ViewService", "ClusterService",
-            "Orchestration", "Indexing", "Credentials", "LinuxPlatform", "OpenSSLPlatform", "Seams",
-            "Vocabulary", "Bytes",
+            "Orchestration", "Indexing", "Scripting", "ScriptProcesses", "Credentials",
+            "LinuxPlatform", "OpenSSLPlatform", "Seams", "Vocabulary", "Bytes",
         ]
     ),
     (
@@ -388,7 +398,9 @@ if lane == "address" {
 
 // What is tested is always optimised. The tests themselves are not: optimising them doubles the time
 // that they take to compile. These compute so much on their own that it pays.
-let computing = ["EngineTests", "PersistenceTests", "ProtocolTests", "IndexingTests"]
+let computing = [
+    "EngineTests", "PersistenceTests", "ProtocolTests", "IndexingTests", "ScriptingTests",
+]
 
 /// Files of a test target that are not compiled.
 ///

@@ -20,7 +20,7 @@ enum Harness {
     /// The name of the author's text in stack traces.
     static let authorName = "view.js"
 
-    /// The harness's third argument, as JSON.
+    /// The harness's third argument, as JSON; the fourth is the text of a sync function's library, or empty.
     ///
     /// Here lengths are in UTF-16 units, which are at most as many as the bytes: `BatchExecution`
     /// counts the bytes.
@@ -37,7 +37,7 @@ enum Harness {
     }
 
     private static let first = #"""
-        (function (cells, isReduce, limits) {
+        (function (cells, isReduce, limits, library) {
           'use strict';
           const global = globalThis;
           const ownKeys = Reflect.ownKeys;

@@ -29,11 +29,11 @@ final class ScriptContext {
         case run, results, note, install, sweep, describe, problem, trace
     }
 
-    private init?(group: JSContextGroupRef, use: ScriptUse, cells: HarnessCells) {
+    private init?(group: JSContextGroupRef, _ definition: ScriptDefinition, _ cells: HarnessCells) {
         guard let context = JSGlobalContextCreateInGroup(group, nil) else { return nil }
         self.context = context
         self.cells = cells
-        guard let harness = ScriptContext.makeHarness(context, use, cells) else {
+        guard let harness = ScriptContext.makeHarness(context, definition, cells) else {
             JSGlobalContextRelease(context)
             return nil
         }
@@ -53,18 +53,22 @@ final class ScriptContext {
         JSGlobalContextRelease(context)
     }
 
-    /// Evaluates a source, which must be one function.
+    /// Evaluates the source of a definition, which must be one function, after its library.
     static func create(
-        _ source: ByteView,
-        use: ScriptUse,
+        _ definition: ScriptDefinition,
         in group: JSContextGroupRef,
         cells: HarnessCells,
         watch: ExecutionWatch
     ) -> Creation {
-        let source = trimmed(source)
-        guard !source.isEmpty, let context = ScriptContext(group: group, use: use, cells: cells)
-        else { return .refused(line: 0, text: notAFunction(use)) }
-        return context.install(source, use: use, watch: watch)
+        let source = trimmed(definition.source)
+        guard !source.isEmpty else {
+            return .refused(line: 0, text: notAFunction(definition.use))
+        }
+        guard let context = ScriptContext(group: group, definition, cells) else {
+            let what = definition.library.isEmpty ? "No context" : "No context with the library"
+            return .refused(line: 0, text: "\(what) can be made for the function.")
+        }
+        return context.install(source, use: definition.use, watch: watch)
     }
 
     private func install(_ source: ByteView, use: ScriptUse, watch: ExecutionWatch) -> Creation {
@@ -98,11 +102,12 @@ final class ScriptContext {
 
     private static func makeHarness(
         _ context: JSGlobalContextRef,
-        _ use: ScriptUse,
+        _ definition: ScriptDefinition,
         _ cells: HarnessCells
     ) -> JSObjectRef? {
-        let source = EngineText(Harness.source(for: use))
+        let source = EngineText(Harness.source(for: definition.use))
         let limits = EngineText(Harness.limits)
+        let library = EngineText(definition.library)
         guard
             let function = JSEvaluateScript(context, source.reference, nil, nil, 1, nil),
             let array = JSObjectMakeTypedArrayWithBytesNoCopy(
@@ -116,8 +121,9 @@ final class ScriptContext {
             )
         else { return nil }
         let arguments: [JSValueRef?] = [
-            array, JSValueMakeBoolean(context, use == .reduce),
+            array, JSValueMakeBoolean(context, definition.use == .reduce),
             JSValueMakeFromJSONString(context, limits.reference),
+            JSValueMakeString(context, library.reference),
         ]
         let object = JSValueToObject(context, function, nil)
         return JSObjectCallAsFunction(context, object, nil, arguments.count, arguments, nil)

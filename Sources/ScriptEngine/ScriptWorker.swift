@@ -33,6 +33,7 @@ package final class ScriptWorker {
         let use: ScriptUse
         let timeoutMilliseconds: UInt32
         let source: [UInt8]
+        let library: [UInt8]
         /// Replaced when a function leaves it in a state that cannot be cleaned.
         var context: ScriptContext
     }
@@ -86,7 +87,7 @@ package final class ScriptWorker {
         case .define(let definition):
             functions[definition.function] = nil
             let creation = observed(batch, definition.function) {
-                create(definition.source, definition.use)
+                create(definition)
             }
             switch creation {
             case .ready(let context):
@@ -94,6 +95,7 @@ package final class ScriptWorker {
                     use: definition.use,
                     timeoutMilliseconds: definition.timeoutMilliseconds,
                     source: definition.source.bytes,
+                    library: definition.library.bytes,
                     context: context
                 )
                 encoder.defined(function: definition.function)
@@ -122,14 +124,8 @@ package final class ScriptWorker {
         }
     }
 
-    private func create(_ source: ByteView, _ use: ScriptUse) -> ScriptContext.Creation {
-        let creation = ScriptContext.create(
-            source,
-            use: use,
-            in: group,
-            cells: cells,
-            watch: watch
-        )
+    private func create(_ definition: ScriptDefinition) -> ScriptContext.Creation {
+        let creation = ScriptContext.create(definition, in: group, cells: cells, watch: watch)
         contexts += 1
         if contexts >= ScriptWorker.contextsPerCollection, case .ready(let context) = creation {
             contexts = 0
@@ -171,7 +167,7 @@ package final class ScriptWorker {
                 host: host
             )
             let isClean = observed(batch, number, timeout: function.timeoutMilliseconds) {
-                execution.run { renewed(function) }
+                execution.run { renewed(number, function) }
                 watch.begin(timeoutMilliseconds: function.timeoutMilliseconds)
                 return execution.context.sweep()
             }
@@ -183,13 +179,25 @@ package final class ScriptWorker {
 
     /// Gives a function a new context, because its globals cannot be restored.
     private func recreate(_ number: UInt32, _ function: Function, _ batch: UInt32) {
-        let context = observed(batch, number) { renewed(function) }
+        let context = observed(batch, number) { renewed(number, function) }
         if let context { functions[number]?.context = context }
     }
 
     /// A new context of a function; nil if its source fails now.
-    private func renewed(_ function: Function) -> ScriptContext? {
-        let creation = function.source.withUnsafeBytes { create(ByteView($0), function.use) }
+    private func renewed(_ number: UInt32, _ function: Function) -> ScriptContext? {
+        let creation = function.source.withUnsafeBytes { source in
+            function.library.withUnsafeBytes { library in
+                create(
+                    ScriptDefinition(
+                        function: number,
+                        use: function.use,
+                        timeoutMilliseconds: function.timeoutMilliseconds,
+                        source: ByteView(source),
+                        library: ByteView(library)
+                    )
+                )
+            }
+        }
         guard case .ready(let context) = creation else { return nil }
         renewals += 1
         return context

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import ClusterService
 internal import Indexing
+package import ScriptProcesses
 internal import Seams
 package import ViewService
 

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import ScriptProcesses
 internal import Seams
 internal import ViewService
 

@@ -1,4 +1,5 @@
 internal import ClusterService
+internal import ScriptProcesses
 internal import ViewService
 internal import Wire
 

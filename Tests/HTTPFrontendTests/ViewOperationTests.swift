@@ -4,6 +4,8 @@ import Foundation
 import HTTPFrontend
 import Indexing
 import Orchestration
+import ScriptProcesses
+import Scripting
 import Testing
 import ViewService
 import Vocabulary

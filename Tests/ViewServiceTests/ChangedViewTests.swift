@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Indexing
 import Persistence
+import ScriptProcesses
 import TestSupport
 import Testing
 import ViewService

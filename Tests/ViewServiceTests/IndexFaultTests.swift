@@ -2,6 +2,8 @@ import Bytes
 import Foundation
 import Indexing
 import Persistence
+import ScriptProcesses
+import Scripting
 import Seams
 import TestSupport
 import Testing
@@ -251,6 +253,7 @@ import Wire
         let pool = ScriptPool(
             world.environment,
             lane: lane,
+            category: "views",
             limits: ScriptScheduleLimits(processors: 2)
         )
         let function = pool.function(

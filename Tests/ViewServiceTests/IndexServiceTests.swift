@@ -2,6 +2,7 @@ import Bytes
 import Foundation
 import Indexing
 import Persistence
+import ScriptProcesses
 import Seams
 import TestSupport
 import Testing

@@ -4,6 +4,8 @@ import Indexing
 import JSON
 import LinuxPlatform
 import Persistence
+import ScriptProcesses
+import Scripting
 import Seams
 import TestSupport
 import Testing
@@ -29,6 +31,7 @@ final class IndexWorld: Sendable {
         scripts = ScriptPool(
             linux.environment,
             lane: scriptLane,
+            category: "views",
             limits: ScriptScheduleLimits(processors: 2)
         )
     }

@@ -4,6 +4,7 @@ import Indexing
 import JSON
 import LinuxPlatform
 import Persistence
+import ScriptProcesses
 import Seams
 import TestSupport
 import Testing

@@ -1,6 +1,7 @@
 import Bytes
 import Foundation
 import Indexing
+import Scripting
 import Seams
 import TestSupport
 import Testing

@@ -1,6 +1,8 @@
 import Bytes
 import Indexing
 import LinuxPlatform
+import ScriptProcesses
+import Scripting
 import Seams
 import Testing
 import ViewService
@@ -14,6 +16,7 @@ import Wire
         let scripts = ScriptPool(
             linux.environment,
             lane: lane,
+            category: "views",
             limits: ScriptScheduleLimits(processors: 1)
         )
         let flaw = await scripts.flaw(in: source, use, forBucket: "b")

@@ -1,6 +1,8 @@
 import Bytes
 import Indexing
 import LinuxPlatform
+import ScriptProcesses
+import Scripting
 import Seams
 import TestSupport
 import Testing
@@ -24,7 +26,9 @@ import Wire
         }
         for result in results.withLock({ $0 }) {
             #expect(result.failures.map(\.item) == [0])
-            #expect(result.failures.first?.text.contains("cannot start script processes") == true)
+            #expect(
+                result.failures.first?.text.contains("No script process can be started") == true
+            )
             #expect(!result.isStopped)
         }
         stop()
@@ -47,7 +51,7 @@ import Wire
             Issue.record("the function was run")
             return
         }
-        #expect(text.contains("cannot start script processes"))
+        #expect(text.contains("No script process can be started"))
         stop()
     }
 
@@ -59,7 +63,7 @@ import Wire
         var limits = ScriptScheduleLimits(processors: 2)
         limits.pauseNanoseconds = 1_000_000
         let lane = environment.lanes.makeLane("unable-scripts")
-        let pool = ScriptPool(environment, lane: lane, limits: limits)
+        let pool = ScriptPool(environment, lane: lane, category: "views", limits: limits)
         return (
             pool,
             {

@@ -3,6 +3,7 @@ import Foundation
 import Indexing
 import LinuxPlatform
 import Persistence
+import Scripting
 import Seams
 import Synchronization
 import TestSupport

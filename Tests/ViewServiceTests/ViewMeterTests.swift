@@ -1,6 +1,8 @@
 import Bytes
 import Indexing
 import LinuxPlatform
+import ScriptProcesses
+import Scripting
 import Seams
 import TestSupport
 import Testing

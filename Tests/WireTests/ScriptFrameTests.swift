@@ -6,18 +6,22 @@ import Wire
 @Suite struct ScriptFrameTests {
     @Test func scriptRequestsSurviveTheWire() throws {
         let source = [UInt8]("function (doc) {}".utf8)
+        let library = [UInt8]("x = 1;".utf8)
         let stream = written { output in
             source.withView { source in
-                ScriptRequest.appendDefinition(
-                    ScriptDefinition(
-                        function: 7,
-                        use: .reduce,
-                        timeoutMilliseconds: 10,
-                        source: source
-                    ),
-                    batch: 1,
-                    to: output
-                )
+                library.withView { library in
+                    ScriptRequest.appendDefinition(
+                        ScriptDefinition(
+                            function: 7,
+                            use: .reduce,
+                            timeoutMilliseconds: 10,
+                            source: source,
+                            library: library
+                        ),
+                        batch: 1,
+                        to: output
+                    )
+                }
                 ScriptRequest.appendForget(function: 9, batch: 2, to: output)
             }
         }
@@ -26,7 +30,7 @@ import Wire
             case .define(let definition):
                 #expect(definition.function == 7 && definition.use == .reduce)
                 #expect(definition.timeoutMilliseconds == 10)
-                #expect(definition.source.bytes == source)
+                #expect(definition.source.bytes == source && definition.library.bytes == library)
             case .forget(let function): #expect(function == 9)
             case .execute: Issue.record("there is no batch")
             }

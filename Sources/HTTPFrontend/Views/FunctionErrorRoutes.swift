@@ -1,6 +1,7 @@
 internal import ClusterService
 internal import Indexing
 internal import Orchestration
+internal import Scripting
 internal import ViewService
 internal import Vocabulary
 

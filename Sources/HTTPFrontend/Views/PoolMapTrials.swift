@@ -1,6 +1,7 @@
 package import ClusterService
 internal import Orchestration
-package import ViewService
+package import ScriptProcesses
+internal import ViewService
 internal import Vocabulary
 
 /// Tries map functions in the script processes of this node.

@@ -1,4 +1,6 @@
 internal import Indexing
+internal import ScriptProcesses
+internal import Scripting
 internal import ViewService
 
 /// The indexes of this node, by bucket, in Prometheus's text format; nothing without indexes.

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import ClusterService
 internal import Orchestration
+internal import ScriptProcesses
 internal import Seams
 internal import SimulatedPlatform
 internal import ViewService

@@ -1,6 +1,8 @@
 internal import Bytes
-package import Indexing
+internal import Indexing
 internal import Persistence
+internal import ScriptProcesses
+package import Scripting
 internal import Seams
 
 /// What went wrong, what is reported of it, and the timer that looks for what stands still.

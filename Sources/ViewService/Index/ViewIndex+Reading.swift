@@ -1,5 +1,7 @@
 internal import Bytes
 internal import Indexing
+internal import ScriptProcesses
+internal import Scripting
 internal import Seams
 internal import Vocabulary
 internal import Wire
@@ -180,6 +182,7 @@ extension ViewIndex {
         switch failure.kind {
         case .timedOut: .timedOut(nanoseconds: UInt64(function.timeoutMilliseconds) * 1_000_000)
         case .endedProcess, .invalidReply: .endedProcess
+        case .abandoned: .abandoned
         case .problem, .stopped: .ended
         }
     }
@@ -190,7 +193,7 @@ extension ScriptResults.Failure.Kind {
     var errorKind: ScriptErrors.Kind {
         switch self {
         case .endedProcess: .memory
-        case .timedOut: .timedOut
+        case .timedOut, .abandoned: .timedOut
         case .invalidReply, .stopped: .invalidReply
         case .problem(let reason):
             switch reason {

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Indexing
 internal import Persistence
+internal import Scripting
 
 /// Whether an index has nothing to do, so that its file can be closed; on the index's lane.
 extension ViewIndex {

@@ -1,5 +1,7 @@
 package import Indexing
 internal import Persistence
+package import ScriptProcesses
+internal import Scripting
 package import Seams
 internal import Vocabulary
 

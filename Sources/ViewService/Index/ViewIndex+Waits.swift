@@ -1,4 +1,5 @@
 package import Indexing
+internal import Scripting
 internal import Seams
 package import Vocabulary
 

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Indexing
 package import Persistence
+package import ScriptProcesses
 internal import Seams
 package import Vocabulary
 

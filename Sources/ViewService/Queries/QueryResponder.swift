@@ -1,5 +1,6 @@
 internal import Bytes
 package import Indexing
+package import ScriptProcesses
 package import Seams
 
 /// Answers queries of other nodes, or of this one, from the indexes of this node.

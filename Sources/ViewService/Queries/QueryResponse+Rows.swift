@@ -1,5 +1,6 @@
 internal import Indexing
 internal import Persistence
+internal import ScriptProcesses
 internal import Seams
 
 /// The rows of the answer: one batch or one exchange with script processes in a turn.

@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Indexing
+internal import ScriptProcesses
 internal import Seams
 internal import Wire
 

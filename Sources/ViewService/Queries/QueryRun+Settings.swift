@@ -1,4 +1,5 @@
 package import Indexing
+package import ScriptProcesses
 package import Seams
 
 /// What a query run is made of.

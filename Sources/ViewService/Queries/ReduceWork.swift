@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Indexing
 internal import JSON
+internal import ScriptProcesses
 internal import Wire
 
 /// Why calls of a reduce function have no results; the sentence is for the client.

@@ -1,4 +1,5 @@
 package import Indexing
+package import ScriptProcesses
 package import Vocabulary
 
 /// What a query needs of the service that keeps the indexes.

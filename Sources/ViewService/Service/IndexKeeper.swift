@@ -1,5 +1,6 @@
 internal import Bytes
 internal import Persistence
+internal import ScriptProcesses
 internal import Seams
 internal import Wire
 

@@ -1,5 +1,6 @@
 internal import Bytes
 package import Indexing
+package import ScriptProcesses
 internal import Seams
 internal import Wire
 

@@ -2,6 +2,8 @@ internal import Bytes
 package import Indexing
 internal import JSON
 package import Persistence
+package import ScriptProcesses
+package import Scripting
 package import Seams
 internal import Wire
 
@@ -135,6 +137,7 @@ package final class IndexService: Sendable {
         scripts = ScriptPool(
             environment,
             lane: lanes.scripts,
+            category: "views",
             limits: settings.scripts,
             allowsUnfiltered: settings.allowsUnfilteredScripts
         )

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import Indexing
 internal import Persistence
+internal import ScriptProcesses
 internal import Seams
 internal import Vocabulary
 

@@ -1,4 +1,5 @@
 internal import Bytes
+package import ScriptProcesses
 package import Seams
 
 /// The indexes, queries and script processes of a node at one time.

@@ -1,13 +1,13 @@
 package import Bytes
 
-/// One frame between a node and its script process: length, kind, batch, payload.
+/// One frame between a node or gateway and its script process: length, kind, batch, payload.
 ///
-/// The length (UInt32) counts the bytes after it; all integers are big endian. The node numbers its
-/// requests: the replies of the process repeat the request's number as their batch.
+/// The length (UInt32) counts the bytes after it; all integers are big endian. "Node" stands for both
+/// below. The node numbers its requests: the replies of the process repeat the request's number as their batch.
 ///
 /// | kind | from | payload |
 /// | --- | --- | --- |
-/// | 0x01 define | node | function (4), use (1), timeout in milliseconds (4), source |
+/// | 0x01 define | node | function (4), use (1), timeout in milliseconds (4), bytes of library (4), library, source |
 /// | 0x02 forget | node | function (4) |
 /// | 0x04 map, 0x05 reduce, 0x06 rereduce | node | `ScriptBatch` |
 /// | 0x81 ready | process | version (1), whether system calls are filtered (1) |
@@ -26,7 +26,7 @@ package import Bytes
 package struct ScriptFrame {
     package static let headerCount = 9
     /// Changes with every change of the frames; both programs come from one build.
-    package static let version: UInt8 = 1
+    package static let version: UInt8 = 2
 
     package let kind: Kind
     package let batch: UInt32

@@ -16,6 +16,7 @@ package enum ScriptLimits {
     /// Functions of one request.
     package static let functionsMax = 256
     package static let sourceBytesMax = 1 << 20
+    package static let libraryBytesMax = 1 << 20
 
     /// Bytes of a key's JSON text; the limit of Couchbase's views.
     package static let keyBytesMax = 4_095

@@ -30,6 +30,8 @@ package enum ScriptRequest {
                 let use = reader.bigEndian(UInt8.self).flatMap(ScriptUse.init),
                 let timeout = reader.bigEndian(UInt32.self),
                 ScriptLimits.timeoutMilliseconds.contains(timeout),
+                let length = reader.bigEndian(UInt32.self),
+                length <= ScriptLimits.libraryBytesMax, let library = reader.bytes(Int(length)),
                 reader.rest.count <= ScriptLimits.sourceBytesMax
             else { return nil }
             self = .define(
@@ -37,7 +39,8 @@ package enum ScriptRequest {
                     function: function,
                     use: use,
                     timeoutMilliseconds: timeout,
-                    source: reader.rest
+                    source: reader.rest,
+                    library: library
                 )
             )
         case .forget:
@@ -50,17 +53,23 @@ package enum ScriptRequest {
         }
     }
 
-    /// Appends `define`; a source has at most `sourceBytesMax` bytes.
+    /// Appends `define`; source and library have at most `sourceBytesMax` and `libraryBytesMax` bytes.
     package static func appendDefinition(
         _ definition: ScriptDefinition,
         batch: UInt32,
         to output: ByteWriter
     ) {
         precondition(definition.source.count <= ScriptLimits.sourceBytesMax, "sources are bounded")
+        precondition(
+            definition.library.count <= ScriptLimits.libraryBytesMax,
+            "libraries are bounded"
+        )
         ScriptFrame.append(.define, batch: batch, to: output) { output in
             output.append(bigEndian: definition.function)
             output.append(definition.use.rawValue)
             output.append(bigEndian: definition.timeoutMilliseconds)
+            output.append(bigEndian: UInt32(definition.library.count))
+            output.append(definition.library)
             output.append(definition.source)
         }
     }
@@ -79,8 +88,17 @@ package struct ScriptDefinition {
     package let timeoutMilliseconds: UInt32
     /// The author's text, in UTF-8.
     package let source: ByteView
+    /// A text that is evaluated once before the source of a sync function, which may use its globals;
+    /// empty if there is none, as for other uses.
+    package let library: ByteView
 
-    package init(function: UInt32, use: ScriptUse, timeoutMilliseconds: UInt32, source: ByteView) {
+    package init(
+        function: UInt32,
+        use: ScriptUse,
+        timeoutMilliseconds: UInt32,
+        source: ByteView,
+        library: ByteView = .empty
+    ) {
         precondition(
             ScriptLimits.timeoutMilliseconds.contains(timeoutMilliseconds),
             "a function's timeout is within the limits"
@@ -89,5 +107,6 @@ package struct ScriptDefinition {
         self.use = use
         self.timeoutMilliseconds = timeoutMilliseconds
         self.source = source
+        self.library = library
     }
 }

@@ -100,17 +100,21 @@ enum Requests {
         _ function: UInt32,
         _ source: String,
         use: ScriptUse = .map,
-        timeoutMilliseconds: UInt32 = 1_000
+        timeoutMilliseconds: UInt32 = 1_000,
+        library: String = ""
     ) -> ByteWriter {
         written { output in
-            Array(source.utf8).withUnsafeBytes { bytes in
-                let definition = ScriptDefinition(
-                    function: function,
-                    use: use,
-                    timeoutMilliseconds: timeoutMilliseconds,
-                    source: ByteView(bytes)
-                )
-                ScriptRequest.appendDefinition(definition, batch: 1, to: output)
+            Array(source.utf8).withUnsafeBytes { source in
+                Array(library.utf8).withUnsafeBytes { library in
+                    let definition = ScriptDefinition(
+                        function: function,
+                        use: use,
+                        timeoutMilliseconds: timeoutMilliseconds,
+                        source: ByteView(source),
+                        library: ByteView(library)
+                    )
+                    ScriptRequest.appendDefinition(definition, batch: 1, to: output)
+                }
             }
         }
     }

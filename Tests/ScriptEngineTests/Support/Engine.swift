@@ -25,6 +25,12 @@ final class Engine {
         try define(1, source, use: use, timeoutMilliseconds: timeoutMilliseconds)
     }
 
+    /// Defines sync function 1 with a library.
+    @discardableResult
+    func define(_ source: String, library: String) throws -> Answer {
+        try send(Requests.define(1, source, use: .sync, library: library))
+    }
+
     @discardableResult
     func define(
         _ function: UInt32,

@@ -1,6 +1,7 @@
 import Bytes
 import Indexing
 import JSON
+import ScriptProcesses
 import Testing
 import ViewService
 import Vocabulary

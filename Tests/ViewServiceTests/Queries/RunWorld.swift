@@ -3,6 +3,8 @@ import Foundation
 import Indexing
 import JSON
 import LinuxPlatform
+import ScriptProcesses
+import Scripting
 import Seams
 import Testing
 import ViewService
@@ -36,6 +38,7 @@ final class RunWorld: Sendable {
         scripts = ScriptPool(
             linux.environment,
             lane: scriptLane,
+            category: "views",
             limits: ScriptScheduleLimits(processors: 2)
         )
     }

@@ -17,7 +17,9 @@ package struct ScriptResults: Sendable {
             case endedProcess
             case timedOut
             case invalidReply
-            /// The pool was stopped: nothing is stated about the function.
+            /// The call was not made, because calls before it failed in succession.
+            case abandoned
+            /// The pool was stopped, or the function forgotten: nothing is stated about the function.
             case stopped
         }
 
@@ -32,15 +34,21 @@ package struct ScriptResults: Sendable {
     package internal(set) var pieces: [Piece] = []
     package internal(set) var failures: [Failure] = []
     /// Whether some items have no result, because calls of the function failed in succession, or
-    /// because one failure makes a client's work useless; the failures say which.
+    /// because one failure makes a client's work useless; the failures state which.
+    ///
+    /// Of a sync function, each item without a result has a failure.
     package internal(set) var isAbandoned = false
-    /// Whether the pool was stopped before the work was answered: the results are of no use.
+    /// Whether the pool was stopped, or the function forgotten, before the work was answered: the results
+    /// are of no use.
     package var isStopped: Bool { failures.first?.kind == .stopped }
     /// What the function logged, for its author: these lines may contain parts of documents, so they
-    /// are not written to the node's log.
+    /// are not written to the log of the process.
     package internal(set) var logs: [String] = []
     /// Logged lines that were omitted.
     package internal(set) var droppedLogs = 0
+
+    /// The results of no items.
+    package init() {}
 
     /// Calls `body` with the item and text of each reduction; for the results of a reduce function.
     package func forEachReduction(_ body: (_ item: Int, _ text: ByteView) -> Void) {
@@ -57,11 +65,20 @@ package struct ScriptResults: Sendable {
     }
 }
 
+extension ScriptResults.Failure {
+    init(abandoned item: Int) {
+        let text =
+            "The function was not called: calls before failed in succession. Correct the function."
+        self.init(item: item, kind: .abandoned, line: 0, text: text)
+    }
+}
+
 extension ScriptResults {
-    /// A failure of each item: the pool has stopped before the work was answered.
+    /// A failure of each item: the pool has stopped, or the function was forgotten, before the work was
+    /// answered.
     init(stoppedBefore work: ScriptWork) {
         failures = (0..<work.count).map { item in
-            let text = "The node is stopping."
+            let text = "The function was removed, or its process is stopping."
             return Failure(item: item, kind: .stopped, line: 0, text: text)
         }
     }
@@ -69,7 +86,7 @@ extension ScriptResults {
     /// A failure of each item: no process can be started.
     init(withoutProcess work: ScriptWork) {
         failures = (0..<work.count).map { item in
-            let text = "The node cannot start script processes. Its log states the error."
+            let text = "No script process can be started. The log states the error."
             return Failure(item: item, kind: .endedProcess, line: 0, text: text)
         }
     }

@@ -1,4 +1,4 @@
-import Indexing
+import Scripting
 import Testing
 
 /// When a function is new, proven or suspected, and how large its pieces are.

@@ -1,9 +1,8 @@
-internal import Bytes
-internal import JSON
+package import Bytes
 internal import Wire
 
-/// The rows of a mapped batch, found by item.
-struct EmittedRows {
+/// The rows of a work, found by item: what a map function emitted, or what a sync function called.
+package struct EmittedRows {
     private struct Row {
         let piece: Int
         let key: Range<Int>
@@ -15,7 +14,7 @@ struct EmittedRows {
     /// The rows of each item; the rows of an item are next to each other.
     private var items: [Range<Int>] = []
 
-    init(_ results: ScriptResults) {
+    package init(_ results: ScriptResults) {
         pieces = results.pieces
         for (index, piece) in pieces.enumerated() {
             piece.bytes.withUnsafeBytes { bytes in
@@ -44,8 +43,9 @@ struct EmittedRows {
         }
     }
 
-    /// Calls `body` with the key and the value of each row of an item.
-    func forEach(item: Int, _ body: (_ key: ByteView, _ value: ByteView) -> Void) {
+    /// Calls `body` with the key and the value of each row of an item, in the order of the calls; both are
+    /// JSON texts.
+    package func forEach(item: Int, _ body: (_ key: ByteView, _ value: ByteView) -> Void) {
         guard item < items.count else { return }
         for row in rows[items[item]] {
             pieces[row.piece].bytes.withUnsafeBytes { bytes in
@@ -56,26 +56,5 @@ struct EmittedRows {
                 )
             }
         }
-    }
-
-    /// Calls `body` with the encoded key and the value of each row of an item.
-    ///
-    /// - Returns: Whether every key could be encoded; the others have a row too many.
-    func encode(
-        _ item: Int,
-        _ collation: Collation,
-        _ sortKey: ByteWriter,
-        _ body: (_ sortKey: ByteView, _ value: ByteView) -> Void
-    ) -> Bool {
-        var isWhole = true
-        forEach(item: item) { key, value in
-            sortKey.removeAll()
-            guard collation.appendSortKey(ofJSON: key, to: sortKey) == .appended else {
-                isWhole = false
-                return
-            }
-            body(sortKey.view, value)
-        }
-        return isWhole
     }
 }

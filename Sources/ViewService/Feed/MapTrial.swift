@@ -1,4 +1,5 @@
 internal import Bytes
+internal import ScriptProcesses
 package import Vocabulary
 internal import Wire
 

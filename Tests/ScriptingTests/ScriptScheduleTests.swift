@@ -1,4 +1,4 @@
-import Indexing
+import Scripting
 import Testing
 
 /// The schedule of script workers, as scripts of events and expected actions.

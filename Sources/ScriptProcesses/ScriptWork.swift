@@ -1,18 +1,39 @@
 package import Bytes
 package import Wire
 
-/// A map or reduce function that script processes may run.
+/// A function that script processes may run.
 ///
-/// - Its number is its name in all processes of the node.
+/// - Its number is its name in all processes of the pool.
 package struct ScriptFunction: Hashable, Sendable {
     package let number: UInt32
-    /// The UUID of the bucket whose documents it reads: no function of another bucket runs in its process.
+    /// The UUID of the bucket, or the name of the database, whose documents it reads: no function of
+    /// another one runs in its process.
     package let bucket: String
     package let use: ScriptUse
     /// The author's text.
     package let source: String
+    /// What a sync function may use beside the language.
+    package let library: ScriptLibrary?
     /// Processor time of one call.
     package let timeoutMilliseconds: UInt32
+
+    /// Passes the function as a process gets it to `body`.
+    func withDefinition(_ body: (ScriptDefinition) -> Void) {
+        var source = source
+        source.withUTF8 { source in
+            (library?.bytes ?? []).withUnsafeBytes { library in
+                body(
+                    ScriptDefinition(
+                        function: number,
+                        use: use,
+                        timeoutMilliseconds: timeoutMilliseconds,
+                        source: ByteView(UnsafeRawBufferPointer(source)),
+                        library: ByteView(library)
+                    )
+                )
+            }
+        }
+    }
 }
 
 /// Items for one function, as one frame.
@@ -74,19 +95,19 @@ package struct ScriptWorkWriter {
     }
 
     /// The JSON text of no keys.
-    static var null: ByteView {
+    package static var null: ByteView {
         let text: StaticString = "null"
         return ByteView(start: text.utf8Start, count: text.utf8CodeUnitCount)
     }
 
     /// The number of items.
-    var count: Int { encoder.count }
+    package var count: Int { encoder.count }
 
     /// The bytes of the items' texts, about.
-    var byteCount: Int { frame.count }
+    package var byteCount: Int { frame.count }
 
     /// Whether an item whose texts have so many bytes together fits into the frame.
-    func hasRoom(for textBytes: Int) -> Bool { encoder.hasRoom(for: textBytes) }
+    package func hasRoom(for textBytes: Int) -> Bool { encoder.hasRoom(for: textBytes) }
 
     /// Appends an item, for which there must be room.
     package mutating func append(stamp: UInt64 = 0, first: ByteView, second: ByteView) {

@@ -1,4 +1,4 @@
-import Indexing
+import Scripting
 import Testing
 
 /// How functions share workers: what a hostile one costs the others, on a machine of two processors.
@@ -131,7 +131,7 @@ import Testing
         }
         for number in 0..<100 as Range<UInt64> { model.submit(100 + number, of: 1, items: 1) }
         for number in 0..<100 as Range<UInt64> {
-            model.submit(300 + number, of: 2, items: 1, isInteractive: true)
+            model.submit(300 + number, of: 2, items: 1, demand: .whole)
         }
         let began = model.order.count
         model.run(for: 100 * ScriptFairnessTests.second) { $0.ends[399] != nil }
@@ -145,7 +145,7 @@ import Testing
 
     @Test mutating func clientsJobIsAbandonedAtItsFirstTimeOut() throws {
         model.define(2) { _, item in item == 3 ? .timesOut : .takes(1_000) }
-        model.submit(2, of: 2, items: 1_000, isInteractive: true)
+        model.submit(2, of: 2, items: 1_000, demand: .whole)
         model.run(for: 10 * ScriptFairnessTests.second) { $0.ends[2] != nil }
         #expect(model.abandoned == [2])
     }
@@ -192,7 +192,7 @@ import Testing
         model.prove(client, job: 20)
         for number in UInt64(2_000)..<2_020 {
             let began = model.now
-            model.submit(number, of: client, items: 1, isInteractive: true)
+            model.submit(number, of: client, items: 1, demand: .whole)
             model.run(for: 10 * ScriptFairnessTests.second) { $0.ends[number] != nil }
             let waited = (model.ends[number] ?? .max) - began
             #expect(waited <= 300 * ScriptWorkersModel.millisecond)

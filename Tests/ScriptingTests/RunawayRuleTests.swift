@@ -1,4 +1,4 @@
-import Indexing
+import Scripting
 import Testing
 
 /// When a view is stopped, and what its author learns of its errors.

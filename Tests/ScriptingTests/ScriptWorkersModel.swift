@@ -1,4 +1,4 @@
-import Indexing
+import Scripting
 
 /// Script processes that take virtual time, for tests of the schedule.
 struct ScriptWorkersModel {
@@ -63,7 +63,7 @@ struct ScriptWorkersModel {
         _ number: UInt64,
         of function: UInt32,
         items: Int,
-        isInteractive: Bool = false
+        demand: ScriptJob.Demand = .background
     ) {
         jobs[number] = function
         handle(
@@ -73,7 +73,7 @@ struct ScriptWorkersModel {
                     function: function,
                     bucket: buckets[function] ?? "a",
                     itemCount: items,
-                    isInteractive: isInteractive
+                    demand: demand
                 )
             )
         )

@@ -7,23 +7,35 @@ package struct ScriptJob: Hashable, Sendable {
     /// The bucket of the function's documents; the same for all jobs of a function.
     package let bucket: String
     package let itemCount: Int
-    /// Whether a client waits for the job, which has no other use than its complete result.
-    package let isInteractive: Bool
+    package let demand: Demand
+
+    /// What waits for the results of a job.
+    package enum Demand: Hashable, Sendable, CaseIterable {
+        /// No client: an index, which needs all of them.
+        case background
+        /// A client to which the job is of no use without all of them.
+        case whole
+        /// A client to which each of them is of use without the others.
+        case each
+    }
 
     package init(
         number: UInt64,
         function: UInt32,
         bucket: String,
         itemCount: Int,
-        isInteractive: Bool = false
+        demand: Demand = .background
     ) {
         precondition(itemCount > 0, "a job has items")
         self.number = number
         self.function = function
         self.bucket = bucket
         self.itemCount = itemCount
-        self.isInteractive = isInteractive
+        self.demand = demand
     }
+
+    /// Whether a client waits.
+    package var isInteractive: Bool { demand != .background }
 }
 
 /// A part of a job that is sent to a worker at once.

@@ -1,6 +1,6 @@
 /// Decides which worker runs which piece of which job, and what the death of a worker means.
 ///
-/// Functions of views are foreign code: they use up their time, or end their process by their memory
+/// Functions of views and gateways are foreign code: they use up their time, or end their process by their memory
 /// or by an error of the engine. So a function runs where its `ScriptStanding` puts it: proven ones
 /// share the ordinary workers, new ones have one worker to prove themselves, and suspected ones share
 /// the quarantine worker, which no other function waits for. Functions of one place have equal shares
@@ -45,7 +45,7 @@ package struct ScriptSchedule: Sendable {
 
     struct Job: Hashable, Sendable {
         let function: UInt32
-        let isInteractive: Bool
+        let demand: ScriptJob.Demand
         /// Calls without a result.
         var left: Int
     }

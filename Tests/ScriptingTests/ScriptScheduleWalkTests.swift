@@ -1,5 +1,5 @@
 import Bytes
-import Indexing
+import Scripting
 import TestSupport
 import Testing
 
@@ -77,7 +77,7 @@ private struct ScriptWalk {
             function: function,
             bucket: bucket(of: function),
             itemCount: items,
-            isInteractive: random.below(3) == 0
+            demand: ScriptJob.Demand.allCases[random.below(3)]
         )
         open[number] = job.function
         handle(.submitted(job))

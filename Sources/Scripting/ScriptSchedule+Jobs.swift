@@ -4,7 +4,7 @@ extension ScriptSchedule {
         precondition(jobs[job.number] == nil, "a job is submitted once")
         jobs[job.number] = Job(
             function: job.function,
-            isInteractive: job.isInteractive,
+            demand: job.demand,
             left: job.itemCount
         )
         addFunction(job.function, ofBucket: job.bucket)
@@ -55,14 +55,19 @@ extension ScriptSchedule {
 
     /// Abandons jobs that have no use any more, after a call of the function failed.
     ///
-    /// A client's job needs all its calls. An index is not built further after so many failures in
-    /// succession (`RunawayRule`), and each of the remaining calls may use up its whole time.
+    /// An index is not built further after so many failures in succession (`RunawayRule`), and each of
+    /// the remaining calls may use up its whole time. A client whose calls fail so does not end the
+    /// jobs of others.
     mutating func abandonHopeless(_ function: UInt32, _ failed: UInt64) {
         guard let standing = functions[function]?.standing else { return }
         let isRunaway = standing.failuresInSuccession >= RunawayRule.successionMax
         let hopeless = jobs.filter { number, job in
             guard job.function == function else { return false }
-            return job.isInteractive ? number == failed : isRunaway
+            switch job.demand {
+            case .background: return isRunaway
+            case .whole: return number == failed
+            case .each: return isRunaway && number == failed
+            }
         }
         for number in hopeless.keys.sorted() {
             removeJob(number)

@@ -1,5 +1,5 @@
 internal import Bytes
-internal import Indexing
+internal import Scripting
 internal import Seams
 internal import Wire
 
@@ -10,6 +10,7 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
     private let id: ScriptWorkerID
     private weak var pool: ScriptPool?
     private let environment: Environment
+    private let category: String
     private var child: (any ChildProcess)?
     private var defined: Set<UInt32> = []
     /// Why the sources of some of these are not functions.
@@ -22,6 +23,7 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
         self.id = id
         self.pool = pool
         environment = pool.environment
+        category = pool.category
         child = pool.environment.children.start(program, on: pool.lane, self)
     }
 
@@ -34,18 +36,8 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
         output.removeAll(keepingAtMost: 1 << 20)
         let function = work.function
         if defined.insert(function.number).inserted {
-            var source = function.source
-            source.withUTF8 { text in
-                ScriptRequest.appendDefinition(
-                    ScriptDefinition(
-                        function: function.number,
-                        use: function.use,
-                        timeoutMilliseconds: function.timeoutMilliseconds,
-                        source: ByteView(UnsafeRawBufferPointer(text))
-                    ),
-                    batch: 0,
-                    to: output
-                )
+            function.withDefinition {
+                ScriptRequest.appendDefinition($0, batch: 0, to: output)
             }
         }
         work.append(items, batch: batch, to: output)
@@ -91,7 +83,7 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
     }
 
     func logged(_ line: String) {
-        environment.trace.warning("views", "Script process \(id): \(line)")
+        environment.trace.warning(category, "Script process \(id): \(line)")
     }
 
     func drained() {
@@ -107,7 +99,7 @@ final class ScriptProcess: ChildHandler, @unchecked Sendable {  // tidy:allow be
     func ended(_ end: ChildEnd) {
         child = nil
         if case .notStarted(let error) = end {
-            environment.trace.error("views", error.description)
+            environment.trace.error(category, error.description)
         }
         pool?.ended(id)
     }

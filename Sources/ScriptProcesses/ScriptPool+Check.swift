@@ -2,7 +2,7 @@ internal import Bytes
 internal import Seams
 package import Wire
 
-/// Checks of sources, for the authors of views.
+/// Checks of sources, for authors of functions.
 extension ScriptPool {
     /// An error in a source, found without calling the function.
     package struct SourceFlaw: Hashable, Sendable {
@@ -21,19 +21,22 @@ extension ScriptPool {
     /// - Parameters:
     ///   - source: The author's text.
     ///   - use: What the function is for.
-    ///   - bucket: The UUID of the bucket whose documents it would read.
+    ///   - bucket: The UUID of the bucket, or the name of the database, whose documents it would read.
+    ///   - library: What a sync function may use beside the language.
     /// - Returns: The first error of the source; nil if it has none, or if no process answered within
     ///   `checkNanoseconds`.
     package func flaw(
         in source: String,
         _ use: ScriptUse,
-        forBucket bucket: String
+        forBucket bucket: String,
+        library: ScriptLibrary? = nil
     ) async -> SourceFlaw? {
         let function = function(
             source,
             use,
             ofBucket: bucket,
-            timeoutMilliseconds: ScriptPool.checkMilliseconds
+            timeoutMilliseconds: ScriptPool.checkMilliseconds,
+            library: library
         )
         let isAnswered = Guarded(false)
         let flaw: SourceFlaw? = await withUnsafeContinuation { waiter in
@@ -59,7 +62,7 @@ extension ScriptPool {
     private static let checkMilliseconds: UInt32 = 1_000
 
     private static func work(ofWrongKindFor function: ScriptFunction) -> ScriptWork {
-        let purpose: ScriptBatch.Purpose = function.use == .map ? .rereduce : .map
+        let purpose: ScriptBatch.Purpose = function.use == .reduce ? .map : .rereduce
         var work = ScriptWorkWriter(purpose, function)
         work.append(first: ScriptWorkWriter.null, second: ScriptWorkWriter.null)
         return work.finish()

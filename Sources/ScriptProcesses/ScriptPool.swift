@@ -1,10 +1,10 @@
 internal import Bytes
-package import Indexing
 internal import JSON
+package import Scripting
 package import Seams
 package import Wire
 
-/// The script processes of a node: runs map and reduce functions in them.
+/// The script processes of a node or a gateway: runs functions in them.
 ///
 /// `ScriptSchedule` decides which process runs what, and what the death of one means; the pool starts
 /// processes, sends frames and checks replies. Without work there is no process.
@@ -15,7 +15,7 @@ package import Wire
 package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to its lane
     package typealias Done = @Sendable (ScriptResults) -> Void
 
-    /// The name of the program beside the server's.
+    /// The name of the program, which is in the same directory as the running one.
     package static let programName = "divan-script"
     /// Processor time of one call of a map function, for one document.
     package static let mapTimeoutMilliseconds: UInt32 = 1_000
@@ -27,9 +27,19 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     private struct Job {
         let work: ScriptWork
         var results = ScriptResults()
+        /// The items of its finished frames.
+        var finished: [Range<Int>] = []
         let done: Done
         /// Only if a client waits.
         var timer: LaneTimer?
+
+        /// Adds a failure of each item that has neither rows nor a failure: no rows are a result too.
+        mutating func failAbandonedItems() {
+            let answered = Set(finished.joined()).union(results.failures.map(\.item))
+            for item in 0..<work.count where !answered.contains(item) {
+                results.failures.append(ScriptResults.Failure(abandoned: item))
+            }
+        }
     }
 
     /// A frame that a process has.
@@ -46,8 +56,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     let environment: Environment
     let lane: any Lane
+    let category: String
     private let arguments: [String]
-    private let memoryMegabytes: Int
     private let json = JSONValidator()
     private var schedule: ScriptSchedule
     private var jobs: [UInt64: Job] = [:]
@@ -69,31 +79,43 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     /// - Parameters:
     ///   - environment: Starts the processes.
     ///   - lane: Where the pool works; its owner stops it after the pool.
+    ///   - category: Of its events in the trace: what the functions belong to.
     ///   - limits: Of the schedule.
     ///   - allowsUnfiltered: Whether processes may run functions if the kernel does not filter their
     ///     system calls; otherwise they end.
     package init(
         _ environment: Environment,
         lane: any Lane,
+        category: String,
         limits: ScriptScheduleLimits,
         allowsUnfiltered: Bool = false
     ) {
         self.environment = environment
         self.lane = lane
-        memoryMegabytes = Int(limits.memoryBytesMax >> 20)
+        self.category = category
         arguments =
-            ["--memory", "\(memoryMegabytes)"] + (allowsUnfiltered ? ["--unfiltered"] : [])
+            ["--memory", "\(limits.memoryBytesMax >> 20)"]
+            + (allowsUnfiltered ? ["--unfiltered"] : [])
         schedule = ScriptSchedule(limits)
     }
 
     // MARK: From any thread
 
     /// A function that can be run from now on; it is checked only when it is.
+    ///
+    /// - Parameters:
+    ///   - source: The author's text.
+    ///   - use: What the function is for.
+    ///   - bucket: The UUID of the bucket, or the name of the database, whose documents it reads.
+    ///   - timeoutMilliseconds: Processor time of one call.
+    ///   - library: What a sync function may use beside the language.
+    /// - Returns: The function, with a number of its own.
     package func function(
         _ source: String,
         _ use: ScriptUse,
         ofBucket bucket: String,
-        timeoutMilliseconds: UInt32
+        timeoutMilliseconds: UInt32,
+        library: ScriptLibrary? = nil
     ) -> ScriptFunction {
         let number = functionNumbers.withLock { last in
             last += 1
@@ -104,6 +126,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             bucket: bucket,
             use: use,
             source: source,
+            library: library,
             timeoutMilliseconds: timeoutMilliseconds
         )
     }
@@ -112,14 +135,22 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     ///
     /// - Parameters:
     ///   - work: The function and its items.
-    ///   - isAwaited: Whether a client waits for it, so that it fails if no process can be started.
+    ///   - isAwaited: Whether a client waits for it, so that it fails if no process can be started; nil:
+    ///     by the function's use, for all but map functions.
     ///   - done: Called once, on the pool's lane.
     package func submit(
         _ work: ScriptWork,
-        isAwaited: Bool = false,
+        isAwaited: Bool? = nil,
         done: @escaping Done
     ) {
-        lane.post { self.add(work, isAwaited: isAwaited || work.purpose != .map, done) }
+        let demand: ScriptJob.Demand
+        if isAwaited ?? (work.function.use != .map) {
+            // The documents of a sync function are independent of each other.
+            demand = work.function.use == .sync ? .each : .whole
+        } else {
+            demand = .background
+        }
+        lane.post { self.add(work, demand, done) }
     }
 
     /// What the processes use at one time.
@@ -145,11 +176,12 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     /// Frees a function in all processes, because no work of it will be submitted.
     ///
-    /// Works of a map function that are not answered yet fail, as if the pool had stopped: the index
-    /// that needed them is closed. Queries get what they wait for.
+    /// Works of a map or sync function that are not answered yet fail, as if the pool had stopped: the
+    /// index that needed them is closed, or the database has another function, whose verdicts count now.
+    /// Queries get what they wait for.
     package func forget(_ function: ScriptFunction) {
         lane.post { [self] in
-            if function.use == .map {
+            if function.use != .reduce {
                 let useless = jobs.filter { $0.value.work.function == function }
                 for (number, job) in useless.sorted(by: { $0.key < $1.key }) {
                     jobs[number] = nil
@@ -193,22 +225,22 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     private var now: UInt64 { environment.time.monotonicNanoseconds() }
 
-    private func add(_ work: ScriptWork, isAwaited: Bool, _ done: @escaping Done) {
+    private func add(_ work: ScriptWork, _ demand: ScriptJob.Demand, _ done: @escaping Done) {
         guard !isStopped else { return done(ScriptResults(stoppedBefore: work)) }
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
-        if isAwaited { watch(jobNumbers) }
         let job = ScriptJob(
             number: jobNumbers,
             function: work.function.number,
             bucket: work.function.bucket,
             itemCount: work.count,
-            isInteractive: isAwaited
+            demand: demand
         )
+        if job.isInteractive { watch(jobNumbers) }
         handle(.submitted(job))
     }
 
-    /// Fails a reduction or a trial if no process can be started: its client has no other limit.
+    /// Fails the work of a client if no process can be started: the client has no other limit.
     ///
     /// Changes wait instead, since an index must not omit their documents.
     private func watch(_ number: UInt64) {
@@ -234,7 +266,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .send(let piece, let batch, let id): send(piece, batch, id)
         case .stop(let id, let reason):
             if !reason.isOrdinary {
-                environment.trace.warning("views", "Ending a script process: \(reason.rawValue)")
+                environment.trace.warning(category, "Ending a script process: \(reason.rawValue)")
             }
             processes[id]?.kill()
         case .discard(let batch): sent[batch]?.results = ScriptResults()
@@ -247,6 +279,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             guard var job = jobs.removeValue(forKey: number) else { return }
             job.timer?.cancel()
             job.results.isAbandoned = true
+            if job.work.function.use == .sync { job.failAbandonedItems() }
             job.done(job.results)
         }
     }
@@ -278,8 +311,8 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
             case .memory:
                 (
                     .endedProcess,
-                    "The function used more than \(memoryMegabytes) MiB of memory, or ended its "
-                        + "process in another way. Let it allocate less for this document."
+                    "The function used more than \(schedule.limits.memoryBytesMax >> 20) MiB of memory, "
+                        + "or ended its process in another way. Let it allocate less for this document."
                 )
             case .timedOut:
                 (.timedOut, "The function could not be interrupted after its time was over.")
@@ -299,14 +332,14 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .ready(let version, let isFiltered):
             guard version == ScriptFrame.version else {
                 environment.trace.error(
-                    "views",
+                    category,
                     "\(ScriptPool.programName) is of another release: install both programs together"
                 )
                 return handle(.violated(id))
             }
             if !isFiltered {
                 environment.trace.warning(
-                    "views",
+                    category,
                     "The kernel cannot filter the system calls of script processes"
                 )
             }
@@ -354,6 +387,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .finished:
             sent[batch] = nil
             jobs[frame.piece.job]?.results.add(frame.results)
+            jobs[frame.piece.job]?.finished.append(frame.piece.items)
             handle(.finished(id, batch: batch, timeouts: frame.timeouts))
         case .ready, .defined, .refused, .retiring: break
         }
