@@ -27,6 +27,7 @@ let plan = """
     adapters   Persistence        Bytes Vocabulary Seams CSQLite
     adapters   ScriptEngine       Bytes Wire CJavaScriptCore
     adapters   ScriptProcesses    Bytes Seams Wire JSON Scripting
+    adapters   Deflate            Bytes CZlib
     platforms  LinuxPlatform      Bytes Seams CLinux
     platforms  OpenSSLPlatform    Bytes Seams COpenSSL
     platforms  SimulatedPlatform  Bytes Seams CSQLite
@@ -35,6 +36,7 @@ let plan = """
     services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Scripting Credentials Persistence ScriptProcesses
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence ScriptProcesses DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Syncing Deflate OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
@@ -73,6 +75,7 @@ let homes = [
 let systemLibraries = [
     "CLZ4": "liblz4-dev", "CSQLite": "libsqlite3-dev", "CSnappy": "libsnappy-dev",
     "CJavaScriptCore": "libjavascriptcoregtk-4.1-dev", "COpenSSL": "libssl-dev",
+    "CZlib": "zlib1g-dev",
 ]
 /// The system libraries whose headers only pkg-config finds, by its names.
 let configured = ["CJavaScriptCore": "javascriptcoregtk-4.1"]
@@ -303,6 +306,14 @@ let tests: [(name: String, uses: [String])] = [
         ]
     ),
     ("CredentialsTests", ["Credentials", "Bytes", "Vocabulary"]),
+    ("DeflateTests", ["Deflate", "Bytes"]),
+    (
+        "SyncFrontendTests",
+        [
+            "TestSupport", "SyncFrontend", "Syncing", "SyncWire", "Deflate", "LinuxPlatform",
+            "Seams", "Bytes",
+        ]
+    ),
     (
         "DivanClientTests",
         [

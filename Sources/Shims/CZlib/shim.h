@@ -1,0 +1,11 @@
+#include <zlib.h>
+
+/* Swift does not import macros that call functions. */
+
+static inline int divan_deflate_init(z_stream *stream, int level, int window_bits, int memory_level) {
+  return deflateInit2(stream, level, Z_DEFLATED, window_bits, memory_level, Z_DEFAULT_STRATEGY);
+}
+
+static inline int divan_inflate_init(z_stream *stream, int window_bits) {
+  return inflateInit2(stream, window_bits);
+}

@@ -1,0 +1,88 @@
+internal import Bytes
+internal import NIOHTTP1
+package import SyncWire
+
+/// What a port of the gateway is for.
+package enum PortKind: Hashable, Sendable, CaseIterable {
+    case publicPort
+    case administration
+    case metrics
+}
+
+/// The head of a request.
+package struct GatewayRequest {
+    /// As sent: `GET`.
+    package let method: String
+    /// As sent: path and query.
+    package let target: String
+    /// The path, divided at `/` before it is decoded, so that `%2F` stays within an id; `/db/` has `db` and an
+    /// empty segment, and `/` has none.
+    package let segments: [String]
+    package let query: QueryParameters
+    package let port: PortKind
+    /// The client's address without its port; empty if it is unknown.
+    package let remoteAddress: String
+    let head: HTTPRequestHead
+
+    /// - Parameters:
+    ///   - head: The head as parsed.
+    ///   - port: What the request's port is for.
+    ///   - remoteAddress: The client's.
+    /// - Throws: `Refusal` if the target cannot be decoded or its query exceeds its bounds.
+    init(_ head: HTTPRequestHead, _ port: PortKind, _ remoteAddress: String) throws(Refusal) {
+        method = head.method.rawValue
+        target = head.uri
+        self.head = head
+        self.port = port
+        self.remoteAddress = remoteAddress
+        (segments, query) = try Target.parse(head.uri)
+    }
+
+    /// `HTTP/1.0` is false; 1.1 and later minor versions are true.
+    package var isVersion11: Bool { head.version.minor >= 1 }
+
+    package var isHead: Bool { head.method == .HEAD }
+
+    /// The first value of a header field, its name compared without case; nil if there is none.
+    package func header(_ name: String) -> String? { head.headers.first(name: name) }
+
+    /// All values of a header field.
+    package func headers(_ name: String) -> [String] { head.headers[name] }
+
+    /// Whether a list of a header field has an element, compared without case: `Connection: keep-alive, Upgrade`.
+    func lists(_ element: String, in name: String) -> Bool {
+        head.headers[canonicalForm: name].contains { FieldName.equal(String($0), element) }
+    }
+
+    /// Whether the client asks to speak WebSocket (RFC 6455, section 4.2.1).
+    package var isWebSocketUpgrade: Bool {
+        head.method == .GET && lists("websocket", in: "Upgrade") && lists("upgrade", in: "Connection")
+    }
+
+    /// The WebSocket subprotocols that the client offers, in its order.
+    package var webSocketProtocols: [String] {
+        head.headers[canonicalForm: "Sec-WebSocket-Protocol"].map(String.init)
+    }
+}
+
+/// The target of a request.
+enum Target {
+    /// - Throws: `Refusal` with 400 or 414.
+    static func parse(_ target: String) throws(Refusal) -> ([String], QueryParameters) {
+        var target = target
+        let parsed: Result<([String], QueryParameters), Refusal> = target.withUTF8 { utf8 in
+            let text = ByteView(UnsafeRawBufferPointer(utf8))
+            let mark = utf8.firstIndex(of: UInt8(ascii: "?"))
+            guard
+                let segments = PercentCoding.segments(ofPath: text.slice(0, mark ?? text.count))
+            else { return .failure(Refusal(400, "Invalid URL")) }
+            guard let mark else { return .success((segments, .none)) }
+            do throws(RequestRefusal) {
+                return .success((segments, try QueryParameters(text.dropFirst(mark + 1))))
+            } catch {
+                return .failure(Refusal(error.status, error.reason))
+            }
+        }
+        return try parsed.get()
+    }
+}

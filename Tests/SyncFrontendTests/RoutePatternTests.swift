@@ -1,0 +1,6 @@
+import SyncFrontend
+import Testing
+
+@Suite struct RoutePatternTests {
+    @Test func patternKeepsItsText() { #expect(RoutePattern("/{db}/").description == "/{db}/") }
+}
