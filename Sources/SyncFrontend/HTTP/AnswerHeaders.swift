@@ -11,6 +11,11 @@ package struct AnswerHeaders: ExpressibleByDictionaryLiteral, Sendable {
     /// Appends a field, also if there is one of that name: `Set-Cookie`.
     package mutating func add(_ name: String, _ value: String) { fields.append((name, value)) }
 
+    /// Appends all fields of another list.
+    mutating func append(_ other: AnswerHeaders) {
+        if fields.isEmpty { fields = other.fields } else { fields += other.fields }
+    }
+
     /// The first value of a field, its name compared without case; nil if there is none.
     ///
     /// Setting a value replaces all fields of that name; nil removes them.

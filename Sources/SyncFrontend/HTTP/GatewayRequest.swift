@@ -22,20 +22,30 @@ package struct GatewayRequest {
     package let port: PortKind
     /// The client's address without its port; empty if it is unknown.
     package let remoteAddress: String
+    /// Why no route may serve the request; nil if one may.
+    let flaw: Refusal?
     let head: HTTPRequestHead
 
-    /// - Parameters:
-    ///   - head: The head as parsed.
-    ///   - port: What the request's port is for.
-    ///   - remoteAddress: The client's.
-    /// - Throws: `Refusal` if the target cannot be decoded or its query exceeds its bounds.
-    init(_ head: HTTPRequestHead, _ port: PortKind, _ remoteAddress: String) throws(Refusal) {
+    init(_ head: HTTPRequestHead, _ port: PortKind, _ remoteAddress: String) {
         method = head.method.rawValue
         target = head.uri
         self.head = head
         self.port = port
         self.remoteAddress = remoteAddress
-        (segments, query) = try Target.parse(head.uri)
+        do throws(Refusal) {
+            (segments, query) = try Target.parse(head.uri)
+            flaw = Self.flaw(of: head)
+        } catch {
+            (segments, query) = ([], .none)
+            flaw = error
+        }
+    }
+
+    /// A request that names several hosts may have passed a proxy that checked another one (RFC 9112, section 3.2).
+    private static func flaw(of head: HTTPRequestHead) -> Refusal? {
+        let hostCount = head.headers["Host"].count
+        if hostCount == 1 || hostCount == 0 && head.version.minor == 0 { return nil }
+        return Refusal(400, "The request needs one header Host")
     }
 
     /// `HTTP/1.0` is false; 1.1 and later minor versions are true.
@@ -67,7 +77,9 @@ package struct GatewayRequest {
 
 /// The target of a request.
 enum Target {
-    /// - Throws: `Refusal` with 400 or 414.
+    /// The decoded segments of the path, and the query.
+    ///
+    /// - Throws: `Refusal` with 400, 413 or 414.
     static func parse(_ target: String) throws(Refusal) -> ([String], QueryParameters) {
         var target = target
         let parsed: Result<([String], QueryParameters), Refusal> = target.withUTF8 { utf8 in

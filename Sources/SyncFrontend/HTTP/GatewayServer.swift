@@ -1,9 +1,31 @@
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
 package import Seams
 
-/// skeleton
+/// The gateway's ports, all on one event loop.
+///
+/// `init`, `listen` and `stop` are called by another thread and wait; everything else belongs to the loop.
 package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs to its event loop
     package let lane: EventLoopLane
+    let settings: GatewaySettings
+    let encoder: AnswerEncoder
+    let bodies: BodyBudget
+    let router: Router
+    let connections = ConnectionTable()
+    /// Called when an exchange has ended: its answer is written, or its client is gone.
+    package var didAnswer: ((GatewayExchange) -> Void)?
+    /// All requests so far.
+    package private(set) var requestCount: UInt64 = 0
+    private let time: any TimeSource
+    private var listeners: [(channel: any Channel, gate: ListenerGate)] = []
 
+    /// - Parameters:
+    ///   - lane: The loop of the server.
+    ///   - settings: Bounds of connections and requests.
+    ///   - time: For the date of answers.
+    ///   - makeRouter: Called on the loop: it makes what the routes need.
+    /// - Throws: The error of `makeRouter`.
     package init(
         _ lane: EventLoopLane,
         _ settings: GatewaySettings = GatewaySettings(),
@@ -11,15 +33,112 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
         _ makeRouter: @escaping @Sendable () throws -> Router
     ) throws {
         self.lane = lane
+        self.settings = settings
+        self.time = time
+        encoder = AnswerEncoder(serverName: settings.serverName)
+        bodies = BodyBudget(bytesMax: settings.bodyBytesMax)
+        router = try lane.run(makeRouter)
     }
 
-    /// - Throws: `GatewayServerError`.
+    /// Claims an address and serves it.
+    ///
+    /// - Throws: `GatewayServerError`, if the address cannot be used.
+    /// - Returns: The port, which differs from the listener's if that is 0.
     @discardableResult
-    package func listen(_ listener: GatewayListener) throws(GatewayServerError) -> Int { 0 }
-    package func stop() {}
-    package var connectionCount: Int { 0 }
+    package func listen(_ listener: GatewayListener) throws(GatewayServerError) -> Int {
+        let bootstrap = ServerBootstrap(group: lane.loop)
+            .serverChannelOption(.backlog, value: 1_024)
+            .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try self.addGate(to: channel) }
+            }
+            .childChannelOption(.autoRead, value: false)
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelOption(.maxMessagesPerRead, value: 1)
+            .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+            // A client whose network is gone sends nothing more.
+            .childChannelOption(.socketOption(.so_keepalive), value: 1)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try self.serve(channel, listener.kind) }
+            }
+        do {
+            let channel = try bootstrap.bind(host: listener.host, port: listener.port).wait()
+            return channel.localAddress?.port ?? listener.port
+        } catch {
+            throw GatewayServerError(listener, error)
+        }
+    }
+
+    /// Closes all ports and connections.
+    package func stop() {
+        try? lane.run { [self] in
+            for listener in listeners { listener.channel.close(promise: nil) }
+            listeners = []
+            for connection in connections.connections { connection.close() }
+        }
+    }
+
+    /// Open connections of all ports.
+    package var connectionCount: Int { connections.connections.count }
+
+    var isFull: Bool { connectionCount >= settings.connectionsMax }
+
+    func countRequest() -> UInt64 {
+        requestCount += 1
+        return requestCount
+    }
+
+    private func addGate(to channel: any Channel) throws {
+        let gate = ListenerGate(self)
+        try channel.pipeline.syncOperations.addHandler(gate)
+        listeners.append((channel, gate))
+    }
+
+    private func serve(_ channel: any Channel, _ kind: PortKind) throws {
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = settings.headBytesMax
+        limits.maxHeaderListSize = settings.headBytesMax
+        let decoder = HTTPRequestDecoder(
+            leftOverBytesStrategy: .forwardBytes,
+            limitConfiguration: limits
+        )
+        let connection = GatewayConnection(self, kind, channel.remoteAddress?.ipAddress ?? "")
+        let pipeline = channel.pipeline.syncOperations
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        try pipeline.addHandler(connection)
+        connections.add(connection)
+        if !connections.isTicking { tick() }
+        channel.closeFuture.assumeIsolated().whenComplete { [self] _ in
+            connections.remove(connection)
+            for listener in listeners { listener.gate.release() }
+        }
+    }
+
+    /// Counts seconds while there are connections.
+    private func tick() {
+        connections.isTicking = connectionCount > 0
+        guard connections.isTicking else { return }
+        encoder.setDate(unixSeconds: Int(time.wallNanoseconds() / 1_000_000_000))
+        lane.post(after: 1_000_000_000) { [self] in
+            connections.advance()
+            tick()
+        }
+    }
 }
 
-package struct GatewayServerError: Error, CustomStringConvertible {
+/// An address that cannot be served.
+package struct GatewayServerError: Error, Sendable, CustomStringConvertible {
+    /// What happened and the remedy, as a sentence for an operator.
     package let description: String
+
+    init(_ listener: GatewayListener, _ error: any Error) {
+        let host = listener.host
+        let place = host.contains(":") ? "[\(host)]:\(listener.port)" : "\(host):\(listener.port)"
+        switch (error as? IOError)?.errnoCode {
+        case EADDRINUSE: description = "\(place) is in use by another process; set another port"
+        case EADDRNOTAVAIL: description = "This machine does not have the address \(host)"
+        case EACCES: description = "This user may not use \(place); choose a port above 1023"
+        default: description = "\(place) cannot be served: \(error)"
+        }
+    }
 }

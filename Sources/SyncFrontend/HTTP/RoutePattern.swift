@@ -32,6 +32,9 @@ package struct RoutePattern: Sendable, CustomStringConvertible {
         }
     }
 
+    /// The segments of the shortest path that may match.
+    var segmentCount: Int { parts.count + (rest == nil ? 0 : 1) }
+
     /// Whether paths of `count` segments may match.
     func mayMatch(count: Int) -> Bool { rest == nil ? count == parts.count : count > parts.count }
 
