@@ -34,9 +34,10 @@ let plan = """
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication SubDocument Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
     services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Scripting Credentials Persistence ScriptProcesses
+    services   SyncService        Bytes Seams Wire JSON SyncWire Revisions Syncing Credentials ScriptProcesses
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence ScriptProcesses DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Syncing Deflate OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
+    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Revisions Syncing Credentials Deflate ScriptProcesses SyncService OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
@@ -144,7 +145,7 @@ let threaded: [String: [String]] = [
 /// What no test of the lane `thread` uses.
 let threadless: Set<Substring> = [
     "Consensus", "Orchestration", "Indexing", "Scripting", "SyncWire", "Revisions", "Syncing",
-    "ScriptProcesses", "SimulatedPlatform", "ClusterService", "ViewService",
+    "ScriptProcesses", "SimulatedPlatform", "ClusterService", "ViewService", "SyncService",
 ]
 let simulated: Set<Substring> = ["Server", "DivanClient", "Simulation", "divan-simulator"]
 let laneTests: Set<String> =
@@ -274,6 +275,13 @@ let tests: [(name: String, uses: [String])] = [
     ("ConsensusTests", ["Consensus", "Bytes", "Vocabulary"]),
     ("OrchestrationTests", ["TestSupport", "Orchestration", "Bytes", "Vocabulary"]),
     ("IndexingTests", ["TestSupport", "Indexing", "JSON", "Bytes", "Vocabulary"]),
+    (
+        "SyncServiceTests",
+        [
+            "TestSupport", "SyncService", "ScriptProcesses", "Scripting", "divan-script", "Syncing",
+            "Revisions", "SyncWire", "Credentials", "LinuxPlatform", "Seams", "Bytes",
+        ]
+    ),
     ("ScriptingTests", ["TestSupport", "Scripting", "Bytes"]),
     ("SubDocumentTests", ["SubDocument", "JSON", "Wire", "Bytes", "Vocabulary"]),
     (

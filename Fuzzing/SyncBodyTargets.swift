@@ -55,9 +55,7 @@ enum SyncBodyTarget {
 
     private static func checkBody(_ view: ByteView, _ numbers: CanonicalJSON.Numbers) {
         guard let body = try? DocumentBody(view, numbers: numbers) else { return }
-        let stored = body.content.bytes.withUnsafeBytes {
-            try? DocumentContent(stored: ByteView($0))
-        }
+        let stored = DocumentContent(canonical: body.content.bytes)
         require(stored == body.content, "stored content is read as it was written")
         let output = ByteWriter()
         body.content.append(with: body.own, to: output)

@@ -1,3 +1,4 @@
+package import Bytes
 package import SyncWire
 
 /// One revision that a client or another database writes.
@@ -38,8 +39,8 @@ package struct WriteRules: Sendable {
     package var revsLimit: Int
     /// Whether a document may have several live branches (`allow_conflicts`).
     package var allowsConflicts: Bool
-    /// Whether an edit succeeds that equals a leaf, as the repetition of a request whose answer was
-    /// lost.
+    /// Whether an edit succeeds that names the revision which a leaf has replaced by the same edit: the
+    /// repetition of a request whose answer was lost.
     ///
     /// Sync Gateway answers 409.
     package var acceptsRepeatedEdits: Bool
@@ -68,6 +69,8 @@ package struct StoredDocument: Hashable, Sendable {
     package var metadata: DocumentMetadata
     /// The body of the winner: a JSON object without special members.
     package var body: [UInt8]
+    /// The second since 1970 at which the document expires; 0 for never. The store sets it.
+    package var expires: UInt64 = 0
 
     /// A document that does not exist yet.
     package init() {
@@ -77,5 +80,13 @@ package struct StoredDocument: Hashable, Sendable {
     package init(metadata: DocumentMetadata, body: [UInt8]) {
         self.metadata = metadata
         self.body = body
+    }
+}
+
+extension StoredDocument: CodedFields {
+    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&metadata, "metadata")
+        try coder.field(&body, "body")
+        try coder.field(&expires, "expiry")
     }
 }

@@ -19,11 +19,50 @@ package struct DocumentContent: Equatable, Sendable {
         self.leadCount = leadCount
     }
 
-    /// The content that `bytes` of an earlier one are, for example stored ones.
+    /// The content whose `bytes` these are.
     ///
-    /// - Throws: `.badJSON`, `.tooDeep` or `.userProperty` if they are not.
-    package init(stored: ByteView) throws(RequestRefusal) {
-        self = try DocumentBody(stored, policy: .stored, numbers: .literals).content
+    /// Of most documents it reads the first name only: few names begin with a byte below `_`.
+    package init(canonical bytes: [UInt8]) {
+        self.bytes = bytes
+        leadCount = bytes.withUnsafeBytes { DocumentContent.leadCount(ByteView($0)) }
+    }
+
+    private static func leadCount(_ text: ByteView) -> Int {
+        var member = 1
+        while member + 1 < text.count {
+            if !isLead(text.dropFirst(member + 1)) { return max(member - 2, 0) }
+            member = end(ofMember: member, text) + 1
+        }
+        return text.count - 2
+    }
+
+    /// Whether a name, which is escaped and has a quote at its end, is below `_`.
+    private static func isLead(_ name: ByteView) -> Bool {
+        // Escaped are quotes, backslashes, control characters and `<>&`, which are below, and U+2028,
+        // U+2029 and U+FFFD, which are not.
+        if name[0] == UInt8(ascii: "\\") {
+            return name[1] != UInt8(ascii: "u") || name[2] == UInt8(ascii: "0")
+        }
+        return name[0] == UInt8(ascii: "\"") || name[0] < UInt8(ascii: "_")
+    }
+
+    /// The place of the comma or brace behind a member.
+    private static func end(ofMember start: Int, _ text: ByteView) -> Int {
+        var (depth, isInString) = (0, false)
+        var index = start
+        while index + 1 < text.count {
+            switch text[index] {
+            case UInt8(ascii: "\\"): index += 1
+            case UInt8(ascii: "\""): isInString.toggle()
+            case _ where isInString: break
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            case UInt8(ascii: ",") where depth == 0: return index
+            default: break
+            }
+            index += 1
+        }
+        return index
     }
 
     package var isEmpty: Bool { bytes.count == 2 }

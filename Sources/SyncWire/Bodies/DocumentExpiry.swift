@@ -11,6 +11,12 @@ package enum DocumentExpiry: Equatable, Sendable {
     /// Numbers up to here are durations, larger ones times: memcached's rule, which the bucket has too.
     package static let durationSecondsMax = 30 * 86_400
 
+    /// Nil for 0, and for times that 32 bits do not hold.
+    package init?(number: Int) {
+        guard 1...Int(UInt32.max) ~= number else { return nil }
+        self = number <= Self.durationSecondsMax ? .seconds(number) : .unixSeconds(number)
+    }
+
     /// Parses the value of `_exp`: a number, a text with digits, or an ISO 8601 time.
     ///
     /// Nil for 0 and null: the document does not expire.
@@ -35,8 +41,10 @@ package enum DocumentExpiry: Equatable, Sendable {
     }
 
     private static func expiry(ofNumber number: Int) throws(RequestRefusal) -> DocumentExpiry? {
-        guard 0...Int(UInt32.max) ~= number else { throw .badExpiry }
-        if number == 0 { return nil }
-        return number <= durationSecondsMax ? .seconds(number) : .unixSeconds(number)
+        guard let expiry = DocumentExpiry(number: number) else {
+            if number == 0 { return nil }
+            throw .badExpiry
+        }
+        return expiry
     }
 }

@@ -67,7 +67,7 @@ package struct ChangesRequest: Equatable, Sendable {
         }
     }
 
-    package let feed: Feed
+    package private(set) var feed: Feed
     package let since: Since
     /// The largest number of rows; nil if there is no bound.
     ///
@@ -105,6 +105,21 @@ package struct ChangesRequest: Equatable, Sendable {
         filter = try Filter(given, feed: name)
         guard let feed = name.isEmpty ? .normal : Feed(rawValue: name) else { throw .unknownFeed }
         self.feed = feed
+    }
+
+    /// Parses the first message of a WebSocket, whose members are those of a POST's body.
+    ///
+    /// - Throws: As for a POST.
+    package init(
+        webSocketMessage message: ByteView,
+        heartbeatMillisecondsMax: Int = 0
+    ) throws(RequestRefusal) {
+        try self.init(
+            query: .none,
+            body: message,
+            heartbeatMillisecondsMax: heartbeatMillisecondsMax
+        )
+        feed = .websocket
     }
 
     private static func since(_ given: RequestParameters) throws(RequestRefusal) -> Since {

@@ -1,0 +1,105 @@
+internal import Bytes
+internal import Seams
+internal import SyncService
+internal import SyncWire
+
+/// The answer of `_changes` over HTTP: `normal`, `longpoll` or `continuous`.
+///
+/// A page is read when the socket takes it, so that a slow client has one page in memory.
+final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to the lane of its connection
+    private let exchange: GatewayExchange
+    private let feed: ChangesFeed
+    private let request: ChangesRequest
+    private let clock: FeedClock
+    private let output = ByteWriter(capacity: 4_096)
+    private var writer: ChangesWriter
+
+    init(_ call: RouteCall, _ feed: ChangesFeed, _ request: ChangesRequest) {
+        exchange = call.exchange
+        self.feed = feed
+        self.request = request
+        clock = FeedClock(feed, request.waiting, on: call.executor.lane)
+        writer = ChangesWriter(request.feed, output)
+    }
+
+    /// Sends the feed until it ends or the client is gone.
+    func run() async {
+        defer {
+            clock.stop()
+            feed.close()
+        }
+        let type =
+            request.feed == .continuous ? "application/octet-stream" : "application/json"
+        exchange.begin(
+            200,
+            [
+                "Content-Type": type,
+                "Cache-Control": "private, max-age=0, no-cache, no-store",
+            ],
+            mayCompress: request.feed != .continuous
+        )
+        guard !exchange.request.isHead else { return exchange.end() }
+        exchange.whenClosed { [weak feed] in feed?.interrupt() }
+        writer.begin()
+        // A client of a long poll knows by the first bytes that the gateway has the request.
+        send(flushing: request.feed != .normal)
+        let last = await follow()
+        if request.feed != .continuous {
+            writer.end(last: last, isNumber: isOfDocuments)
+            send(flushing: false)
+        }
+        exchange.end()
+    }
+
+    private var isOfDocuments: Bool { if case .documents = request.filter { true } else { false } }
+
+    /// Sends rows until the answer is complete; returns `last_seq`.
+    private func follow() async -> SequenceToken {
+        var last = SequenceToken.zero
+        var hasRows = false
+        clock.restart()
+        while !exchange.isClosed {
+            guard let page = try? await feed.next() else { break }
+            last = page.last
+            for row in page.rows { writer.append(row) }
+            if !page.rows.isEmpty {
+                hasRows = true
+                clock.restart()
+            }
+            if page.isAtEnd, request.feed == .continuous, !feed.isFinished { writer.heartbeat() }
+            send(flushing: request.feed == .continuous)
+            await exchange.writable()
+            if feed.isFinished { break }
+            guard page.isAtEnd else { continue }
+            if request.feed == .normal || request.feed == .longpoll && hasRows { break }
+            if await !waitForChange() { break }
+        }
+        return last
+    }
+
+    /// Waits, and sends heartbeats; returns whether there may be a row.
+    private func waitForChange() async -> Bool {
+        while true {
+            await feed.wait()
+            if exchange.isClosed || clock.isTimedOut { return false }
+            guard clock.takeHeartbeat() else { return true }
+            writer.heartbeat()
+            send(flushing: true)
+            if feed.hasChanged { return true }
+        }
+    }
+
+    private func send(flushing: Bool) {
+        exchange.write(output.view)
+        output.removeAll(keepingAtMost: 64 << 10)
+        if flushing { exchange.flush() }
+    }
+}
+
+extension GatewayExchange {
+    /// Waits until the socket takes more, or the client is gone.
+    func writable() async {
+        guard !isWritable, !isClosed else { return }
+        await withUnsafeContinuation { waiter in whenWritable { waiter.resume() } }
+    }
+}

@@ -1,0 +1,36 @@
+internal import Bytes
+internal import SyncService
+internal import SyncWire
+
+/// Feeds of changes, by GET, by POST and over a WebSocket.
+extension Gateway {
+    package var changesRoutes: [Route] {
+        [
+            Route([.get, .post], "/{db}/_changes") { [self] exchange in
+                serve(exchange) { [heartbeatMillisecondsMax] call async throws(Refusal) in
+                    try await call.answerChanges(heartbeatMillisecondsMax)
+                }
+            }
+        ]
+    }
+}
+
+extension RouteCall {
+    /// - Throws: `Refusal` 400 for invalid parameters.
+    fileprivate func answerChanges(_ heartbeatMillisecondsMax: Int) async throws(Refusal) {
+        let isPost = request.method == "POST"
+        let body = isPost ? try await self.body() : nil
+        let parsed = try Refusal.parsing { () throws(RequestRefusal) in
+            try ChangesRequest(
+                query: query,
+                body: body?.view ?? .empty,
+                heartbeatMillisecondsMax: heartbeatMillisecondsMax
+            )
+        }
+        if parsed.feed == .websocket {
+            return ChangesSocket.open(self, heartbeatMillisecondsMax)
+        }
+        let feed = try ChangesFeed(parsed, of: database, for: requester)
+        await ChangesAnswer(self, feed, parsed).run()
+    }
+}

@@ -1,0 +1,109 @@
+package import Seams
+package import SyncService
+internal import SyncWire
+package import Syncing
+
+/// The databases of a gateway, and what every route of one does first: it finds the database and decides who
+/// the request is from.
+///
+/// - All calls are on its lane, that of the connections.
+package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its lane
+    /// Which login a route needs on the public port.
+    enum Privilege: Sendable {
+        /// A user, or the guest if it is enabled.
+        case user
+        /// Anyone: without a login the requester is the guest, also if it is disabled.
+        case anyone
+        /// Only the administration port has the route, so that no login is checked.
+        case administrator
+    }
+
+    package let environment: Environment
+    package let executor: LaneExecutor
+    /// By name.
+    package var databases: [String: SyncDatabase] = [:]
+    /// The bound of heartbeats from the configuration; 0 for none.
+    package var heartbeatMillisecondsMax = 0
+    /// Nil if the configuration has none.
+    package var crossOrigin: CrossOriginPolicy?
+    /// Whether cookies are sent back over TLS only.
+    package var isSecure = false
+
+    package init(_ environment: Environment, on lane: any Lane) {
+        self.environment = environment
+        executor = LaneExecutor(lane)
+    }
+
+    /// Runs a route of a database.
+    ///
+    /// - Parameters:
+    ///   - exchange: The request; its path has the parameter `db`.
+    ///   - privilege: The login that the route needs.
+    ///   - worksOffline: Whether the route answers while the database is offline.
+    ///   - body: Answers the request; what it throws is the answer.
+    func serve(
+        _ exchange: GatewayExchange,
+        _ privilege: Privilege = .user,
+        worksOffline: Bool = false,
+        _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
+    ) {
+        executor.spawn { [self] in
+            do throws(Refusal) {
+                let database = try database(of: exchange, worksOffline: worksOffline)
+                let requester = try await requester(of: exchange, database, privilege)
+                let call = RouteCall(exchange, database, requester, environment, executor)
+                try await body(call)
+            } catch {
+                exchange.refuse(error)
+            }
+        }
+    }
+
+    /// - Throws: `Refusal` 404 for an unknown database, 503 for one that is not online.
+    private func database(
+        of exchange: GatewayExchange,
+        worksOffline: Bool
+    ) throws(Refusal) -> SyncDatabase {
+        let name = exchange.parameters["db"]
+        guard let database = databases[name] else {
+            throw Refusal(404, "no such database \"\(name)\"")
+        }
+        if !worksOffline, let refusal = database.refusal { throw refusal }
+        return database
+    }
+
+    /// - Throws: `Refusal` 401, whose answer may invite a login.
+    private func requester(
+        of exchange: GatewayExchange,
+        _ database: SyncDatabase,
+        _ privilege: Privilege
+    ) async throws(Refusal) -> Requester {
+        if exchange.request.port == .administration || privilege == .administrator {
+            return .administrator
+        }
+        switch await database.login(offer(of: exchange.request, database)) {
+        case .accepted(let requester, let renewed):
+            if let renewed { RouteCall.setCookie(renewed, exchange, database, isSecure: isSecure) }
+            return requester
+        case .refused(.loginRequired) where privilege == .anyone:
+            if let guest = await database.requester(.guest) { return guest }
+            throw LoginRefusal.loginRequired.refusal
+        case .refused(let refusal):
+            if refusal.hasChallenge {
+                exchange.headers["WWW-Authenticate"] = LoginRefusal.challenge
+            }
+            throw refusal.refusal
+        }
+    }
+
+    private func offer(of request: GatewayRequest, _ database: SyncDatabase) -> LoginOffer {
+        var offer = LoginOffer()
+        if let value = request.header("Authorization"),
+            let basic = BasicCredentials(authorization: value)
+        {
+            offer.basic = LoginOffer.Password(name: basic.name, password: basic.password)
+        }
+        offer.sessionID = RouteCall.sessionID(of: request, database)
+        return offer
+    }
+}

@@ -1,0 +1,251 @@
+internal import Bytes
+internal import Revisions
+internal import Seams
+package import SyncWire
+internal import Syncing
+
+/// A feed of changes that one request follows.
+///
+/// It holds a position, not a queue: a client that reads slowly costs nothing, and one that waits costs its
+/// topics. What the user may see is read anew with each page.
+package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to the database's lane
+    package struct Page: Sendable {
+        package var rows: [ChangesRow] = []
+        /// The position behind the last row that was sent: `last_seq`.
+        package var last: SequenceToken
+        /// Whether there is nothing more at present.
+        package var isAtEnd = true
+    }
+
+    /// The end of a feed: the user is gone or was disabled, or the database is not online.
+    package struct Ended: Error {}
+
+    /// Rows of a page: enough for a socket, and few enough that other requests wait for one no longer than
+    /// a millisecond or two.
+    package static let rowsMax = 200
+
+    private let database: SyncDatabase
+    private let request: ChangesRequest
+    /// Nil for the administrator.
+    private let user: PrincipalKey?
+    private let names: Set<ChannelName>?
+    private let documents: [[UInt8]]?
+    private var position: SequenceToken
+    private var last: SequenceToken
+    private var left: Int?
+    private var listener: (any ChangeListener)?
+    private var topics: Set<Subscriptions.Topic> = []
+    /// Whether there may be more rows than the last page had.
+    package private(set) var hasChanged = false
+    private var isInterrupted = false
+    private var waiter: UnsafeContinuation<Void, Never>?
+
+    /// - Throws: `Refusal` 400 if a channel of the filter has an invalid name.
+    package init(
+        _ request: ChangesRequest,
+        of database: SyncDatabase,
+        for requester: Requester
+    ) throws(Refusal) {
+        self.request = request
+        self.database = database
+        user = requester.user?.key
+        position = database.position(of: request.since)
+        last = position
+        left = request.limit.flatMap { $0 == 0 ? nil : $0 }
+        var documents: [[UInt8]]?
+        var names: Set<ChannelName>?
+        switch request.filter {
+        case .none: break
+        case .channels(let channels):
+            var found: Set<ChannelName> = []
+            for channel in channels {
+                guard let name = ChannelName(channel) else {
+                    throw Refusal(RequestRefusal.badChannel(channel))
+                }
+                found.insert(name)
+            }
+            names = found
+        case .documents(let ids): documents = ids.map { Array($0.utf8) }
+        }
+        self.names = names
+        self.documents = documents
+    }
+
+    /// Whether the limit of the request is reached.
+    package var isFinished: Bool { left == 0 }
+
+    /// Reads the next rows.
+    ///
+    /// - Throws: `Ended`.
+    package func next() async throws(Ended) -> Page {
+        let requester = try await requester()
+        let scope = await scope(of: requester)
+        listenAgain(to: scope, requester)
+        var wanted = FeedRequest(
+            since: position,
+            through: database.updateSequence,
+            limit: min(left ?? .max, Self.rowsMax)
+        )
+        wanted.isActiveOnly = request.content.isActiveOnly
+        let found = await database.stores.channels.page(wanted, of: scope, documents: documents)
+        let rows = await rows(found.rows, for: requester)
+        position = found.next
+        if !rows.isEmpty { last = found.last }
+        left = left.map { $0 - rows.count }
+        return Page(rows: rows, last: last, isAtEnd: !found.isLimited || isFinished)
+    }
+
+    /// Waits for a change since the last page, or for `interrupt`.
+    package func wait() async {
+        defer { isInterrupted = false }
+        if hasChanged || isInterrupted { return }
+        await withUnsafeContinuation { waiter = $0 }
+    }
+
+    /// Ends the wait that is or comes next: a timer, or the client is gone.
+    package func interrupt() {
+        isInterrupted = true
+        waiter?.resume()
+        waiter = nil
+    }
+
+    private func wake() {
+        hasChanged = true
+        waiter?.resume()
+        waiter = nil
+    }
+
+    /// Must be called at the end.
+    package func close() {
+        listener?.cancel()
+        listener = nil
+        interrupt()
+    }
+
+    // MARK: The user
+
+    private func requester() async throws(Ended) -> Requester {
+        guard database.refusal == nil else { throw Ended() }
+        guard let user else { return .administrator }
+        guard let requester = await database.requester(user), requester.user?.isDisabled == false
+        else { throw Ended() }
+        return requester
+    }
+
+    private func scope(of requester: Requester) async -> FeedScope {
+        guard let user = requester.user, let access = requester.access else {
+            return FeedScope(administrator: database.dialect, filter: names)
+        }
+        return FeedScope(
+            user: user,
+            access: access,
+            roles: await database.heldRoles(of: user, access),
+            filter: names,
+            dialect: database.dialect
+        )
+    }
+
+    /// Listens before it reads, so that no change is between.
+    private func listenAgain(to scope: FeedScope, _ requester: Requester) {
+        hasChanged = false
+        guard request.feed != .normal else { return }
+        var topics = Set(scope.channels.names.map { Subscriptions.Topic.channel($0) })
+        if let user { topics.insert(.principal(user)) }
+        for role in requester.access?.roles.names ?? [] {
+            topics.insert(.principal(PrincipalKey(.role, role)))
+        }
+        if let listener {
+            if topics != self.topics { listener.listen(to: topics) }
+        } else {
+            listener = database.stores.channels.listen(to: topics) { [weak self] in self?.wake() }
+        }
+        self.topics = topics
+    }
+
+    // MARK: Rows
+
+    private func rows(_ found: [FeedRow], for requester: Requester) async -> [ChangesRow] {
+        let content = request.content
+        var documents: [StoredDocument?] = []
+        if content.hasDocuments || content.hasAllLeaves && found.contains(where: \.needsLeaves) {
+            documents = await database.stores.reads.documents(found.map(\.document))
+        }
+        var rows: [ChangesRow] = []
+        for (index, row) in found.enumerated() {
+            var row = row
+            if content.hasAllLeaves, row.needsLeaves, let document = documents[index] {
+                let leaves = document.metadata.tree.leaves.map { ($0.id, $0.isDeleted) }
+                row.add(leaves: leaves, isActiveOnly: content.isActiveOnly)
+            }
+            rows.append(ChangesRow(row))
+        }
+        if content.hasDocuments {
+            for (index, text) in await texts(of: found, for: requester).enumerated() {
+                rows[index].document = text
+            }
+        }
+        return rows
+    }
+
+    /// The document of each row as JSON; nil for principals.
+    private func texts(of found: [FeedRow], for requester: Requester) async -> [[UInt8]?] {
+        let places = found.indices.filter { !found[$0].revisions.isEmpty }
+        let requests = places.map { place in
+            ReadRequest(
+                String(decoding: found[place].document, as: UTF8.self),
+                found[place].revisions[0].description
+            )
+        }
+        var texts = [[UInt8]?](repeating: nil, count: found.count)
+        let output = ByteWriter()
+        for (place, result) in zip(places, await database.read(requests, for: requester)) {
+            guard case .success(let revision) = result else { continue }
+            output.removeAll()
+            revision.write(to: output)
+            texts[place] = output.bytes
+        }
+        return texts
+    }
+}
+
+extension SyncDatabase {
+    /// Where a feed begins.
+    fileprivate func position(of since: ChangesRequest.Since) -> SequenceToken {
+        switch since {
+        case .now: return SequenceToken(updateSequence)
+        case .token(let token):
+            guard token.resumption.sequence > updateSequence else { return token.resumption }
+            let text = "A feed of \(name) continues after \(token), but the newest sequence is"
+            environment.trace.info(
+                "sync",
+                "\(text) \(updateSequence): the database is another one, so the feed begins anew."
+            )
+            return .zero
+        }
+    }
+
+    /// The roles that a user has or had; only feeds of the dialect of 3 need them.
+    fileprivate func heldRoles(of user: Principal, _ access: Access) async -> [FeedScope.HeldRole] {
+        guard dialect == .third else { return [] }
+        let names = Set(access.roles.names + user.roleHistory.entries.map(\.name))
+        var held: [FeedScope.HeldRole] = []
+        for name in names.sorted() {
+            guard let found = await principal(PrincipalKey(.role, name)) else { continue }
+            held.append(FeedScope.HeldRole(found.principal, found.access))
+        }
+        return held
+    }
+}
+
+extension ChangesRow {
+    fileprivate init(_ row: FeedRow) {
+        self.init(
+            sequence: row.position,
+            id: String(decoding: row.document, as: UTF8.self),
+            // Sync Gateway prints an empty revision for principals in the feed of an administrator.
+            revisions: row.isPrincipal ? [""] : row.revisions.map(\.description)
+        )
+        isDeleted = row.isDeleted
+        removed = row.removed.map(\.description)
+    }
+}

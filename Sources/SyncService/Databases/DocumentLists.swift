@@ -1,0 +1,113 @@
+internal import Bytes
+package import Revisions
+package import SyncWire
+internal import Syncing
+
+/// The ids of a database, for `_all_docs`, and what replicators ask about many documents.
+extension SyncDatabase {
+    /// A document of `_all_docs` that the requester sees.
+    package struct ListedDocument: Sendable {
+        package let id: String
+        package let document: StoredDocument
+        /// Those that the requester has.
+        package let channels: [String]
+
+        package var revision: RevisionID {
+            guard let winner = document.metadata.tree.winner else {
+                preconditionFailure("a stored document has a revision")
+            }
+            return winner.id
+        }
+    }
+
+    /// How many documents are read at a time.
+    package static let pageMax = 100
+
+    /// The next live documents from an id on, in the order of the bytes of ids.
+    ///
+    /// - Parameters:
+    ///   - first: The lowest id.
+    ///   - requester: Who sees the documents of its channels only.
+    /// - Returns: The documents, and the id from which the list continues; nil at the end.
+    package func list(
+        from first: String,
+        for requester: Requester
+    ) async -> (documents: [ListedDocument], next: String?) {
+        let ids = await stores.channels.ids(from: Array(first.utf8), atMost: Self.pageMax + 1)
+        let page = Array(ids.prefix(Self.pageMax))
+        let documents = await stores.reads.documents(page)
+        let next = ids.count > Self.pageMax ? ids[Self.pageMax] : nil
+        let found = zip(page, documents).compactMap { id, document in
+            document.flatMap { listed(String(decoding: id, as: UTF8.self), $0, for: requester) }
+        }
+        return (found, next.map { String(decoding: $0, as: UTF8.self) })
+    }
+
+    private func listed(
+        _ id: String,
+        _ document: StoredDocument,
+        for requester: Requester
+    ) -> ListedDocument? {
+        guard let winner = document.metadata.tree.winner, !winner.isDeleted,
+            let channels = requester.visible(document.metadata.currentChannels)
+        else { return nil }
+        return ListedDocument(id: id, document: document, channels: channels)
+    }
+
+    /// Named documents of `_all_docs`.
+    ///
+    /// - Returns: For each id the document, or the status of its row.
+    package func list(
+        _ ids: [String],
+        for requester: Requester
+    ) async -> [Result<ListedDocument, Refusal>] {
+        let documents = await stores.reads.documents(ids.map { Array($0.utf8) })
+        return zip(ids, documents).map { id, document in
+            guard let document, let winner = document.metadata.tree.winner else {
+                return .failure(.missing)
+            }
+            if !requester.mayRead(document.metadata.channels(of: winner.id)) {
+                return .failure(Refusal(403, "forbidden"))
+            }
+            if winner.isDeleted { return .failure(Refusal(404, "deleted")) }
+            let channels = requester.visible(document.metadata.currentChannels)
+            return channels.map {
+                .success(ListedDocument(id: id, document: document, channels: $0))
+            } ?? .failure(Refusal(403, "forbidden"))
+        }
+    }
+
+    /// What a device that has these revisions of a document should send.
+    package struct Lack: Sendable {
+        package let missing: [String]
+        package let ancestors: [String]
+    }
+
+    /// The answers of `_revs_diff`; nil for a document of which nothing is missing.
+    ///
+    /// A device is never asked for design documents.
+    package func difference(
+        to documents: [(id: String, revisions: [String])],
+        for requester: Requester
+    ) async -> [Lack?] {
+        let stored = await stores.reads.documents(documents.map { Array($0.id.utf8) })
+        return zip(documents, stored).map { asked, document in
+            if asked.id.hasPrefix("_design/"), !requester.isAdministrator { return nil }
+            guard let tree = document?.metadata.tree else {
+                return asked.revisions.isEmpty
+                    ? nil : Lack(missing: asked.revisions, ancestors: [])
+            }
+            let named = asked.revisions.map { ($0, RevisionID($0)) }
+            let found = tree.difference(to: named.compactMap(\.1))
+            let absent = Set(found.missing)
+            let missing = named.filter { $0.1.map(absent.contains) ?? true }.map(\.0)
+            guard !missing.isEmpty else { return nil }
+            return Lack(missing: missing, ancestors: found.possibleAncestors.map(\.description))
+        }
+    }
+}
+
+extension DocumentMetadata {
+    /// The channels of the winner.
+    var currentChannels: [String] { channels.filter(\.isCurrent).map(\.name) }
+}

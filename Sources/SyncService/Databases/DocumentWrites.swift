@@ -1,0 +1,171 @@
+internal import Bytes
+internal import Credentials
+package import JSON
+package import Revisions
+internal import Seams
+package import SyncWire
+internal import Syncing
+
+/// A document that a request writes, with the MIME parts that followed it.
+package struct SentDocument: Sendable {
+    package let id: String
+    package let body: DocumentBody
+    /// Whether the gateway names the revision (`new_edits`); otherwise `_revisions` has the history.
+    package let isEdit: Bool
+    /// The revision to replace, from the query or `If-Match`; nil for that of the body.
+    package var replaced: String?
+    /// The contents of attachments that follow the document, which are stored.
+    package var parts: [AttachmentParts.Part] = []
+    /// The names of attachments in the order of the document's text, for parts without digest.
+    package var order: [String] = []
+
+    package init(_ id: String, _ body: DocumentBody, isEdit: Bool) {
+        self.id = id
+        self.body = body
+        self.isEdit = isEdit
+    }
+
+    /// The write of the document.
+    ///
+    /// - Throws: `Refusal` if a member of the gateway is invalid.
+    func write(by author: RevisionAuthor?) throws(Refusal) -> RevisionWrite {
+        let own = body.own
+        if own.isRemoved { throw .inaccessible }
+        let tree = own.attachments.flatMap { $0.withUnsafeBytes { JSONValue.parse(ByteView($0)) } }
+        var attachments = try SentAttachment.parse(tree, sha1: LegacyDigest.sha1)
+        if !parts.isEmpty || attachments.contains(where: { $0.content == .follows }) {
+            attachments = try AttachmentParts.match(parts, to: attachments, order: order)
+        }
+        let request = RevisionRequest(
+            try kind(),
+            body.content,
+            deletion: own.deletion,
+            attachments: attachments
+        )
+        var expiry: DocumentExpiry?
+        do {
+            expiry = try own.documentExpiry()
+        } catch {
+            throw Refusal(error)
+        }
+        return RevisionWrite(request, to: Array(id.utf8), by: author, expiry: expiry)
+    }
+
+    /// - Throws: `Refusal` 400 if the revision to replace is none, or the history is missing or invalid.
+    private func kind() throws(Refusal) -> RevisionRequest.Kind {
+        guard isEdit else {
+            do {
+                return .replicated(history: try body.own.history().revisions)
+            } catch {
+                throw Refusal(error)
+            }
+        }
+        guard let text = replaced ?? body.own.revision, !text.isEmpty else {
+            return .edit(parent: nil)
+        }
+        guard let parent = RevisionID(text) else { throw .invalidRevision }
+        return .edit(parent: parent)
+    }
+}
+
+extension Refusal {
+    package init(_ refusal: RequestRefusal) {
+        self.init(refusal.status, refusal.reason)
+    }
+}
+
+extension SyncDatabase {
+    /// Writes documents, as one batch for the sync function.
+    ///
+    /// - Returns: The revision of each, or why it is refused.
+    package func write(
+        _ documents: [SentDocument],
+        by requester: Requester
+    ) async -> [Result<RevisionID, Refusal>] {
+        let author = requester.author
+        var results: [Result<RevisionID, Refusal>?] = []
+        var writes: [RevisionWrite] = []
+        for document in documents {
+            do {
+                writes.append(try document.write(by: author))
+                results.append(nil)
+            } catch {
+                results.append(.failure(error))
+            }
+        }
+        var outcomes = writes.isEmpty ? [][...] : await stores.writes.write(writes)[...]
+        return results.map { result in
+            if let result { return result }
+            return switch outcomes.removeFirst() {
+            case .stored(let revision): .success(revision)
+            case .refused(let refusal): .failure(refusal)
+            }
+        }
+    }
+
+    /// - Throws: `Refusal`.
+    package func write(
+        _ document: SentDocument,
+        by requester: Requester
+    ) async throws(Refusal) -> RevisionID {
+        try await write([document], by: requester)[0].get()
+    }
+
+    /// A random id for a document without one: 32 hexadecimal digits.
+    package func newDocumentID() -> String { environment.entropy.hex(16) }
+
+    /// Replaces the attachments of the newest revision: the document that `PUT` and `DELETE` of one write.
+    ///
+    /// - Parameters:
+    ///   - document: The id.
+    ///   - revision: The revision to replace; nil or empty for none.
+    ///   - requester: Who reads it.
+    ///   - change: Changes the list; `data` of an attachment is in the list as base64.
+    /// - Throws: `Refusal`, for example 404 if there is no attachment to delete.
+    package func documentWithAttachments(
+        _ document: String,
+        replacing revision: String?,
+        for requester: Requester,
+        _ change: (inout [JSONValue.Member]) throws(Refusal) -> Void
+    ) async throws(Refusal) -> SentDocument {
+        let named = revision.flatMap { $0.isEmpty ? nil : $0 }
+        var members: [JSONValue.Member] = []
+        let content = ByteWriter()
+        content.append("{}")
+        switch await read([ReadRequest(document, named)], for: requester)[0] {
+        case .success(let found):
+            if found.isRedacted { throw .inaccessible }
+            if !found.body.json.isEmpty {
+                content.removeAll()
+                content.append(found.body.json)
+            }
+            members = StoredAttachment.json(found.body.attachments).members ?? []
+        // CouchDB makes the document for its first attachment.
+        case .failure(let refusal): if refusal.status != 404 { throw refusal }
+        }
+        try change(&members)
+        let parsed: DocumentBody
+        do {
+            parsed = try DocumentBody(content.view, policy: .stored, numbers: .literals)
+        } catch {
+            preconditionFailure("a stored body is a document: \(error)")
+        }
+        var body = parsed
+        body.own.attachments = JSONWriter.text { $0.value(.object(members)) }
+        var sent = SentDocument(document, body, isEdit: true)
+        sent.replaced = named
+        return sent
+    }
+
+    /// Removes documents without a trace.
+    ///
+    /// - Returns: The ids of those that existed.
+    package func purge(_ documents: [String]) async -> [String] {
+        let found = await stores.writes.purge(documents.map { Array($0.utf8) })
+        return zip(documents, found).filter(\.1).map(\.0)
+    }
+}
+
+extension Refusal {
+    fileprivate static let inaccessible = Refusal(404, "Document revision is not accessible")
+}

@@ -1,0 +1,125 @@
+internal import Bytes
+package import Credentials
+package import Revisions
+package import Seams
+package import SyncWire
+internal import Syncing
+
+/// The five ports of one database's store.
+package struct SyncStores: Sendable {
+    package let writes: any RevisionWrites
+    package let reads: any RevisionReads
+    package let channels: any ChannelReads
+    package let blobs: any Blobs
+    package let sides: any SideDocuments
+
+    package init(
+        writes: any RevisionWrites,
+        reads: any RevisionReads,
+        channels: any ChannelReads,
+        blobs: any Blobs,
+        sides: any SideDocuments
+    ) {
+        self.writes = writes
+        self.reads = reads
+        self.channels = channels
+        self.blobs = blobs
+        self.sides = sides
+    }
+
+    /// A store that has all ports.
+    package init(
+        _ store: any RevisionWrites & RevisionReads & ChannelReads & Blobs & SideDocuments
+    ) {
+        self.init(writes: store, reads: store, channels: store, blobs: store, sides: store)
+    }
+}
+
+/// A database of the gateway: what its routes do, whatever its store is.
+///
+/// - All calls come from its lane.
+/// - A request is of a `Requester`, who sees the documents of its channels only.
+package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs to its lane
+    /// What requests of devices get at present.
+    package enum State: Hashable, Sendable {
+        case online
+        case offline
+        /// In the words of Sync Gateway's answers: `Resyncing`, `Stopping`.
+        case changing(String)
+    }
+
+    package let configuration: DatabaseConfiguration
+    package let stores: SyncStores
+    package let environment: Environment
+    package let passwords: PasswordVerifier
+    /// Where credentials are derived, which takes some hundred milliseconds.
+    let passwordLane: any Lane
+    let executor: LaneExecutor
+    package internal(set) var state = State.online
+    /// Nanoseconds since 1970 at the start: `instance_start_time`.
+    package let startNanoseconds: UInt64
+    /// Passwords whose credentials are still being derived.
+    var unhashed: [PrincipalKey: [UInt8]] = [:]
+
+    /// - Parameters:
+    ///   - configuration: Of the file, or of `PUT /db/`.
+    ///   - stores: Where the documents are.
+    ///   - passwords: Verifies passwords of all databases of the gateway.
+    ///   - passwordLane: Where credentials are derived.
+    ///   - environment: The clocks and the random bits.
+    ///   - lane: Where all calls come from.
+    package init(
+        _ configuration: DatabaseConfiguration,
+        _ stores: SyncStores,
+        passwords: PasswordVerifier,
+        passwordLane: any Lane,
+        _ environment: Environment,
+        on lane: any Lane
+    ) {
+        self.configuration = configuration
+        self.stores = stores
+        self.passwords = passwords
+        self.passwordLane = passwordLane
+        self.environment = environment
+        executor = LaneExecutor(lane)
+        startNanoseconds = environment.time.wallNanoseconds()
+        if configuration.isOffline { state = .offline }
+    }
+
+    package var name: String { configuration.name }
+    package var dialect: GatewayDialect { configuration.dialect }
+    package var updateSequence: UInt64 { stores.channels.newest }
+
+    var nowSeconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000_000 }
+
+    /// The rules of the database for writes.
+    package static func writeRules(_ configuration: DatabaseConfiguration) -> WriteRules {
+        WriteRules(
+            revsLimit: configuration.revisions.limit,
+            allowsConflicts: configuration.revisions.allowsConflicts,
+            // A repeated request whose answer was lost succeeds, where Sync Gateway answers 409.
+            acceptsRepeatedEdits: true,
+            dialect: configuration.dialect,
+            md5: LegacyDigest.md5
+        )
+    }
+
+    // MARK: State
+
+    /// Why requests are refused at present; nil if they are not.
+    package var refusal: Refusal? {
+        switch state {
+        case .online: nil
+        case .offline: Refusal(503, "DB is currently under maintenance")
+        case .changing(let state): Refusal(503, "DB is \(state) - try again later")
+        }
+    }
+
+    package func takeOffline() {
+        if state == .online { state = .offline }
+    }
+
+    package func takeOnline() {
+        if state == .offline { state = .online }
+    }
+}

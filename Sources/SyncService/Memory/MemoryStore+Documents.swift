@@ -1,0 +1,165 @@
+internal import Bytes
+package import Revisions
+internal import SyncWire
+internal import Syncing
+
+/// The documents of the store, and what belongs to each.
+extension MemoryStore: RevisionReads {
+    package func documents(_ ids: [[UInt8]]) async -> [StoredDocument?] { ids.map { document($0) } }
+
+    package func bodies(_ names: [RevisionName]) async -> [RevisionBody?] {
+        names.map { keptBody($0) }
+    }
+
+    func document(_ id: [UInt8]) -> StoredDocument? {
+        guard let bytes = records[id] else { return nil }
+        return decode(bytes)
+    }
+
+    func keptBody(_ name: RevisionName) -> RevisionBody? { kept[name].map { decode($0) } }
+
+    private func decode<Value: CodedFields>(_ bytes: [UInt8]) -> Value {
+        do {
+            return try Value(decoding: bytes)
+        } catch {
+            preconditionFailure("the store reads what it has written: \(error)")
+        }
+    }
+
+    // MARK: Changes
+
+    /// Replaces a document and its rows, and tells those who follow it.
+    func replace(
+        _ before: StoredDocument?,
+        by write: StoredWrite,
+        _ id: [UInt8],
+        expires: UInt64
+    ) {
+        for blob in write.blobs {
+            if let bytes = blob.bytes { keepBlob(bytes, blob.digest) }
+        }
+        for body in write.separateBodies { keep(body.body, RevisionName(body.revision, of: id)) }
+        if let archived = write.archived {
+            let name = RevisionName(archived.revision, of: id)
+            keep(archived.body, name)
+            removeLater(.body(name))
+        }
+        var after = write.document
+        after.expires = expires
+        expiries[id] = expires == 0 ? nil : expires
+        setOwners(of: after.metadata.blobs, replacing: before?.metadata.blobs ?? [])
+        let bytes = after.encoded
+        count(bytes.count - (records[id]?.count ?? -id.count - MemoryStore.documentOverhead))
+        records[id] = bytes
+        for revision in write.removedBodies { removeLater(.body(RevisionName(revision, of: id))) }
+        let changed = replaceGrants(
+            of: before?.metadata,
+            by: after.metadata,
+            at: after.metadata.sequence
+        )
+        record(after.metadata, id, changed)
+    }
+
+    /// Removes a document and all that belongs to it.
+    func remove(_ id: [UInt8]) {
+        guard let before = document(id) else { return }
+        setOwners(of: [], replacing: before.metadata.blobs)
+        for node in before.metadata.tree.revisions {
+            if let bytes = kept.removeValue(forKey: RevisionName(node.id, of: id)) {
+                count(-bytes.count - MemoryStore.entryOverhead)
+            }
+        }
+        let bytes = records.removeValue(forKey: id)
+        expiries[id] = nil
+        count(-(bytes?.count ?? 0) - id.count - MemoryStore.documentOverhead)
+        let changed = replaceGrants(of: before.metadata, by: DocumentMetadata(), at: newest)
+        log.purge(id)
+        notify(changed.map { .principal($0) })
+    }
+
+    private func record(
+        _ metadata: DocumentMetadata,
+        _ id: [UInt8],
+        _ changed: Set<PrincipalKey>
+    ) {
+        guard let winner = metadata.tree.winner else { return }
+        var flags: LogRow.Flags = []
+        if winner.isDeleted { flags.insert(.deleted) }
+        if metadata.tree.isBranched { flags.insert(.branched) }
+        let row = LogRow(metadata.sequence, id, winner.id, flags: flags, entered: 0)
+        let names = metadata.channels.filter(\.isCurrent).compactMap { ChannelName($0.name) }
+        let channels = log.record(row, in: Set(names))
+        notify(channels.map { .channel($0) } + changed.map { .principal($0) })
+    }
+
+    private func keep(_ body: RevisionBody, _ name: RevisionName) {
+        let bytes = body.encoded
+        count(bytes.count - (kept[name]?.count ?? -MemoryStore.entryOverhead))
+        kept[name] = bytes
+    }
+
+    // MARK: Contents of attachments
+
+    func keepBlob(_ bytes: [UInt8], _ digest: String) {
+        guard blobs[digest] == nil else { return }
+        blobs[digest] = Blob(bytes: bytes)
+        count(bytes.count + MemoryStore.entryOverhead)
+    }
+
+    private func setOwners(of digests: Set<String>, replacing old: Set<String>) {
+        for digest in digests.subtracting(old) { blobs[digest]?.owners += 1 }
+        for digest in old.subtracting(digests) {
+            blobs[digest]?.owners -= 1
+            if blobs[digest]?.owners == 0 { removeLater(.blob(digest)) }
+        }
+    }
+
+    // MARK: Grants
+
+    /// Replaces the grants of a document; principals remember what they lost by it.
+    private func replaceGrants(
+        of before: DocumentMetadata?,
+        by after: DocumentMetadata,
+        at sequence: UInt64
+    ) -> Set<PrincipalKey> {
+        let old = before?.grants ?? DocumentGrants()
+        let new = after.grants
+        guard old != new else { return [] }
+        let previous = grants
+        let changed = grants.replace(old, with: new)
+        // Only feeds of the dialect of 3 report what was lost.
+        guard rules.dialect == .third else { return changed }
+        for key in changed {
+            guard let side = sides[key.sideKey], var principal = Principal(stored: side.document)
+            else { continue }
+            let history = (principal.channelHistory, principal.roleHistory)
+            principal.recordLosses(
+                from: Access(of: principal, documents: previous),
+                to: Access(of: principal, documents: grants),
+                at: sequence
+            )
+            guard history != (principal.channelHistory, principal.roleHistory) else { continue }
+            setSide(key.sideKey, principal.encoded, expires: 0)
+        }
+        return changed
+    }
+}
+
+extension DocumentMetadata {
+    /// The grants of the document, by principal.
+    fileprivate var grants: DocumentGrants {
+        var channels: [PrincipalKey: GrantSet<ChannelName>] = [:]
+        var roles: [PrincipalKey: GrantSet<String>] = [:]
+        for grant in access.grants {
+            guard let key = PrincipalKey(accessName: grant.principal),
+                let name = ChannelName(grant.target)
+            else { continue }
+            channels[key, default: GrantSet()].insert(name, at: grant.sequence)
+        }
+        for grant in roleAccess.grants {
+            guard let key = PrincipalKey(accessName: grant.principal) else { continue }
+            roles[key, default: GrantSet()].insert(grant.target, at: grant.sequence)
+        }
+        return DocumentGrants(channels: channels, roles: roles)
+    }
+}

@@ -1,0 +1,225 @@
+internal import Bytes
+internal import Revisions
+internal import Seams
+internal import SyncWire
+internal import Syncing
+
+/// The write path: plan, sync function, commit.
+extension MemoryStore: RevisionWrites {
+    package func write(_ writes: [RevisionWrite]) async -> [RevisionOutcome] {
+        var outcomes = [RevisionOutcome](
+            repeating: .refused(Refusal(500, "The revision was not written")),
+            count: writes.count
+        )
+        var open = Array(writes.indices)
+        while !open.isEmpty {
+            // One revision of each document in a round, so that those of one document are in order.
+            var ids: Set<[UInt8]> = []
+            var round: [Int] = []
+            var later: [Int] = []
+            for index in open {
+                if ids.insert(writes[index].document).inserted {
+                    round.append(index)
+                } else {
+                    later.append(index)
+                }
+            }
+            open = later
+            await locks.lock(ids)
+            for (index, outcome) in zip(round, await writeLocked(round.map { writes[$0] })) {
+                outcomes[index] = outcome
+            }
+            locks.unlock(ids)
+        }
+        return outcomes
+    }
+
+    package func purge(_ documents: [[UInt8]]) async -> [Bool] {
+        var found: [Bool] = []
+        for id in documents {
+            await locks.lock([id])
+            found.append(records[id] != nil)
+            remove(id)
+            locks.unlock([id])
+        }
+        return found
+    }
+
+    /// A write whose revision the sync function judges.
+    private struct Planned {
+        let index: Int
+        let before: StoredDocument?
+        let plan: WritePlan
+        /// The place of its call.
+        let call: Int
+        /// The body of the leaf that becomes the winner, and the place of its call.
+        let promoted: (body: RevisionBody, call: Int)?
+    }
+
+    /// Writes revisions of different documents, which are locked.
+    private func writeLocked(_ writes: [RevisionWrite]) async -> [RevisionOutcome] {
+        var outcomes: [RevisionOutcome?] = []
+        var planned: [Planned] = []
+        var calls: [SyncCall] = []
+        for (index, write) in writes.enumerated() {
+            let before = document(write.document)
+            let decision = WritePlan.make(write.request, on: before ?? StoredDocument(), rules)
+            switch decision {
+            case .refused(let refusal): outcomes.append(.refused(refusal))
+            case .known(let revision): outcomes.append(.stored(revision))
+            case .write(let plan):
+                if let refusal = refusal(of: plan, write) {
+                    outcomes.append(.refused(refusal))
+                    continue
+                }
+                outcomes.append(nil)
+                let place = calls.count
+                calls.append(call(of: plan, write, before))
+                let promoted = plan.promoted.map { leaf in
+                    let body = body(of: leaf, write.document, before) ?? RevisionBody()
+                    calls.append(call(ofPromoted: leaf, body, write, before))
+                    return (body, place + 1)
+                }
+                planned.append(
+                    Planned(
+                        index: index,
+                        before: before,
+                        plan: plan,
+                        call: place,
+                        promoted: promoted
+                    )
+                )
+            }
+        }
+        let runs = calls.isEmpty ? [] : await function.run(calls)
+        for one in planned {
+            outcomes[one.index] = commit(one, writes[one.index], runs)
+        }
+        return outcomes.map { outcome in
+            guard let outcome else { preconditionFailure("a write without an outcome") }
+            return outcome
+        }
+    }
+
+    private func refusal(of plan: WritePlan, _ write: RevisionWrite) -> Refusal? {
+        if !write.request.isDeleted, let full = fullRefusal { return full }
+        return plan.requiredBlobs.first { blobs[$0.digest] == nil }.map { .missingBlob($0.name) }
+    }
+
+    private func commit(
+        _ planned: Planned,
+        _ write: RevisionWrite,
+        _ runs: [SyncRun]
+    ) -> RevisionOutcome {
+        let (verdict, expiry) = verdict(runs[planned.call], write.author)
+        var promoted: WritePlan.PromotedLeaf?
+        if let leaf = planned.promoted {
+            promoted = WritePlan.PromotedLeaf(
+                json: leaf.body.json,
+                verdict: self.verdict(runs[leaf.call], write.author).0
+            )
+        }
+        let outcome = planned.plan.commit(
+            verdict,
+            promotedLeaf: promoted,
+            timeSaved: time.wallNanoseconds(),
+            drawSequence: drawSequence
+        )
+        switch outcome {
+        case .refused(let refusal): return .refused(refusal)
+        case .stored(let stored):
+            let expires = seconds(of: expiry ?? write.expiry)
+            replace(planned.before, by: stored, write.document, expires: expires)
+            return .stored(stored.revision)
+        }
+    }
+
+    private func verdict(
+        _ run: SyncRun,
+        _ author: RevisionAuthor?
+    ) -> (WritePlan.Verdict, DocumentExpiry?) {
+        switch SyncVerdict(run, for: author?.user, dialect: rules.dialect) {
+        case .refused(let refusal): return (.refused(refusal), nil)
+        case .accepted(let outcome):
+            let expiry = outcome.expiry.flatMap { DocumentExpiry(number: Int($0)) }
+            return (.accepted(SyncAssignment(outcome)), expiry)
+        }
+    }
+
+    /// The second at which a document expires; 0 for never.
+    private func seconds(of expiry: DocumentExpiry?) -> UInt64 {
+        switch expiry {
+        case nil: 0
+        case .seconds(let seconds): nowSeconds + UInt64(seconds)
+        case .unixSeconds(let seconds): UInt64(seconds)
+        }
+    }
+
+    // MARK: Calls of the sync function
+
+    private func call(
+        of plan: WritePlan,
+        _ write: RevisionWrite,
+        _ before: StoredDocument?
+    ) -> SyncCall {
+        SyncCall(
+            id: write.document,
+            revision: plan.revision,
+            isDeleted: write.request.isDeleted,
+            body: RevisionBody(json: write.request.content.bytes, attachments: plan.attachments),
+            old: oldBody(plan.ancestors, write.document, before),
+            context: write.author?.context
+        )
+    }
+
+    private func call(
+        ofPromoted leaf: RevisionID,
+        _ body: RevisionBody,
+        _ write: RevisionWrite,
+        _ before: StoredDocument?
+    ) -> SyncCall {
+        let tree = before?.metadata.tree ?? RevisionTree()
+        return SyncCall(
+            id: write.document,
+            revision: leaf,
+            isDeleted: tree[leaf]?.isDeleted ?? false,
+            body: body,
+            old: oldBody(Array(tree.ancestry(of: leaf).dropFirst()), write.document, before),
+            context: write.author?.context
+        )
+    }
+
+    /// The nearest ancestor whose body is still stored.
+    private func oldBody(
+        _ ancestors: [RevisionID],
+        _ id: [UInt8],
+        _ before: StoredDocument?
+    ) -> SyncCall.Old? {
+        for ancestor in ancestors {
+            if let body = body(of: ancestor, id, before) {
+                let isDeleted = before?.metadata.tree[ancestor]?.isDeleted ?? false
+                return SyncCall.Old(body: body, isDeleted: isDeleted)
+            }
+        }
+        return nil
+    }
+
+    private func body(
+        of revision: RevisionID,
+        _ id: [UInt8],
+        _ document: StoredDocument?
+    ) -> RevisionBody? {
+        document?.body(of: revision) ?? keptBody(RevisionName(revision, of: id))
+    }
+}
+
+extension SyncAssignment {
+    /// What an accepted run gives, with names as documents store them.
+    init(_ outcome: SyncOutcome) {
+        self.init(channels: outcome.channels.map(\.description))
+        for (key, names) in outcome.access {
+            access[key.accessName] = names.map(\.description)
+        }
+        for (key, names) in outcome.roles { roles[key.accessName] = Array(names) }
+    }
+}

@@ -1,0 +1,177 @@
+import SyncService
+import SyncWire
+import TestSupport
+import Testing
+
+/// Documents of a database in memory.
+@Suite struct DocumentTests {
+    @Test func documentIsWrittenReadAndDeleted() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        let first = try await world.put("a", #"{"x":1,"B":[]}"#).get()
+        #expect(await world.get("a") == #"{"B":[],"_id":"a","_rev":"\#(first)","x":1}"#)
+        let second = try await world.put("a", #"{"_rev":"\#(first)","x":2}"#).get()
+        #expect(second.hasPrefix("2-"))
+        #expect(await world.get("a") == #"{"_id":"a","_rev":"\#(second)","x":2}"#)
+        // The replaced revision is kept for some minutes.
+        #expect(await world.get("a", first) == #"{"B":[],"_id":"a","_rev":"\#(first)","x":1}"#)
+        let third = try await world.put("a", #"{"_rev":"\#(second)","_deleted":true}"#).get()
+        #expect(await world.get("a") == "404 deleted")
+        #expect(await world.get("a", third) == #"{"_deleted":true,"_id":"a","_rev":"\#(third)"}"#)
+        #expect(await world.get("b") == "404 missing")
+        #expect(await world.get("a", "9-x") == "404 missing")
+    }
+
+    @Test func staleAndMissingRevisionsAreConflicts() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        let first = try await world.put("a", "{}").get()
+        _ = try await world.put("a", #"{"_rev":"\#(first)","x":1}"#).get()
+        #expect(
+            await world.put("a", #"{"y":1}"#) == .failure(Refusal(409, "Document exists"))
+        )
+        #expect(
+            await world.put("a", #"{"_rev":"\#(first)","y":1}"#)
+                == .failure(Refusal(409, "Document revision conflict"))
+        )
+        #expect(
+            await world.put("a", #"{"_rev":"x"}"#) == .failure(Refusal(400, "Invalid revision ID"))
+        )
+        #expect(
+            await world.put("a", #"{"_removed":true}"#)
+                == .failure(Refusal(404, "Document revision is not accessible"))
+        )
+    }
+
+    @Test func revisionsOfOneBatchAreInOrder() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        let results = await world.put([
+            ("a", "{}"), ("b", "{}"), ("a", #"{"x":1}"#), ("c", #"{"_rev":"1-x"}"#),
+        ])
+        #expect(results[0] == results[1])
+        #expect(results[2] == .failure(Refusal(409, "Document exists")))
+        #expect(results[3] == .failure(Refusal(409, "Document revision conflict")))
+    }
+
+    @Test func concurrentWritesOfOneDocumentHaveOneWinner() async throws {
+        let world = try SyncWorld("function (doc) { channel('c'); }")
+        defer { world.stop() }
+        let stored = await withTaskGroup(of: Bool.self) { group in
+            for number in 0..<20 {
+                group.addTask {
+                    (try? await world.put("a", #"{"n":\#(number)}"#).get()) != nil
+                }
+            }
+            return await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+        }
+        #expect(stored == 1)
+        #expect(try await world.changes().count == 1)
+    }
+
+    @Test func historyMakesABranchAndTheDeletionOfTheWinnerPromotesIt() async throws {
+        let world = try SyncWorld("function (doc) { channel(doc.c); }")
+        defer { world.stop() }
+        for (revision, history, channel) in [
+            ("2-b", #"["b","a"]"#, "one"), ("2-c", #"["c","a"]"#, "two"),
+        ] {
+            let json =
+                #"{"_rev":"\#(revision)","_revisions":{"start":2,"ids":\#(history)},"c":"\#(channel)"}"#
+            #expect(try await world.put("d", json, isEdit: false).get() == revision)
+        }
+        #expect(await world.get("d") == #"{"_id":"d","_rev":"2-c","c":"two"}"#)
+        #expect(await world.get("d", "2-b") == #"{"_id":"d","_rev":"2-b","c":"one"}"#)
+        let rows = try await world.changes("style=all_docs")
+        #expect(rows == ["2 d 2+2"])
+        let tombstone =
+            #"{"_rev":"3-d","_deleted":true,"_revisions":{"start":3,"ids":["d","c","a"]}}"#
+        _ = try await world.put("d", tombstone, isEdit: false).get()
+        #expect(await world.get("d") == #"{"_id":"d","_rev":"2-b","c":"one"}"#)
+        let query = "filter=sync_gateway/bychannel&channels="
+        #expect(try await world.changes(query + "one") == ["3 d 2"])
+        #expect(try await world.changes(query + "two") == ["3 d 2 removed:two"])
+    }
+
+    @Test func attachmentsStayAsLongAsARevisionHasThem() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        let first = try await world.put(
+            "a",
+            #"{"_attachments":{"t.txt":{"data":"aGVsbG8=","content_type":"text/plain"}}}"#
+        ).get()
+        let digest = "sha1-qvTGHdzF6KLavt4PO0gs2a6pQ00="
+        let stub =
+            #"{"content_type":"text/plain","digest":"\#(digest)","length":5,"revpos":1,"stub":true}"#
+        #expect(
+            await world.get("a")
+                == #"{"_attachments":{"t.txt":\#(stub)},"_id":"a","_rev":"\#(first)"}"#
+        )
+        let second = try await world.put(
+            "a",
+            #"{"_rev":"\#(first)","_attachments":{"t.txt":{"stub":true,"revpos":1}}}"#
+        ).get()
+        let bytes = await world.run { await $0.stores.blobs.read(digest, 1..<3) }
+        #expect(bytes == Array("el".utf8))
+        _ = try await world.put("a", #"{"_rev":"\#(second)"}"#).get()
+        world.time.advance(by: 400_000_000_000)
+        let count = await world.run { [store = world.store] database in
+            store.removeExpired()
+            return await database.stores.blobs.count(of: digest)
+        }
+        #expect(count == nil)
+        #expect(
+            await world.put(
+                "b",
+                #"{"_attachments":{"t.txt":{"stub":true,"revpos":1,"digest":"\#(digest)"}}}"#
+            )
+                == .failure(Refusal(412, "Invalid attachment stub for \"t.txt\""))
+        )
+    }
+
+    @Test func quotaRefusesWritesAndAllowsDeletions() async throws {
+        let world = try SyncWorld(quota: 100_000)
+        defer { world.stop() }
+        let text = String(repeating: "x", count: 10_000)
+        var revisions: [String] = []
+        var refusal: Refusal?
+        for number in 0..<20 {
+            switch await world.put("d\(number)", #"{"t":"\#(text)"}"#) {
+            case .success(let revision): revisions.append(revision)
+            case .failure(let failure): refusal = failure
+            }
+        }
+        #expect(refusal?.status == 507)
+        #expect((5...15).contains(revisions.count))
+        for (number, revision) in revisions.enumerated() {
+            _ = try await world.put("d\(number)", #"{"_rev":"\#(revision)","_deleted":true}"#).get()
+        }
+        world.time.advance(by: 400_000_000_000)
+        let used = await world.run { [store = world.store] _ in
+            store.removeExpired()
+            return store.usedBytes
+        }
+        #expect(used < 20_000)
+        _ = try await world.put("e", "{}").get()
+        let names = (0..<revisions.count).map { "d\($0)" } + ["e"]
+        let purged = await world.run { await $0.purge(names + ["other"]) }
+        #expect(purged == names)
+        let left = await world.run { [store = world.store] _ in store.usedBytes }
+        #expect(left == 0)
+    }
+
+    @Test func documentExpires() async throws {
+        let world = try SyncWorld("function (doc) { if (doc.f) expiry(120); }")
+        defer { world.stop() }
+        _ = try await world.put("a", #"{"_exp":60}"#).get()
+        _ = try await world.put("b", #"{"f":1}"#).get()
+        _ = try await world.put("c", "{}").get()
+        for (seconds, expected) in [(61, ["b", "c"]), (60, ["c"])] {
+            world.time.advance(by: UInt64(seconds) * 1_000_000_000)
+            let left = await world.run { [store = world.store] database in
+                store.removeExpired()
+                return await database.list(from: "", for: .administrator).documents.map(\.id)
+            }
+            #expect(left == expected)
+        }
+    }
+}
