@@ -24,6 +24,17 @@ package final class ByteWriter {
 
     package var bytes: [UInt8] { view.bytes }
 
+    /// Calls `body` with the content, borrowed.
+    ///
+    /// For a writer in a local variable: its last use may be the access to `view`, and then its memory is freed
+    /// before the view is read.
+    package func withView<Result, Failure: Error>(
+        _ body: (ByteView) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        defer { withExtendedLifetime(self) {} }
+        return try body(view)
+    }
+
     /// Removes the content and keeps the memory.
     @inlinable package func removeAll() { used = 0 }
 
@@ -84,6 +95,8 @@ package final class ByteWriter {
     package func append(_ view: ByteView) {
         Memory.copy(to: claim(view.count), from: view.start, count: view.count)
     }
+
+    package func append(_ other: ByteWriter) { other.withView { append($0) } }
 
     @inlinable
     package func append(_ bytes: [UInt8]) {
