@@ -101,17 +101,31 @@ extension LinuxChild {
     ///   - failure: The reason for which it counts as not started; nil if it ran.
     func finish(isForced: Bool, failure: ChildError?) {
         guard let system = shared.withLock({ $0.system }) else { return }
-        var (status, isSignal): (Int32, Int32) = (0, 0)
-        let code = divan_end_of_child(system.handle, isForced ? 1_000 : 0, &status, &isSignal)
-        guard code != 0 || isForced else { return }
-        let end = isSignal != 0 || code != 1 ? ChildEnd.signalled(status) : .exited(status: status)
+        // The system does not know the signal, unless this process reaps the child.
+        var (status, isSignal): (Int32, Int32) = (0, 1)
+        if system.handle >= 0 {
+            let milliseconds: Int32 = isForced ? 1_000 : 0
+            let code = divan_end_of_child(system.handle, milliseconds, &status, &isSignal)
+            guard code != 0 || isForced else { return }
+        }
+        let end = isSignal != 0 ? ChildEnd.signalled(status) : .exited(status: status)
+        conclude(failure.map { .notStarted($0) } ?? end)
+    }
+
+    /// Delivers the rest of the bytes of a child that has ended, and its end.
+    ///
+    /// - Returns: Whether it had been started, and had no end yet.
+    @discardableResult
+    func conclude(_ end: ChildEnd) -> Bool {
+        guard let system = shared.withLock({ $0.system }) else { return false }
         readMessages(upTo: LinuxChild.lastLinesMax)
         readChannel(upTo: LinuxChild.lastBytesMax)
         close(system)
         deliver { delivery in
             if let last = lines.finish() { delivery.lines.append(last) }
-            delivery.end = failure.map { .notStarted($0) } ?? end
+            delivery.end = end
         }
+        return true
     }
 
     /// The loop stops: the child must not outlive it.
@@ -127,13 +141,14 @@ extension LinuxChild {
             shared.isClosed = true
             shared.backlog.removeAll(keepingAtMost: 16)
             for (place, descriptor) in [system.channel, system.messages, system.handle].enumerated()
-            {
+            where descriptor >= 0 {
                 if slots.indices.contains(place) {
                     loop?.unwatch(descriptor, slot: slots[place])
                 } else {
                     Glibc.close(descriptor)
                 }
             }
+            if system.memory >= 0 { Glibc.close(system.memory) }
             slots = []
         }
     }

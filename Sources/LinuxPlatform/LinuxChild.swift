@@ -12,7 +12,7 @@ internal import Seams
 ///   it. While that is more than `deliveryBytesMax`, nothing is read and the child waits.
 /// - Descriptors are used and closed under the lock, so that no thread uses a number that the
 ///   system has assigned again.
-/// - A child is reaped by its process descriptor, once; the process number is used only before.
+/// - A child is reaped by its process descriptor, once; if a spawner started the child, the spawner reaps it.
 final class LinuxChild: ChildProcess,
     @unchecked Sendable  // tidy:allow a locked part, one of the loop's thread, one of the lane
 {
@@ -58,8 +58,9 @@ final class LinuxChild: ChildProcess,
     /// Used by the loop's thread only.
     var lines = ChildLines()
     var slots: [Int] = []
-    private let directory: String
     private let lane: any Lane
+    /// Kills the child if another process started it; nil if this one did.
+    private let killElsewhere: (@Sendable () -> Void)?
     /// Used by the lane only; nil after the last call.
     private var handler: (any ChildHandler)?
     private var input = ByteWriter(capacity: 16)
@@ -68,14 +69,14 @@ final class LinuxChild: ChildProcess,
 
     init(
         _ program: ChildProgram,
-        directory: String,
         on lane: any Lane,
-        _ handler: any ChildHandler
+        _ handler: any ChildHandler,
+        killElsewhere: (@Sendable () -> Void)? = nil
     ) {
         self.program = program
-        self.directory = directory
         self.lane = lane
         self.handler = handler
+        self.killElsewhere = killElsewhere
     }
 
     // MARK: ChildProcess
@@ -83,7 +84,7 @@ final class LinuxChild: ChildProcess,
     var residentBytes: UInt64? {
         shared.withLock { shared in
             guard let system = shared.system else { return nil }
-            return SystemMemory.resident(ofProcess: system.process)
+            return SystemMemory.resident(file: system.memory)
         }
     }
 
@@ -104,45 +105,67 @@ final class LinuxChild: ChildProcess,
         shared.withLock { shared in
             shared.isKilled = true
             guard let system = shared.system else { return }
+            kill(system)
+        }
+    }
+
+    /// Kills the child, under the lock.
+    func kill(_ system: divan_child) {
+        if let killElsewhere {
+            killElsewhere()
+        } else {
             _ = divan_signal_child(system.handle, SIGKILL)
         }
     }
 
     // MARK: Starting, on the loop's thread
 
+    /// Delivers the end of a child that was killed before its start.
+    ///
+    /// - Returns: Whether it was.
+    func endIfKilled() -> Bool {
+        guard shared.withLock({ $0.isKilled }) else { return false }
+        deliver { $0.end = .signalled(SIGKILL) }
+        return true
+    }
+
     /// Reports that the environment has stopped.
     func refuse() {
         let description = "cannot start \(program.name): this node is stopping"
-        deliver { $0.end = .notStarted(ChildError(code: .stopping, description: description)) }
+        fail(ChildError(code: .stopping, description: description))
     }
 
-    func start(on loop: Reactor) {
-        self.loop = loop
-        guard !shared.withLock({ $0.isKilled }) else {
-            return deliver { $0.end = .signalled(SIGKILL) }
-        }
+    /// Starts the program of this name in `directory`.
+    func start(in directory: String, on loop: Reactor) {
+        guard !endIfKilled() else { return }
         guard !program.name.isEmpty, !program.name.contains("/") else {
-            return fail(EINVAL, "\"\(program.name)\"")
+            return fail(SystemError.child(EINVAL, "\"\(program.name)\""))
         }
         let path = directory + "/" + program.name
         var system = divan_child()
         let code = LinuxChild.withArguments([path] + program.arguments) {
             divan_start_child(path, $0, &system)
         }
-        guard code == 0 else { return fail(code, path) }
+        guard code == 0 else { return fail(SystemError.child(code, path)) }
+        begin(system, path: path, on: loop)
+    }
+
+    /// Serves a child that was started.
+    func begin(_ system: divan_child, path: String, on loop: Reactor) {
+        self.loop = loop
         shared.withLock { $0.system = system }
         guard watch(system, loop) else {
-            _ = divan_signal_child(system.handle, SIGKILL)
+            shared.withLock { _ in kill(system) }
             finish(isForced: true, failure: SystemError.child(ENOMEM, path))
             return
         }
         shared.withLock { shared in
-            if shared.isKilled { _ = divan_signal_child(system.handle, SIGKILL) }
+            if shared.isKilled { kill(system) }
             sendBacklog(&shared)
         }
     }
 
-    /// Watches the three descriptors; false if the kernel has no memory for that.
+    /// Watches the descriptors that have events; false if the kernel has no memory for that.
     private func watch(_ system: divan_child, _ loop: Reactor) -> Bool {
         let edge = divan_event_in | divan_event_edge
         let channel = edge | divan_event_out | divan_event_read_hang_up
@@ -151,7 +174,7 @@ final class LinuxChild: ChildProcess,
             (system.messages, edge, { [self] _ in readMessages() }),
             (system.handle, edge, { [self] _ in finish(isForced: false, failure: nil) }),
         ]
-        for (descriptor, events, act) in watched {
+        for (descriptor, events, act) in watched where descriptor >= 0 {
             let target = ChildDescriptor(act) { [self] in abandon() }
             guard let slot = loop.watch(descriptor, events: events, by: target) else {
                 return false
@@ -161,11 +184,9 @@ final class LinuxChild: ChildProcess,
         return true
     }
 
-    private func fail(_ code: Int32, _ path: String) {
-        deliver { $0.end = .notStarted(SystemError.child(code, path)) }
-    }
+    func fail(_ error: ChildError) { deliver { $0.end = .notStarted(error) } }
 
-    private static func withArguments<Result>(
+    static func withArguments<Result>(
         _ arguments: [String],
         _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
     ) -> Result {

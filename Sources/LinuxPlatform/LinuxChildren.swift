@@ -51,12 +51,12 @@ package final class LinuxChildren: ChildProcesses {
         on lane: any Lane,
         _ handler: any ChildHandler
     ) -> any ChildProcess {
-        let child = LinuxChild(program, directory: directory, on: lane, handler)
+        let child = LinuxChild(program, on: lane, handler)
         guard let loop = state.withLock({ $0.loop }) else {
             child.refuse()
             return child
         }
-        let isPosted = loop.postIfRunning { child.start(on: loop) }
+        let isPosted = loop.postIfRunning { [directory] in child.start(in: directory, on: loop) }
         if !isPosted { child.refuse() }
         return child
     }
@@ -68,7 +68,7 @@ package final class LinuxChildren: ChildProcesses {
     }
 
     /// The directory of the running program, also if its file was replaced or removed since.
-    private static func ownDirectory() -> String {
+    static func ownDirectory() -> String {
         var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = buffer.withUnsafeMutableBytes {
             $0.baseAddress.map { place in readlink("/proc/self/exe", place, Int(PATH_MAX)) } ?? 0

@@ -15,7 +15,7 @@ package import Seams
 package struct LinuxEnvironment: Sendable {
     package let environment: Environment
     private let network: ReactorNetwork
-    private let children: LinuxChildren
+    private let stopChildren: @Sendable () -> Void
 
     /// Makes the environment with a log on standard error.
     ///
@@ -41,12 +41,13 @@ package struct LinuxEnvironment: Sendable {
         return make(reactors: reactors, trace: trace, limits: limits, security: security)
     }
 
-    /// Makes the environment with another trace.
+    /// Makes the environment with another trace, and with a spawner that starts the children if there is one.
     package static func make(
         reactors: Int?,
         trace: any Trace,
         limits: ReactorLimits = ReactorLimits(),
-        security: any TransportSecurity = AbsentSecurity()
+        security: any TransportSecurity = AbsentSecurity(),
+        spawner: Spawner? = nil
     ) -> LinuxEnvironment {
         // Writing to a closed pipe or socket then fails with EPIPE instead of ending the process.
         signal(SIGPIPE, SIG_IGN)
@@ -56,7 +57,7 @@ package struct LinuxEnvironment: Sendable {
         limits.descriptors = descriptors
         let count = max(1, reactors ?? Int(divan_processors()))
         let network = ReactorNetwork(reactors: count, limits: limits, trace: trace)
-        let children = LinuxChildren(trace: trace)
+        let (children, stopChildren) = makeChildren(spawner, trace)
         var environment = Environment(
             time: LinuxClock(),
             entropy: LinuxEntropy(),
@@ -72,14 +73,26 @@ package struct LinuxEnvironment: Sendable {
         return LinuxEnvironment(
             environment: environment,
             network: network,
-            children: children
+            stopChildren: stopChildren
         )
+    }
+
+    private static func makeChildren(
+        _ spawner: Spawner?,
+        _ trace: any Trace
+    ) -> (any ChildProcesses, @Sendable () -> Void) {
+        guard let spawner else {
+            let children = LinuxChildren(trace: trace)
+            return (children, { children.stop() })
+        }
+        let children = SpawnerChildren(spawner, trace: trace)
+        return (children, { children.stop() })
     }
 
     /// Kills all children, closes all connections and ends the reactors; returns when their threads
     /// have ended.
     package func stop() {
-        children.stop()
+        stopChildren()
         network.stop()
     }
 

@@ -29,26 +29,37 @@ struct LogLine {
     }
 
     private var text: [UInt8] {
-        var line = timestamp
+        var line = Self.timestamp(wallNanoseconds)
         let word = severity == .warning ? "warn" : name
         let places = [node, bucket].compactMap(\.self).joined(separator: " ")
         let padding = String(repeating: " ", count: 5 - word.utf8.count)
         let place = places.isEmpty ? "" : " [\(places)]"
         line.append(contentsOf: " \(word)\(padding) \(component)\(place): ".utf8)
+        Self.append(message, to: &line)
+        return line
+    }
+
+    /// A line of the time and a text, with its newline; control characters are escaped.
+    static func announcement(at wallNanoseconds: UInt64, _ text: String) -> [UInt8] {
+        var line = timestamp(wallNanoseconds) + [UInt8(ascii: " ")]
+        append(text, to: &line)
+        return line
+    }
+
+    private static func append(_ message: String, to line: inout [UInt8]) {
         for byte in message.utf8 {
             if byte >= 0x20 && byte != 0x7f {
                 line.append(byte)
             } else {
                 line.append(contentsOf: "\\x".utf8)
-                line.append(contentsOf: Self.hex(byte))
+                line.append(contentsOf: hex(byte))
             }
         }
         line.append(UInt8(ascii: "\n"))
-        return line
     }
 
     private var json: [UInt8] {
-        var line = Array("{\"time\":\"".utf8) + timestamp + Array("\"".utf8)
+        var line = Array("{\"time\":\"".utf8) + Self.timestamp(wallNanoseconds) + Array("\"".utf8)
         for (field, value) in [
             ("severity", name), ("component", component), ("node", node), ("bucket", bucket),
             ("message", message),
@@ -80,7 +91,7 @@ struct LogLine {
         return [digits[Int(byte >> 4)], digits[Int(byte & 15)]]
     }
 
-    private var timestamp: [UInt8] {
+    private static func timestamp(_ wallNanoseconds: UInt64) -> [UInt8] {
         var seconds = time_t(wallNanoseconds / 1_000_000_000)
         var parts = tm()
         gmtime_r(&seconds, &parts)

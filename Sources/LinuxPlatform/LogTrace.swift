@@ -22,6 +22,16 @@ package struct LogTrace: Trace {
         self.rotation = rotation
     }
 
+    /// A log that is appended to a file.
+    ///
+    /// - Throws: `DiskError` if the file cannot be opened for that.
+    package init(appendingTo path: String) throws(DiskError) {
+        let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC
+        let descriptor = Glibc.open(path, flags, PrivateFiles.fileMode)
+        guard descriptor >= 0 else { throw SystemError.disk(errno, "append to", path) }
+        self.init(descriptor: descriptor)
+    }
+
     package func log(_ severity: Severity, _ module: String, _ message: String) {
         log(severity, module, bucket: nil, message)
     }
@@ -38,6 +48,13 @@ package struct LogTrace: Trace {
         ).bytes(format)
         // One write for each line, so lines of several threads do not interleave. A failing log
         // must not stop the server, so errors are ignored.
+        line.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
+        rotation?.wrote(line.count)
+    }
+
+    /// Writes the time and the text, as a gateway announces its start.
+    package func announce(_ text: String) {
+        let line = LogLine.announcement(at: LinuxClock().wallNanoseconds(), text)
         line.withUnsafeBytes { _ = write(descriptor, $0.baseAddress, $0.count) }
         rotation?.wrote(line.count)
     }

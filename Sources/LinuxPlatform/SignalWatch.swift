@@ -1,6 +1,25 @@
 internal import CLinux
 internal import Glibc
 
+/// The signals that ask a process to end, for a thread that waits for them.
+///
+/// A process has one of these or a `SignalWatch`, for its lifetime.
+package struct EndingSignals {
+    private let pipe: Int32
+
+    /// From now on these signals do not end the process; `wait` returns instead.
+    package init() {
+        pipe = divan_signal_pipe(SignalWatch.endings, Int32(SignalWatch.endings.count))
+        precondition(pipe >= 0, "a process watches its signals once: error \(errno)")
+    }
+
+    /// Waits for the first signal since the start.
+    package func wait() {
+        var number: UInt8 = 0
+        while read(pipe, &number, 1) != 1 {}
+    }
+}
+
 /// Calls a closure on a separate thread when a signal asks the process to end.
 ///
 /// The signal handler writes a byte to a pipe, which the thread reads. Unlike blocked signals this

@@ -9,11 +9,13 @@ package enum SystemMemory {
         return limits.compactMap(number).reduce(machine, min)
     }
 
-    /// Bytes of resident memory of a process; nil if there is no such process.
-    static func resident(ofProcess process: Int32) -> UInt64? {
+    /// Bytes of resident memory of a process, by its open file `statm`; nil if it has ended.
+    static func resident(file: Int32) -> UInt64? {
+        var buffer = [UInt8](repeating: 0, count: 128)
+        let count = pread(file, &buffer, buffer.count, 0)
+        guard count > 0 else { return nil }
         // The file has pages: all of the address space, the resident ones, and others.
-        guard let text = content("/proc/\(process)/statm") else { return nil }
-        let fields = text.split(separator: " ")
+        let fields = String(decoding: buffer.prefix(count), as: UTF8.self).split(separator: " ")
         guard fields.count > 1, let pages = UInt64(fields[1]) else { return nil }
         return pages * UInt64(sysconf(Int32(_SC_PAGESIZE)))
     }

@@ -7,18 +7,12 @@ import Testing
 
 /// Child processes, with the system's shell as the program.
 @Suite struct ChildTests {
-    let children = LinuxChildren(directory: "/bin", trace: RecordingTrace())
-    let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
-
-    private func stop() {
-        children.stop()
-        lane.stop()
-    }
-
-    @Test func childEchoesLargeDataThatIsSentInPieces() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childEchoesLargeDataThatIsSentInPieces(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild(delayMicroseconds: 500)
-        let child = children.shell("exec cat <&3 >&3", on: lane, handler)
+        let child = stage.children.shell("exec cat <&3 >&3", on: stage.lane, handler)
         var random = SeededRandom(seed: 17)
         var sent: [UInt8] = []
         while sent.count < 6 << 20 {
@@ -39,28 +33,38 @@ import Testing
         #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
     }
 
-    @Test func missingProgramIsAnObstacleAndAPresentOneIsNot() {
-        defer { stop() }
-        #expect(children.obstacle(to: "sh", mustFilter: false) == nil)
-        let error = children.obstacle(to: "divan-no-such-program", mustFilter: true)
+    @Test(arguments: ChildStarter.allCases)
+    func missingProgramIsAnObstacleAndAPresentOneIsNot(_ starter: ChildStarter) {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
+        #expect(stage.children.obstacle(to: "sh", mustFilter: false) == nil)
+        let error = stage.children.obstacle(to: "no-such-program", mustFilter: true)
         #expect(error?.code == .missing)
-        #expect(error?.description.contains("/bin/divan-no-such-program") == true)
+        #expect(error?.description.contains("/bin/no-such-program") == true)
     }
 
-    @Test func exitedChildDeliversItsBytesThenItsStatus() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func exitedChildDeliversItsBytesThenItsStatus(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        _ = children.shell("printf last >&3; printf 'bye' >&2; exit 7", on: lane, handler)
+        _ = stage.children.shell(
+            "printf last >&3; printf 'bye' >&2; exit 7",
+            on: stage.lane,
+            handler
+        )
         #expect(await handler.ends.wait() == [.exited(status: 7)])
         #expect(handler.text == "last")
         #expect(handler.lines.values == ["bye"])
         #expect(handler.lateCalls.values.isEmpty)
     }
 
-    @Test func killedChildAcceptsNoBytesAndEndsOnce() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func killedChildAcceptsNoBytesAndEndsOnce(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        let child = children.shell("echo ready >&2; exec sleep 1000", on: lane, handler)
+        let child = stage.children.shell("echo ready >&2; exec sleep 1000", on: stage.lane, handler)
         #expect(await handler.lines.wait() == ["ready"])
         child.kill()
         child.kill()
@@ -70,19 +74,23 @@ import Testing
         #expect(child.residentBytes == nil)
     }
 
-    @Test func childThatIsKilledBeforeItsStartEnds() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childThatIsKilledBeforeItsStartEnds(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        children.shell("exec sleep 1000", on: lane, handler).kill()
+        stage.children.shell("exec sleep 1000", on: stage.lane, handler).kill()
         #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
     }
 
-    @Test func childThatClosesItsChannelIsReportedAndStillRuns() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childThatClosesItsChannelIsReportedAndStillRuns(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        let child = children.shell(
+        let child = stage.children.shell(
             "printf end >&3; exec 3>&-; exec sleep 1000",
-            on: lane,
+            on: stage.lane,
             handler
         )
         #expect(await handler.closes.wait().count == 1)
@@ -94,12 +102,14 @@ import Testing
         #expect(handler.closes.values.count == 1)
     }
 
-    @Test func childThatDoesNotReadRefusesBytesUntilItDoes() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childThatDoesNotReadRefusesBytesUntilItDoes(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        let child = children.shell(
+        let child = stage.children.shell(
             "echo $$ >&2; exec cat <&3 >/dev/null",
-            on: lane,
+            on: stage.lane,
             handler,
             outputBytesMax: 100_000
         )
@@ -118,36 +128,42 @@ import Testing
         #expect(child.send([UInt8](repeating: 0, count: 100_001)) == .full)
     }
 
-    @Test func childThatSendsTooLargeAFrameIsKilled() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childThatSendsTooLargeAFrameIsKilled(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild(keepsInput: true)
-        _ = children.shell(
+        _ = stage.children.shell(
             "exec cat /dev/zero >&3",
-            on: lane,
+            on: stage.lane,
             handler,
             inputBytesMax: 3 << 20
         )
         #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
     }
 
-    @Test func childThatSendsFasterThanItsHandlerWaits() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childThatSendsFasterThanItsHandlerWaits(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild(delayMicroseconds: 200_000)
-        let child = children.shell("exec cat /dev/zero >&3", on: lane, handler)
+        let child = stage.children.shell("exec cat /dev/zero >&3", on: stage.lane, handler)
         // By the lane: a task of a test may wait for minutes until a thread is free.
-        lane.post(after: 500_000_000) { child.kill() }
+        stage.lane.post(after: 500_000_000) { child.kill() }
         #expect(await handler.ends.wait() == [.signalled(SIGKILL)])
         #expect(handler.received > 0 && handler.received < 8 << 20)
     }
 
-    @Test func messagesAreDeliveredByLinesOfBoundedLength() async {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func messagesAreDeliveredByLinesOfBoundedLength(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
         let script = """
             echo one >&2; echo two; echo >&2; head -c 5000 /dev/zero | tr '\\0' x >&2; echo >&2
             seq 1 500 >&2; printf rest >&2
             """
-        _ = children.shell(script, on: lane, handler)
+        _ = stage.children.shell(script, on: stage.lane, handler)
         #expect(await handler.ends.wait() == [.exited(status: 0)])
         let long = String(repeating: "x", count: ChildLines.bytesMax) + " ..."
         #expect(
@@ -155,10 +171,12 @@ import Testing
         )
     }
 
-    @Test func missingProgramIsATypedErrorWithItsCure() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func missingProgramIsATypedErrorWithItsCure(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        let child = children.start(ChildProgram("no-such-program"), on: lane, handler)
+        let child = stage.children.start(ChildProgram("no-such-program"), on: stage.lane, handler)
         let end = await handler.ends.wait().first
         guard case .notStarted(let error) = end else {
             Issue.record("the end is \(String(describing: end))")
@@ -172,11 +190,12 @@ import Testing
         #expect(child.send(text: "x") == .closed)
     }
 
-    @Test(arguments: ["../bin/sh", "", "/bin/sh"])
-    func programWithAPathIsRefused(name: String) async {
-        defer { stop() }
+    @Test(arguments: ["../bin/sh", "", "/bin/sh"], ChildStarter.allCases)
+    func programWithAPathIsRefused(name: String, _ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        _ = children.start(ChildProgram(name), on: lane, handler)
+        _ = stage.children.start(ChildProgram(name), on: stage.lane, handler)
         let end = await handler.ends.wait().first
         guard case .notStarted = end else {
             Issue.record("the end is \(String(describing: end))")
@@ -184,14 +203,12 @@ import Testing
         }
     }
 
-    @Test func fileThatIsNoProgramIsATypedError() async {
+    @Test(arguments: ChildStarter.allCases)
+    func fileThatIsNoProgramIsATypedError(_ starter: ChildStarter) async {
         let handler = TestChild()
-        let children = LinuxChildren(directory: "/etc", trace: RecordingTrace())
-        defer {
-            children.stop()
-            stop()
-        }
-        _ = children.start(ChildProgram("passwd"), on: lane, handler)
+        let stage = ChildStage(starter, directory: "/etc", programs: ["passwd"])
+        defer { stage.stop() }
+        _ = stage.children.start(ChildProgram("passwd"), on: stage.lane, handler)
         let end = await handler.ends.wait().first
         guard case .notStarted(let error) = end else {
             Issue.record("the end is \(String(describing: end))")
@@ -200,8 +217,10 @@ import Testing
         #expect(error.code == .denied)
     }
 
-    @Test func childHasOnlyItsOwnDescriptorsAndEnvironment() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func childHasOnlyItsOwnDescriptorsAndEnvironment(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         // Open files without close-on-exec in the parent, as a library may leave them.
         let leaks = (0..<20).map { _ in open("/dev/null", O_RDONLY) }
         defer { for leak in leaks { close(leak) } }
@@ -212,7 +231,7 @@ import Testing
             readlink /proc/$$/fd/*; pwd; tr '\\0' '\\n' </proc/$$/environ
             grep -E '^Sig(Blk|Ign)' /proc/self/status
             """
-        _ = children.shell(script, on: lane, handler)
+        _ = stage.children.shell(script, on: stage.lane, handler)
         #expect(await handler.ends.wait() == [.exited(status: 0)])
         let lines = handler.lines.values
         try #require(lines.count == 9, "\(lines)")
@@ -225,14 +244,16 @@ import Testing
         #expect(masks.map { $0 & ~(3 << 31) } == [0, 0])
     }
 
-    @Test func residentMemoryOfAChildIsMeasured() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func residentMemoryOfAChildIsMeasured(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
         let script = """
             echo small >&2; read a <&3; x=$(head -c 40000000 /dev/zero | tr '\\0' x)
             echo large >&2; read a <&3
             """
-        let child = children.shell(script, on: lane, handler)
+        let child = stage.children.shell(script, on: stage.lane, handler)
         #expect(await handler.lines.wait() == ["small"])
         let small = try #require(child.residentBytes)
         #expect(small > 100_000 && small < 20_000_000)
@@ -244,46 +265,52 @@ import Testing
     /// In a process of its own, where no other test opens descriptors.
     @Test func manyChildrenLeaveNoZombiesAndNoDescriptors() async {
         await #expect(processExitsWith: .success) {
-            let children = LinuxChildren(directory: "/bin", trace: RecordingTrace())
-            let lane = LinuxLanes(reactorCount: 1).makeLane("scripts")
-            let first = TestChild()
-            _ = children.shell("exit 0", on: lane, first)
-            #expect(await first.ends.wait() == [.exited(status: 0)])
-            let before = descriptorCount()
-            let handlers = (0..<200).map { _ in TestChild() }
-            for (number, handler) in handlers.enumerated() {
-                _ = children.shell("echo $$ >&2; exit \(number % 100)", on: lane, handler)
-                if number % 10 == 9 { _ = await handler.ends.wait() }
-            }
-            for (number, handler) in handlers.enumerated() {
-                #expect(await handler.ends.wait() == [.exited(status: Int32(number % 100))])
-                let process = try #require(handler.lines.values.first.flatMap { pid_t($0) })
-                // A zombie would still be there.
-                #expect(kill(process, 0) == -1)
-            }
-            // The descriptors of each child would be three.
-            #expect(descriptorCount() < before + 20)
-            children.stop()
-            lane.stop()
+            try await ChildTests.startManyChildren(.thisProcess)
+            try await ChildTests.startManyChildren(.spawner)
         }
     }
 
-    @Test func stopKillsAllChildrenAndRefusesFurtherOnes() async {
+    private static func startManyChildren(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        let first = TestChild()
+        _ = stage.children.shell("exit 0", on: stage.lane, first)
+        #expect(await first.ends.wait() == [.exited(status: 0)])
+        let before = descriptorCount()
+        let handlers = (0..<200).map { _ in TestChild() }
+        for (number, handler) in handlers.enumerated() {
+            let script = "echo $$ >&2; exit \(number % 100)"
+            _ = stage.children.shell(script, on: stage.lane, handler)
+            if number % 10 == 9 { _ = await handler.ends.wait() }
+        }
+        for (number, handler) in handlers.enumerated() {
+            #expect(await handler.ends.wait() == [.exited(status: Int32(number % 100))])
+            let process = try #require(handler.lines.values.first.flatMap { pid_t($0) })
+            // A zombie would still be there.
+            #expect(kill(process, 0) == -1)
+        }
+        // The descriptors of each child would be three or more.
+        #expect(descriptorCount() < before + 20)
+        stage.stop()
+    }
+
+    @Test(arguments: ChildStarter.allCases)
+    func stopKillsAllChildrenAndRefusesFurtherOnes(_ starter: ChildStarter) async {
+        let stage = ChildStage(starter)
         let handlers = (0..<5).map { _ in TestChild() }
         for handler in handlers {
-            _ = children.shell("echo ready >&2; exec sleep 1000", on: lane, handler)
+            _ = stage.children.shell("echo ready >&2; exec sleep 1000", on: stage.lane, handler)
         }
         for handler in handlers { #expect(await handler.lines.wait() == ["ready"]) }
-        children.stop()
+        stage.stopChildren()
         let late = TestChild()
-        _ = children.shell("exit 0", on: lane, late)
+        _ = stage.children.shell("exit 0", on: stage.lane, late)
         for handler in handlers { #expect(await handler.ends.wait() == [.signalled(SIGKILL)]) }
         guard case .notStarted(let error) = await late.ends.wait().first else {
             Issue.record("a child was started after the stop")
             return
         }
         #expect(error.code == .stopping)
-        lane.stop()
+        stage.lane.stop()
     }
 
     /// The parent dies by a signal that it cannot handle, in the middle of its work.
@@ -304,37 +331,30 @@ import Testing
         let output = String(decoding: parent.standardOutputContent, as: UTF8.self)
         let match = try #require(output.firstMatch(of: /child (\d+)/), "\(output)")
         let process = try #require(pid_t(match.1))
-        for _ in 0..<1_000 where isRunning(process) {
+        for _ in 0..<1_000 where isRunning(process: process) {
             try await Task.sleep(for: .milliseconds(10))
         }
-        #expect(!isRunning(process))
+        #expect(!isRunning(process: process))
         kill(process, SIGKILL)
     }
 
     /// The thread that asked for a child may end at once: the child is not its own.
-    @Test func endOfTheThreadThatAskedForAChildLeavesItAlive() async throws {
-        defer { stop() }
+    @Test(arguments: ChildStarter.allCases)
+    func endOfTheThreadThatAskedForAChildLeavesItAlive(_ starter: ChildStarter) async throws {
+        let stage = ChildStage(starter)
+        defer { stage.stop() }
         let handler = TestChild()
-        let (children, lane) = (children, lane)
         let asking = InBackground {
-            _ = children.shell("echo ready >&2; read line <&3; echo $line >&2", on: lane, handler)
+            _ = stage.children.shell(
+                "echo ready >&2; read line <&3; echo $line >&2",
+                on: stage.lane,
+                handler
+            )
         }
         try asking.wait()
         #expect(await handler.lines.wait() == ["ready"])
         try await Task.sleep(for: .milliseconds(50))
         #expect(handler.ends.values.isEmpty)
-    }
-
-    // MARK: Support
-
-    /// Whether the process runs; an orphan that its new parent has not reaped yet does not.
-    private func isRunning(_ process: pid_t) -> Bool {
-        guard let file = fopen("/proc/\(process)/stat", "r") else { return false }
-        defer { fclose(file) }
-        var buffer = [UInt8](repeating: 0, count: 512)
-        let count = fread(&buffer, 1, buffer.count, file)
-        let text = String(decoding: buffer.prefix(count), as: UTF8.self)
-        return !text.isEmpty && !text.contains(") Z ") && !text.contains(") X ")
     }
 }
 

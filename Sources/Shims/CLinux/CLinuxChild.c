@@ -7,6 +7,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -129,7 +130,14 @@ static int start_with(const char *path, char *const *arguments, int *ends, struc
     close(handle);
     return start.error;
   }
-  *child = (struct divan_child){process, handle, ends[0], ends[2]};
+  char memory[32];
+  snprintf(memory, sizeof memory, "/proc/%d/statm", process);
+  *child = (struct divan_child){
+      .handle = handle,
+      .channel = ends[0],
+      .messages = ends[2],
+      .memory = open(memory, O_RDONLY | O_CLOEXEC),
+  };
   return 0;
 }
 

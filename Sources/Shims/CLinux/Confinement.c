@@ -69,6 +69,13 @@ int divan_drop_capabilities(void) {
   return (int)syscall(SYS_capset, &header, none);
 }
 
+int divan_forbid_inspection(void) {
+  struct rlimit none = {0, 0};
+  if (setrlimit(RLIMIT_CORE, &none) != 0) { return -1; }
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) { return -1; }
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
 int divan_limit_files(uint32_t descriptors) {
   struct rlimit none = {0, 0};
   struct rlimit few = {descriptors, descriptors};

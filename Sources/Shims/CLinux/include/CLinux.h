@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "Confinement.h"
+#include "Spawner.h"
 
 // One readiness event, in the kernel's layout.
 struct divan_event {
@@ -62,13 +63,14 @@ void divan_run_job(void *job);
 // At most once per process: a second call returns -1. An ignored SIGHUP stays ignored.
 int divan_signal_pipe(const int *signals, int count);
 
-// A child process: its number, a descriptor of the process, and this process's ends of its channel
-// (a stream socket that does not block) and of the pipe that it writes messages to.
+// A child process: a descriptor of the process, or -1 if another process reaps it; this process's ends of its
+// channel (a stream socket that does not block) and of the pipe that it writes messages to; and the file that
+// has its memory, or -1.
 struct divan_child {
-  int process;
   int handle;
   int channel;
   int messages;
+  int memory;
 };
 
 // Starts the program at `path`; returns 0, or the number of the error.

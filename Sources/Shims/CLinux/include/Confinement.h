@@ -34,6 +34,16 @@ int divan_raise_oom_score(void);
 // errno, for example if the kernel has no filters.
 int divan_filter_system_calls(void);
 
+// Forbids core dumps, new privileges, and other processes of this user to read this one's memory.
+// Returns 0, or -1 and sets errno.
+int divan_forbid_inspection(void);
+
+// As above, for a process that serves connections: it accepts them, and makes no memory executable. It opens
+// no file, connects no socket, and starts no process. It may still make listeners, until the second function
+// forbids that. Both apply to all threads. Return 0, or -1 and set errno.
+int divan_filter_front_system_calls(void);
+int divan_refuse_listeners(void);
+
 // Whether the kernel would accept such a filter from this process or one that it starts. Returns 0, or
 // -1 and sets errno.
 int divan_can_filter_system_calls(void);
