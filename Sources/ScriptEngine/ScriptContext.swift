@@ -82,22 +82,31 @@ final class ScriptContext {
         var exception: JSValueRef?
         watch.begin(timeoutMilliseconds: ScriptLimits.mapTimeoutMilliseconds)
         let value = JSEvaluateScript(context, text.reference, nil, name.reference, 1, &exception)
-        if watch.hasTimedOut {
-            return .refused(line: 0, text: "The source does not evaluate to a function in time.")
-        }
-        guard let value else {
-            let (line, text) = describe(exception, isDefinition: true)
-            let lines = source.buffer.count { $0 == UInt8(ascii: "\n") } + 1
-            return .refused(line: min(line, UInt32(lines)), text: text)
-        }
+        guard let value else { return refusal(exception, of: source, watch) }
         guard JSValueIsObject(context, value),
             JSObjectIsFunction(context, JSValueToObject(context, value, nil))
         else { return .refused(line: 0, text: ScriptContext.notAFunction(use)) }
-        guard case .value(let isInstalled) = call(.install, [value]) else {
-            return .refused(line: 0, text: "The source leaves a context that cannot be used.")
+        // This makes a sync function, by its source.
+        switch call(.install, [value]) {
+        case .exception(let exception): return refusal(exception, of: source, watch)
+        case .value(let isInstalled):
+            return JSValueToBoolean(context, isInstalled)
+                ? .ready(self) : .refused(line: 0, text: ScriptContext.notAFunction(use))
         }
-        return JSValueToBoolean(context, isInstalled)
-            ? .ready(self) : .refused(line: 0, text: ScriptContext.notAFunction(use))
+    }
+
+    /// Why a source is refused whose evaluation ended with an exception.
+    private func refusal(
+        _ exception: JSValueRef?,
+        of source: ByteView,
+        _ watch: ExecutionWatch
+    ) -> Creation {
+        if watch.hasTimedOut {
+            return .refused(line: 0, text: "The source does not evaluate to a function in time.")
+        }
+        let (line, text) = describe(exception, isDefinition: true)
+        let lines = source.buffer.count { $0 == UInt8(ascii: "\n") } + 1
+        return .refused(line: min(line, UInt32(lines)), text: text)
     }
 
     private static func makeHarness(

@@ -17,6 +17,8 @@
 /// - Assignment can only change values and add enumerable properties, which is quick to compare. Functions
 ///   that can do more (`Object.defineProperty`) leave a mark, and then every descriptor is compared.
 /// - Methods are frozen, since most objects are methods and nothing needs members of them.
+/// - A library is evaluated once for a context. Variables inside of it survive: the counter of underscore's
+///   `uniqueId` is the only one.
 enum SyncHarness {
     static let source = #"""
 
@@ -24,6 +26,7 @@ enum SyncHarness {
           const getPrototypeOf = Object.getPrototypeOf;
           const descriptorOf = Object.getOwnPropertyDescriptor;
           const isExtensible = Object.isExtensible;
+          const isFrozen = Object.isFrozen;
           const freeze = Object.freeze;
           const hasOwn = Object.hasOwn;
           const noMatch = /(?:)/;
@@ -66,12 +69,8 @@ enum SyncHarness {
           define(global, 'requireAdmin', () => { record('requireAdmin', null); });
           define(global, 'log', log);
 
-          // Indirectly, as global code. A library is trusted as the harness is.
-          const evaluate = eval;
-          if (library !== '') evaluate(library);
-
-          // All objects of the language and of the library but methods, which are frozen. The author's text is evaluated later, so
-          // the builtins may be used as they are.
+          // All objects of the language and of the library but methods, which are frozen. The author's text is
+          // evaluated later, so the builtins may be used as they are.
           const objects = (function () {
             const found = new Set();
             function visit(value) {
@@ -87,16 +86,30 @@ enum SyncHarness {
                 visit(property.set);
               }
             }
-            for (const name of ownKeys(global)) visit(descriptorOf(global, name).value);
+            function visitGlobals() {
+              for (const name of ownKeys(global)) visit(descriptorOf(global, name).value);
+            }
+            visitGlobals();
             const samples = [function* () {}, async function () {}, async function* () {},
               [].values(), new Map().values(), new Set().values(), ''[Symbol.iterator](),
               ''.matchAll(/a/g), (function* () {})(), (async function* () {})()];
             for (const sample of samples) visit(getPrototypeOf(sample));
-            return [...found].filter(function (object) {
-              if (typeof object !== 'function' || hasOwn(object, 'prototype')) return true;
+            for (const object of found) {
+              if (typeof object === 'function' && !hasOwn(object, 'prototype')) freeze(object);
+            }
+            const builtins = found.size;
+            // As global code. A library is trusted as the harness is.
+            const evaluate = eval;
+            if (library !== '') evaluate(library);
+            visitGlobals();
+            // Its functions are methods too, but those that it adds to the global object.
+            const globals = new Set(ownKeys(global).map((name) => global[name]));
+            for (const object of [...found].slice(builtins)) {
+              if (typeof object !== 'function' || globals.has(object)) continue;
               freeze(object);
-              return false;
-            });
+              if (hasOwn(object, 'prototype')) freeze(object.prototype);
+            }
+            return [...found].filter((object) => !isFrozen(object));
           })();
 
           let records, recordCount = 0;

@@ -42,7 +42,7 @@ package struct ScriptResults: Sendable {
     /// are of no use.
     package var isStopped: Bool { failures.first?.kind == .stopped }
     /// What the function logged, for its author: these lines may contain parts of documents, so they
-    /// are not written to the log of the process.
+    /// are not written to the log.
     package internal(set) var logs: [String] = []
     /// Logged lines that were omitted.
     package internal(set) var droppedLogs = 0

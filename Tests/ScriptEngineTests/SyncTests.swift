@@ -83,9 +83,19 @@ import Wire
         #expect(try engine.sync("{}").pairs() == [#""requireUser"="x""#, row])
     }
 
-    @Test func sourceThatIsNoFunctionIsRefused() throws {
-        #expect(try engine.define("1", use: .sync).complaint != nil)
-        #expect(try engine.define("function (", use: .sync).complaint != nil)
+    @Test(arguments: [
+        ("1", 0, "The source must be one function, such as: function (doc, oldDoc) {"),
+        ("function (doc) {\n  channel(a b);\n}", 2, "SyntaxError: "),
+        ("(function () {\n  throw new Error('no');\n})()", 2, "Error: no"),
+        ("(function () { while (true); })()", 0, "The source does not evaluate to a function in"),
+    ])
+    func sourceThatIsNoFunctionIsRefusedWithItsLine(
+        source: String,
+        line: UInt32,
+        text: String
+    ) throws {
+        let complaint = try #require(try engine.define(source, use: .sync).complaint)
+        #expect(complaint.line == line && complaint.text.hasPrefix(text), "\(complaint)")
     }
 
     @Test func functionMayBeMadeByAnother() throws {

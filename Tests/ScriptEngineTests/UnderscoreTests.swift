@@ -50,6 +50,7 @@ import Wire
         "channel(typeof ''.x); _.extend(String.prototype, { x: 1 });",
         "channel(typeof _.each.prototype.x); _.each.prototype.x = 1;",
         "channel(_.x); Object.defineProperty(_, 'x', { value: 1 });",
+        "channel(_.templateSettings.escape.lastIndex); _.templateSettings.escape.lastIndex = 1;",
     ])
     func changedLibraryDoesNotSurviveADocument(body: String) throws {
         try define("function (doc) { \(body) }")

@@ -39,7 +39,7 @@ import Wire
             })()
             """
         #expect(await world.pool.flaw(in: source, .sync, forBucket: "db", library: library) == nil)
-        #expect(await world.pool.flaw(in: source, .sync, forBucket: "db") != nil)
+        #expect(await world.pool.flaw(in: source, .sync, forBucket: "db")?.line == 2)
         let function = world.function(source, library: library)
         let results = await world.run(function, [#"{"a":1,"b":2}"#])
         #expect(results.failures.isEmpty && results.calls(0) == [#""channel"=[true,{"a":1}]"#])

@@ -150,6 +150,20 @@ import Testing
         #expect(model.abandoned == [2])
     }
 
+    /// Documents of a sync function come from many clients, one of which writes those that time out.
+    @Test mutating func jobOfIndependentCallsIsAbandonedByItsOwnFailuresInSuccession() throws {
+        model.define(2) { job, item in
+            job == 3 || job == 2 && item == 3 ? .timesOut : .takes(1_000)
+        }
+        model.submit(2, of: 2, items: 100, demand: .each)
+        model.run(for: 10 * ScriptFairnessTests.second) { $0.ends[2] != nil }
+        #expect(model.ends[2] != nil && model.abandoned.isEmpty)
+        model.submit(3, of: 2, items: 100, demand: .each)
+        model.submit(4, of: 2, items: 100, demand: .each)
+        model.run(for: 60 * ScriptFairnessTests.second) { $0.ends[4] != nil }
+        #expect(model.ends[4] != nil && model.abandoned == [3])
+    }
+
     // MARK: Several buckets
 
     /// Proves a function of each bucket, and has all of them work without a pause.
