@@ -1,6 +1,6 @@
-internal import Bytes
+package import Bytes
 internal import COpenSSL
-internal import Seams
+package import Seams
 
 /// One TLS connection, which reads from and writes to the caller's buffers.
 ///
@@ -8,7 +8,15 @@ internal import Seams
 /// output, so that no bytes are copied between them.
 ///
 /// - Belongs to one thread at a time.
-final class TLSChannel: SecureChannel {
+package final class TLSChannel: SecureChannel {
+    /// What the other side has to prove in the handshake.
+    enum Proof {
+        /// An Ed25519 key, as nodes have.
+        case key
+        /// Nothing: a client of a server.
+        case none
+    }
+
     /// Bytes that OpenSSL reads ahead: one read for several records.
     static let inputBufferBytes = 64 << 10
     /// Content of one call, so that the receiver can pause between two calls.
@@ -16,8 +24,11 @@ final class TLSChannel: SecureChannel {
     /// Content of one record, RFC 8446, section 5.1.
     private static let recordBytesMax = 16 << 10
 
-    private(set) var peerKey: [UInt8]?
+    package private(set) var peerKey: [UInt8]?
+    /// Whether the handshake is over, so that content can be sent.
+    package private(set) var isOpen = false
     private let session: OpaquePointer
+    private let proof: Proof
     private let limits: TLSLimits
     /// Sealed since the last change of the key.
     private var (bytesOfKey, recordsOfKey): (UInt64, UInt64) = (0, 0)
@@ -27,11 +38,17 @@ final class TLSChannel: SecureChannel {
     fileprivate var consumed = 0
     fileprivate var output: ByteWriter?
 
-    init(_ context: OpaquePointer, isInitiator: Bool, _ limits: TLSLimits) {
+    init(
+        _ context: OpaquePointer,
+        isInitiator: Bool,
+        _ limits: TLSLimits,
+        proof: Proof = .key
+    ) {
         guard let session = SSL_new(context), let bio = BIO_new(TLSChannel.method) else {
             preconditionFailure("there is memory for a TLS connection")
         }
         self.session = session
+        self.proof = proof
         self.limits = limits
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
@@ -42,15 +59,19 @@ final class TLSChannel: SecureChannel {
 
     deinit { SSL_free(session) }
 
-    func receive(_ input: ByteView, content: ByteWriter, output: ByteWriter) -> SecureProgress {
+    package func receive(
+        _ input: ByteView,
+        content: ByteWriter,
+        output: ByteWriter
+    ) -> SecureProgress {
         begin(input, output)
         defer { end() }
-        let next = peerKey == nil ? greet() : read(content)
+        let next = isOpen ? read(content) : greet()
         return SecureProgress(consumed: consumed, next: next)
     }
 
-    func send(_ content: ByteView, output: ByteWriter) -> Bool {
-        precondition(peerKey != nil, "content is sent after the handshake")
+    package func send(_ content: ByteView, output: ByteWriter) -> Bool {
+        precondition(isOpen, "content is sent after the handshake")
         begin(.empty, output)
         defer { end() }
         var rest = content
@@ -68,6 +89,14 @@ final class TLSChannel: SecureChannel {
         return true
     }
 
+    /// Appends the end of the content, which the other side can tell from a lost connection.
+    package func sendEnd(output: ByteWriter) {
+        guard isOpen else { return }
+        begin(.empty, output)
+        defer { end() }
+        SSL_shutdown(session)
+    }
+
     private func begin(_ input: ByteView, _ output: ByteWriter) {
         self.input = input
         self.output = output
@@ -83,10 +112,11 @@ final class TLSChannel: SecureChannel {
     private func greet() -> SecureProgress.Next {
         let result = SSL_do_handshake(session)
         guard result == 1 else { return next(after: result) }
-        guard let key = TLSChannel.key(of: session) else {
-            return .close("its certificate has no Ed25519 key")
+        if case .key = proof {
+            peerKey = TLSChannel.key(of: session)
+            if peerKey == nil { return .close("its certificate has no Ed25519 key") }
         }
-        peerKey = key
+        isOpen = true
         return .more
     }
 

@@ -13,6 +13,10 @@ static inline int divan_ssl_use_tls13_only(SSL_CTX *context) {
          SSL_CTX_set1_sigalgs_list(context, "ed25519") == 1;
 }
 
+static inline int divan_ssl_use_tls12_or_later(SSL_CTX *context) {
+  return SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+}
+
 static inline void divan_ssl_keep_no_sessions(SSL_CTX *context) {
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
