@@ -15,6 +15,8 @@ package enum RequestRefusal: Error, Equatable, Sendable {
     case badExpiry
     case badAttachments
     case badOpenRevisions
+    /// A parameter of the query is no JSON array of strings.
+    case badList(String)
     case badSequence
     case unknownFeed
     case unknownFilter
@@ -61,6 +63,7 @@ package enum RequestRefusal: Error, Equatable, Sendable {
         case .badExpiry: "Invalid expiry"
         case .badAttachments: "Invalid _attachments"
         case .badOpenRevisions: "bad open_revs"
+        case .badList(let name): "\(name) URL param is not a JSON string array"
         case .tooMany(let list):
             "Too many elements in '\(list)'; send at most \(SyncLimits.listMax)"
         case .queryTooLong: "The query string is too long; send the parameters in a POST request"

@@ -2,6 +2,8 @@
 package enum SyncLimits {
     /// A document's JSON, as Sync Gateway has it (the largest value of a Couchbase bucket).
     package static let documentBytesMax = 20 << 20
+    /// The content of an attachment, as Sync Gateway has it.
+    package static let attachmentBytesMax = 20 << 20
     /// The text of a `_bulk_docs` request, of which the reader keeps one document at a time.
     package static let bulkBytesMax = 100 << 20
     /// Nesting of a document: far more than documents have, and few enough for every later reader.

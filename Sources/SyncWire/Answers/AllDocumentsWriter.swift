@@ -8,6 +8,8 @@ package struct AllDocumentsWriter {
         package let revision: String
         /// Nil if channels were not asked for.
         package var channels: [String]?
+        /// The grants of the document as JSON, an object; nil if there are none or they were not asked for.
+        package var access: [UInt8]?
         /// The document as JSON; nil if it was not asked for.
         package var document: [UInt8]?
         /// Nil if sequences were not asked for.
@@ -36,6 +38,10 @@ package struct AllDocumentsWriter {
         if let channels = row.channels, !channels.isEmpty {
             output.append(",\"channels\":")
             CanonicalJSON.append(strings: channels, to: output)
+        }
+        if let access = row.access {
+            output.append(",\"access\":")
+            output.append(access)
         }
         output.append("}")
         if let document = row.document {

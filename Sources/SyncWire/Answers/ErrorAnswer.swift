@@ -74,10 +74,10 @@ package enum ErrorAnswer {
     }
 
     /// Appends the row of a document that was written, in `_bulk_docs`.
-    package static func appendRow(document: String, revision: RevisionID, to output: ByteWriter) {
+    package static func appendRow(document: String, revision: String, to output: ByteWriter) {
         output.append("{\"id\":")
         CanonicalJSON.append(string: document, to: output)
-        append(",\"rev\":", revision.description, to: output)
+        append(",\"rev\":", revision, to: output)
         output.append("}")
     }
 

@@ -36,6 +36,21 @@ package struct DocumentBody: Equatable, Sendable {
         (own, content) = split.finish()
     }
 
+    private init(own: GatewayMembers, content: DocumentContent) {
+        (self.own, self.content) = (own, content)
+    }
+
+    /// A deletion without members of the user.
+    package static let tombstone = DocumentBody(
+        own: GatewayMembers(deletion: true),
+        content: .empty
+    )
+
+    /// The names of a document's attachments in the order of its text, which `own` does not keep.
+    package static func attachmentNames(in json: ByteView) -> [String] {
+        JSONValue.parse(json)?["_attachments"]?.members?.map(\.name) ?? []
+    }
+
     /// Writes the user's members and collects the gateway's.
     private struct Split {
         private let policy: Policy

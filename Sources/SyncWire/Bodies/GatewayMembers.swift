@@ -20,6 +20,8 @@ package struct GatewayMembers: Equatable, Sendable {
     package var revisions: [UInt8]?
     /// The value of `_exp`: seconds, a time or a text (`DocumentExpiry`).
     package var expiry: [UInt8]?
+    /// Members of CouchDB that only answers have.
+    package var answer = AnswerMembers()
 
     package init(attachments: [UInt8]? = nil, deletion: Bool? = nil) {
         self.attachments = attachments
@@ -60,9 +62,17 @@ package struct GatewayMembers: Equatable, Sendable {
             begin("\"_attachments\":")
             output.append(attachments)
         }
+        if !answer.conflicts.isEmpty {
+            begin("\"_conflicts\":")
+            CanonicalJSON.append(strings: answer.conflicts, to: output)
+        }
         if let deletion {
             begin("\"_deleted\":")
             output.append(deletion ? "true" : "false")
+        }
+        if !answer.deletedConflicts.isEmpty {
+            begin("\"_deleted_conflicts\":")
+            CanonicalJSON.append(strings: answer.deletedConflicts, to: output)
         }
         if let expiry {
             begin("\"_exp\":")
@@ -71,6 +81,10 @@ package struct GatewayMembers: Equatable, Sendable {
         if let id {
             begin("\"_id\":")
             CanonicalJSON.append(string: id, to: output)
+        }
+        if let sequence = answer.localSequence {
+            begin("\"_local_seq\":")
+            output.append(text: String(sequence))
         }
         if isRemoved { begin("\"_removed\":true") }
         if let revision {
@@ -81,6 +95,42 @@ package struct GatewayMembers: Equatable, Sendable {
             begin("\"_revisions\":")
             output.append(revisions)
         }
+        if !answer.revisionInfo.isEmpty {
+            begin("\"_revs_info\":[")
+            CanonicalJSON.appendList(answer.revisionInfo, to: output) { info in
+                output.append("{\"rev\":")
+                CanonicalJSON.append(string: info.revision, to: output)
+                output.append(text: ",\"status\":\"\(info.status.rawValue)\"}")
+            }
+            output.append("]")
+        }
         return output.count > start
     }
+}
+
+/// What CouchDB's clients ask for beside the document: `conflicts`, `revs_info`, `meta`, `local_seq`.
+package struct AnswerMembers: Equatable, Sendable {
+    package var conflicts: [String] = []
+    package var deletedConflicts: [String] = []
+    package var localSequence: UInt64?
+    /// The revision and its ancestors, newest first.
+    package var revisionInfo: [RevisionInfo] = []
+
+    package struct RevisionInfo: Equatable, Sendable {
+        package enum Status: String, Sendable {
+            case available
+            case missing
+            case deleted
+        }
+
+        package let revision: String
+        package let status: Status
+
+        package init(_ revision: String, _ status: Status) {
+            self.revision = revision
+            self.status = status
+        }
+    }
+
+    package init() {}
 }

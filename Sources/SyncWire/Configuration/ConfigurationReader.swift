@@ -14,6 +14,12 @@ package struct ConfigurationNotice: Equatable, Sendable {
     package let kind: Kind
 }
 
+/// A value of a configuration, for mistakes that are found after the file was read.
+struct ConfigurationPlace: Equatable, Sendable {
+    let position: SourcePosition
+    let path: String
+}
+
 /// Reads the members of one object of a configuration, and at the end reports those that were not read.
 ///
 /// Keys of objects with a fixed set of keys are compared without the case of ASCII letters, as Go does; names of
@@ -141,6 +147,13 @@ struct ConfigurationReader {
         return readers
     }
 
+    /// The whole object as JSON.
+    var text: [UInt8] {
+        let output = ByteWriter()
+        tree.append(to: output)
+        return output.bytes
+    }
+
     /// The value as JSON, for settings that another module reads; nil if the key is absent.
     mutating func json(_ key: String) -> [UInt8]? {
         guard let value = value(key) else { return nil }
@@ -171,6 +184,26 @@ struct ConfigurationReader {
     /// A mistake of a value, or of the object if `key` is absent.
     func mistake(_ key: String, _ reason: String) -> ConfigurationMistake {
         context.mistake(member(key)?.value ?? tree, key.isEmpty ? path : path(of: key), reason)
+    }
+
+    /// The place of a value, or of the object if `key` is absent.
+    func place(of key: String) -> ConfigurationPlace {
+        let offset = (member(key)?.value ?? tree).offset
+        return ConfigurationPlace(position: context.text.position(of: offset), path: path(of: key))
+    }
+
+    /// The address of a listener.
+    ///
+    /// - Throws: The value is no string of the form.
+    mutating func address(
+        _ key: String,
+        or other: String? = nil
+    ) throws(ConfigurationMistake) -> ListenAddress? {
+        guard let text = try string(key, or: other) else { return nil }
+        guard let address = ListenAddress(text) else {
+            throw mistake(key, "expected \(ListenAddress.expected), found \"\(text)\"")
+        }
+        return address
     }
 
     private func mistake(

@@ -14,6 +14,8 @@ package struct DatabaseConfiguration: Equatable, Sendable {
     package let features: Features
     package let session: Session
     package let extensions: Extensions
+    /// As it was read; with passwords.
+    let json: [UInt8]
 
     /// Where the documents are.
     package struct Store: Equatable, Sendable {
@@ -32,6 +34,8 @@ package struct DatabaseConfiguration: Equatable, Sendable {
         package let bucket: String
         package let username: String?
         package let password: String?
+        /// Where the server is named, or the database if it is not.
+        let place: ConfigurationPlace
     }
 
     package struct Principals: Equatable, Sendable {
@@ -121,6 +125,7 @@ package struct DatabaseConfiguration: Equatable, Sendable {
         features = try Features(&reader)
         session = try Session(&reader)
         extensions = Extensions(&reader)
+        json = reader.text
         _ = try reader.string("name")
         try reader.finish(ignoring: ConfigurationKeys.database)
     }
@@ -146,6 +151,7 @@ extension DatabaseConfiguration.Store {
         bucket = try reader.string("bucket") ?? database
         username = try reader.string("username")
         password = try reader.string("password")
+        place = reader.place(of: "server")
         guard let server else {
             // The dialect 1.4 has no other place for the server's address.
             kind =

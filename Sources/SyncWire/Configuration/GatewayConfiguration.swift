@@ -32,7 +32,7 @@ package struct GatewayConfiguration: Equatable, Sendable {
     package let listeners: Listeners
     package let cors: CORS?
     package let log: Log
-    package let http: HTTP
+    package internal(set) var http: HTTP
     /// The cluster that databases without a server of their own are in; nil for none.
     package let cluster: Cluster?
     package let extensions: Extensions
@@ -40,15 +40,17 @@ package struct GatewayConfiguration: Equatable, Sendable {
     package let databases: [DatabaseConfiguration]
     /// For the log, once.
     package let notices: [ConfigurationNotice]
+    /// The file as it was read; with passwords.
+    let json: [UInt8]
 
-    /// Addresses in the form `HOST:PORT` or `:PORT`.
     package struct Listeners: Equatable, Sendable {
-        package let publicInterface: String
-        package let adminInterface: String
-        package let metricsInterface: String?
+        package let publicInterface: ListenAddress
+        package let adminInterface: ListenAddress
+        package let metricsInterface: ListenAddress?
         /// Nil if the listeners have no TLS; then `keyPath` is nil too.
         package let certificatePath: String?
         package let keyPath: String?
+        let certificatePlace: ConfigurationPlace?
     }
 
     package struct CORS: Equatable, Sendable {
@@ -69,7 +71,7 @@ package struct GatewayConfiguration: Equatable, Sendable {
 
     package struct HTTP: Equatable, Sendable {
         /// Answers have line ends and blanks.
-        package let isPretty: Bool
+        package internal(set) var isPretty: Bool
         /// 0 for no bound.
         package let connectionsMax: Int
         package let compressesResponses: Bool
@@ -112,6 +114,7 @@ package struct GatewayConfiguration: Equatable, Sendable {
         _ = try reader.string("compatibility")
         var api = try reader.section("api")
         self.dialect = dialect
+        json = reader.text
         listeners = try Listeners(&reader, &api)
         cors = try CORS.find(&reader, &api)
         log = try Log(&reader)
@@ -152,16 +155,20 @@ extension GatewayConfiguration.Listeners {
         _ api: inout ConfigurationReader?
     ) throws(ConfigurationMistake) {
         let older = (
-            try reader.string("interface"), try reader.string("adminInterface"),
-            try reader.string("metricsInterface")
+            try reader.address("interface"), try reader.address("adminInterface"),
+            try reader.address("metricsInterface")
         )
-        publicInterface = try api?.string("public_interface") ?? older.0 ?? ":4984"
-        adminInterface = try api?.string("admin_interface") ?? older.1 ?? "127.0.0.1:4985"
-        metricsInterface = try api?.string("metrics_interface") ?? older.2
+        publicInterface = try api?.address("public_interface") ?? older.0 ?? .usualPublic
+        adminInterface = try api?.address("admin_interface") ?? older.1 ?? .usualAdministration
+        metricsInterface = try api?.address("metrics_interface") ?? older.2
         var certificate = try reader.string("SSLCert")
         var key = try reader.string("SSLKey")
+        var place = certificate == nil ? nil : reader.place(of: "SSLCert")
         if var https = try api?.section("https") {
-            certificate = try https.string("tls_cert_path") ?? certificate
+            if let path = try https.string("tls_cert_path") {
+                certificate = path
+                place = https.place(of: "tls_cert_path")
+            }
             key = try https.string("tls_key_path") ?? key
             try https.finish(ignoring: ConfigurationKeys.https)
         }
@@ -172,6 +179,7 @@ extension GatewayConfiguration.Listeners {
             )
         }
         certificatePath = certificate
+        certificatePlace = place
         keyPath = key
     }
 }

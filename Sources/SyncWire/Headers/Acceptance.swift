@@ -17,9 +17,11 @@ package struct Acceptance: Equatable, Sendable {
         }
     }
 
-    package var acceptsJSON: Bool { accepts("application", "json") }
-    package var acceptsRelated: Bool { accepts("multipart", "related") }
-    package var acceptsMixed: Bool { accepts("multipart", "mixed") }
+    package var acceptsJSON: Bool {
+        accepts { ["application/*", "application/json"].contains($0) }
+    }
+    /// Whether any kind is accepted: Couchbase Lite asks for `multipart/related` and gets `multipart/mixed`.
+    package var acceptsMultipart: Bool { accepts { $0.hasPrefix("multipart/") } }
 
     /// The form of an answer.
     package enum Form: Sendable {
@@ -32,16 +34,15 @@ package struct Acceptance: Equatable, Sendable {
     /// The form of one document: multipart if it is accepted and there are bodies of attachments, or JSON is not
     /// accepted (contract, section 5).
     package func documentForm(hasBodies: Bool) -> Form {
-        if acceptsRelated, hasBodies || !acceptsJSON { return .multipart }
+        if acceptsMultipart, hasBodies || !acceptsJSON { return .multipart }
         return acceptsJSON ? .json : .none
     }
 
     /// The form of several revisions or documents (`open_revs`, `_bulk_get`): multipart if it is accepted.
-    package var listForm: Form { acceptsMixed ? .multipart : acceptsJSON ? .json : .none }
+    package var listForm: Form { acceptsMultipart ? .multipart : acceptsJSON ? .json : .none }
 
-    private func accepts(_ type: String, _ subtype: String) -> Bool {
-        ranges.isEmpty
-            || ranges.contains { ["*/*", "\(type)/*", "\(type)/\(subtype)"].contains($0) }
+    private func accepts(_ isOfType: (String) -> Bool) -> Bool {
+        ranges.isEmpty || ranges.contains { $0 == "*/*" || isOfType($0) }
     }
 
     /// The range of one element; nil if it is empty or excluded.

@@ -98,9 +98,16 @@ package enum SessionCookie {
         }
     }
 
+    /// The value of `Set-Cookie` that deletes a cookie, as Sync Gateway writes it; `now` is in seconds since 1970.
+    ///
+    /// Without a path, the cookie of the request's directory is deleted, which is the database's.
+    package static func deletion(of name: String, now: Int) -> String {
+        "\(name)=; Expires=\(CalendarTime.httpText(unixSeconds: now))"
+    }
+
     /// The value of `Set-Cookie`: `NAME=ID; Path=/DB; Expires=DATE`.
     ///
-    /// `expiry` is in seconds since 1970. An empty `id` with an expiry in the past deletes the cookie.
+    /// `expiry` is in seconds since 1970.
     package static func setting(
         _ name: String = name,
         id: String,

@@ -56,6 +56,9 @@ package final class BulkDocumentsReader {
     /// The value of `new_edits` so far, true if it was not sent.
     package var newEdits: Bool { newEditsValue ?? true }
 
+    /// Whether `newEdits` is final: it was sent, or the body is over.
+    package var knowsNewEdits: Bool { newEditsValue != nil || state == .ended }
+
     /// Reads the next chunk and passes on the documents that it completes, borrowed for the call.
     ///
     /// - Throws: `.badJSON`, `.documentTooLarge`, `.tooMany("docs")` for a body above

@@ -9,11 +9,11 @@ package struct DocumentQuery: Equatable, Sendable {
     package let history: HistoryOptions?
     /// The revisions whose attachments the client has (`atts_since`); nil if bodies are not asked for.
     package let attachmentsSince: [String]?
-    package let hasExpiry: Bool
+    /// `atts_since`; empty if there is none.
+    package let known: [String]
     /// Whether the newest descendants replace the requested revision (CouchDB's `latest`).
     package let isLatest: Bool
-    package let hasConflicts: Bool
-    package let hasRevisionInfo: Bool
+    package let details: Details
 
     /// The member `_revisions`.
     package struct HistoryOptions: Equatable, Sendable {
@@ -21,23 +21,55 @@ package struct DocumentQuery: Equatable, Sendable {
         package let limit: Int?
         /// `revs_from`, and without it `atts_since`: the history ends at the first of these.
         package let known: Set<String>
+
+        package init(limit: Int? = nil, known: Set<String> = []) {
+            self.limit = limit
+            self.known = known
+        }
     }
 
-    /// - Throws: `.badOpenRevisions`, `.badMember` if `revs_from` or `atts_since` is no JSON array of strings,
+    /// Members of the gateway that a document has if they are asked for; all but `_exp` are CouchDB's.
+    package struct Details: OptionSet, Sendable {
+        package let rawValue: UInt8
+
+        package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// `_exp`.
+        package static let expiry = Details(rawValue: 1)
+        /// `_conflicts`: the other live leaves.
+        package static let conflicts = Details(rawValue: 2)
+        /// `_deleted_conflicts`: the other deleted leaves.
+        package static let deletedConflicts = Details(rawValue: 4)
+        /// `_revs_info`: the history, with what is stored of each revision.
+        package static let revisionInfo = Details(rawValue: 8)
+        /// `_local_seq`: the sequence of the document.
+        package static let localSequence = Details(rawValue: 16)
+
+        init(_ query: QueryParameters) {
+            self = []
+            if query.bool("meta") { formUnion([.conflicts, .deletedConflicts, .revisionInfo]) }
+            if query.bool("show_exp") { insert(.expiry) }
+            if query.bool("conflicts") { insert(.conflicts) }
+            if query.bool("deleted_conflicts") { insert(.deletedConflicts) }
+            if query.bool("revs_info") { insert(.revisionInfo) }
+            if query.bool("local_seq") { insert(.localSequence) }
+        }
+    }
+
+    /// - Throws: `.badOpenRevisions`, `.badList` if `revs_from` or `atts_since` is no JSON array of strings,
     ///   `.tooMany`.
     package init(_ query: QueryParameters) throws(RequestRefusal) {
         revision = query["rev"].flatMap { $0.isEmpty ? nil : $0 }
         openRevisions = try DocumentQuery.openRevisions(query)
         let since = try DocumentQuery.list("atts_since", query)
         let limit = query.integer("revs_limit")
-        let known = try DocumentQuery.list("revs_from", query) ?? since ?? []
+        let ended = try DocumentQuery.list("revs_from", query) ?? since ?? []
         let hasHistory = query.bool("revs") && limit != 0
-        history = hasHistory ? HistoryOptions(limit: limit, known: Set(known)) : nil
-        attachmentsSince = query.bool("attachments") ? since ?? [] : nil
-        hasExpiry = query.bool("show_exp")
+        history = hasHistory ? HistoryOptions(limit: limit, known: Set(ended)) : nil
+        known = since ?? []
+        attachmentsSince = query.bool("attachments") ? known : nil
         isLatest = query.bool("latest")
-        hasConflicts = query.bool("conflicts") || query.bool("meta")
-        hasRevisionInfo = query.bool("revs_info") || query.bool("meta")
+        details = Details(query)
     }
 
     /// - Throws: The refusals of `OpenRevisions`.
@@ -48,14 +80,14 @@ package struct DocumentQuery: Equatable, Sendable {
         return try OpenRevisions(text)
     }
 
-    /// - Throws: `.badMember(name)`, `.tooMany(name)`.
+    /// - Throws: `.badList(name)`, `.tooMany(name)`.
     private static func list(
         _ name: String,
         _ query: QueryParameters
     ) throws(RequestRefusal) -> [String]? {
         guard let text = query[name], !text.isEmpty else { return nil }
         guard let strings = try RevisionList.parse(text, named: name) else {
-            throw .badMember(name)
+            throw .badList(name)
         }
         return strings
     }

@@ -1,0 +1,137 @@
+package import Bytes
+package import JSON
+
+/// Prints configurations for administrators: in the order of Sync Gateway, and without secrets.
+///
+/// A secret is left out, not masked: a configuration that is read, changed and written again leaves the passwords
+/// of users as they are.
+enum ConfigurationPrinter {
+    /// Members of a file, as Sync Gateway 1.4 prints them; then those of 3.x.
+    static let fileNames = [
+        "Interface", "SSLCert", "SSLKey", "AdminInterface", "Facebook", "Google", "CORS", "log",
+        "logFilePath", "Logging", "Pretty", "MaxIncomingConnections", "CompressResponses",
+        "Databases", "Replications", "MaxHeartbeat", "bootstrap", "api", "logging", "replicator",
+    ]
+
+    static let databaseNames = [
+        "server", "pool", "bucket", "username", "name", "sync", "users", "roles", "revs_limit",
+        "import_docs", "import_filter", "event_handlers", "allow_empty_password", "cache",
+        "rev_cache_size", "offline", "unsupported", "oidc",
+    ]
+
+    private static let secrets: Set<String> = ["password", "validation_key"]
+
+    /// The members of a text in the order of `names`, then the others; with the case of `names`, as Go's.
+    ///
+    /// - Parameters:
+    ///   - text: JSON of an object.
+    ///   - names: Names that are compared without the case of ASCII letters.
+    /// - Returns: None if the text is no object.
+    static func members(_ text: [UInt8], in names: [String]) -> [JSONValue.Member] {
+        let tree = text.withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        let members = withoutSecrets(tree ?? .null).members ?? []
+        var ranked: [(rank: Int, member: JSONValue.Member)] = []
+        for member in members {
+            let rank =
+                names.firstIndex(of: member.name)
+                ?? names.firstIndex { name in member.name.withView { ASCII.equals($0, name) } }
+            let name = rank.map { names[$0] } ?? member.name
+            ranked.append((rank ?? names.count, .init(name: name, value: member.value)))
+        }
+        var ordered: [JSONValue.Member] = []
+        for rank in 0...names.count { ordered += ranked.filter { $0.rank == rank }.map(\.member) }
+        return ordered
+    }
+
+    /// A value without members that are secrets, and without the logins of URLs.
+    private static func withoutSecrets(_ value: JSONValue) -> JSONValue {
+        switch value {
+        case .array(let elements): .array(elements.map(withoutSecrets))
+        case .object(let members):
+            .object(
+                members.compactMap { member in
+                    if secrets.contains(member.name.lowercased()) { return nil }
+                    return .init(name: member.name, value: withoutSecrets(member.value))
+                }
+            )
+        case .string(let text): .string(withoutLogin(text))
+        default: value
+        }
+    }
+
+    /// `http://NAME:PASSWORD@HOST/` as `http://HOST/`.
+    private static func withoutLogin(_ text: String) -> String {
+        // A text with blanks is a function or a sentence.
+        guard let scheme = text.firstRange(of: "://"), text.utf8.allSatisfy({ $0 > 0x20 }) else {
+            return text
+        }
+        let rest = text[scheme.upperBound...]
+        let authority = rest.prefix { $0 != "/" && $0 != "?" && $0 != "#" }
+        guard let login = authority.lastIndex(of: "@") else { return text }
+        return String(text[..<scheme.upperBound] + rest[rest.index(after: login)...])
+    }
+}
+
+extension DatabaseConfiguration {
+    /// Writes the configuration as `_config` shows it.
+    package func writeJSON(to writer: inout JSONWriter) {
+        var members = ConfigurationPrinter.members(json, in: ConfigurationPrinter.databaseNames)
+        members.removeAll { ["server", "pool", "bucket", "name"].contains($0.name) }
+        writer.object { writer in
+            if dialect == .first {
+                // In the first dialect, memory is where a database without a server is.
+                writer.member("server", printedServer ?? "walrus:")
+                writer.member("pool", store.pool)
+            } else if let server = printedServer {
+                writer.member("server", server)
+            }
+            writer.member("bucket", store.bucket)
+            writer.member("name", name)
+            for member in members { writer.member(member.name, member.value) }
+        }
+    }
+
+    /// The text of a configuration that has the members of another one in place of its own.
+    ///
+    /// Objects in both are joined. Nil if `changes` is no JSON object.
+    package func json(changedBy changes: ByteView) -> [UInt8]? {
+        guard let changes = JSONValue.parse(changes), changes.members != nil,
+            let own = json.withUnsafeBytes({ JSONValue.parse(ByteView($0)) })
+        else { return nil }
+        return JSONWriter.text { $0.value(Self.joined(own, changes)) }
+    }
+
+    private static func joined(_ own: JSONValue, _ changes: JSONValue) -> JSONValue {
+        guard let members = own.members, let changed = changes.members else { return changes }
+        var joined = members.filter { changes[$0.name] == nil }
+        for member in changed {
+            let value = own[member.name].map { Self.joined($0, member.value) } ?? member.value
+            joined.append(.init(name: member.name, value: value))
+        }
+        return .object(joined)
+    }
+
+    private var printedServer: String? {
+        ConfigurationPrinter.members(json, in: ["server"]).first { $0.name == "server" }?.value
+            .string
+    }
+}
+
+extension GatewayConfiguration {
+    /// Writes the file as `/_config` shows it, in the dialect of 1.4 with the databases that there are now.
+    package func writeJSON(to writer: inout JSONWriter, _ databases: [DatabaseConfiguration]) {
+        let members = ConfigurationPrinter.members(json, in: ConfigurationPrinter.fileNames)
+        writer.object { writer in
+            for member in members where member.name != "Databases" {
+                writer.member(member.name, member.value)
+            }
+            guard dialect == .first else { return }
+            writer.object("Databases") { writer in
+                for database in databases {
+                    writer.name(database.name)
+                    database.writeJSON(to: &writer)
+                }
+            }
+        }
+    }
+}
