@@ -69,7 +69,9 @@ package struct StoredDocument: Hashable, Sendable {
     package var metadata: DocumentMetadata
     /// The body of the winner: a JSON object without special members.
     package var body: [UInt8]
-    /// The second since 1970 at which the document expires; 0 for never. The store sets it.
+    /// The second since 1970 at which the document expires; 0 for never.
+    ///
+    /// The store sets it.
     package var expires: UInt64 = 0
 
     /// A document that does not exist yet.

@@ -90,7 +90,8 @@ extension WritePlan {
 }
 
 extension DocumentMetadata {
-    fileprivate mutating func begin(
+    /// Begins a version of the document.
+    mutating func begin(
         _ tree: RevisionTree,
         at sequence: UInt64,
         _ timeSaved: UInt64

@@ -24,6 +24,22 @@ package struct OrderedIDs: Sendable {
         return found
     }
 
+    /// The last ids that are below `bound`, in descending order; nil is above all ids.
+    package func ids(below bound: [UInt8]?, atMost limit: Int) -> [[UInt8]] {
+        guard !parts.isEmpty else { return [] }
+        var found: [[UInt8]] = []
+        var part = bound.map { partIndex(of: $0) } ?? parts.count - 1
+        var end = bound.map { position(of: $0, in: part) } ?? parts[part].count
+        while found.count < limit {
+            let start = max(0, end - (limit - found.count))
+            found += parts[part][start..<end].reversed()
+            guard part > 0 else { break }
+            part -= 1
+            end = parts[part].count
+        }
+        return found
+    }
+
     package mutating func insert(_ id: [UInt8]) {
         if parts.isEmpty { parts.append([]) }
         let part = partIndex(of: id)

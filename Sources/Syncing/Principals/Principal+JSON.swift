@@ -12,7 +12,7 @@ extension Principal {
             let all = access.allChannels.names.map(\.description)
             if dialect == .first { Self.write("all_channels", all, to: &writer) }
             if key.kind == .user {
-                if !email.isEmpty { writer.member("email", email) }
+                if !email.isEmpty || dialect == .third { writer.member("email", email) }
                 if isDisabled || dialect == .third { writer.member("disabled", isDisabled) }
                 Self.write("admin_roles", roles.names, to: &writer)
             }

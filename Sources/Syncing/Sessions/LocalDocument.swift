@@ -8,6 +8,9 @@ package import SyncWire
 package struct LocalDocument: Equatable, Sendable {
     package static let keyPrefix = "_local/"
 
+    /// Whether a document of this id is a local one.
+    package static func isID(_ id: String) -> Bool { id.hasPrefix(keyPrefix) }
+
     package let number: UInt64
     /// Its members without those that begin with `_`, in order of their names.
     package let members: [JSONValue.Member]
