@@ -16,6 +16,29 @@ package protocol RevisionWrites: AnyObject, Sendable {
     ///
     /// - Returns: Whether each one existed.
     func purge(_ documents: [[UInt8]]) async -> [Bool]
+    /// Runs the sync function on documents again, as the administrator, and writes those whose channels or
+    /// grants differ.
+    ///
+    /// - Parameters:
+    ///   - documents: The ids, each once.
+    ///   - trial: Runs this function instead, and writes nothing.
+    /// - Returns: An outcome for each; nil for documents that do not exist.
+    func reassign(
+        _ documents: [[UInt8]],
+        by trial: SyncFunction?
+    ) async -> [ReassignmentOutcome?]
+}
+
+package struct ReassignmentOutcome: Hashable, Sendable {
+    /// Whether channels or grants differ.
+    package let isChange: Bool
+    /// Why the function refuses a leaf, which then has no channels; nil if it refuses none.
+    package let refusal: Refusal?
+
+    package init(isChange: Bool, refusal: Refusal?) {
+        self.isChange = isChange
+        self.refusal = refusal
+    }
 }
 
 /// A revision with its author, whose claims the sync function checks.
@@ -91,6 +114,9 @@ package protocol ChannelReads: AnyObject, Sendable {
     ) async -> FeedPage
     /// The first ids of documents, also deleted ones, that are not below `first`.
     func ids(from first: [UInt8], atMost count: Int) async -> [[UInt8]]
+    /// The last ids of documents, also deleted ones, that are below `bound`, in descending order; nil is above all
+    /// ids.
+    func ids(below bound: [UInt8]?, atMost count: Int) async -> [[UInt8]]
     /// An index that has at least the grants of documents to `key`, and to all roles.
     func grants(to key: PrincipalKey) async -> GrantIndex
     /// Calls `wake` on the lane once, at the next change of one of the topics.

@@ -169,7 +169,7 @@ import Testing
             world.time.advance(by: UInt64(seconds) * 1_000_000_000)
             let left = await world.run { [store = world.store] database in
                 store.removeExpired()
-                return await database.list(from: "", for: .administrator).documents.map(\.id)
+                return await database.list(.from([]), for: .administrator).documents.map(\.id)
             }
             #expect(left == expected)
         }

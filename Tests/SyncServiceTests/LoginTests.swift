@@ -25,7 +25,7 @@ import Testing
         #expect(world.database.updateSequence == 2)
         #expect(await world.login("jane", "letmein") == "jane")
         #expect(await world.login("jane", "wrong") == nil)
-        #expect(await world.login("nobody", "letmein") == nil)
+        #expect(await world.login("ann", "letmein") == nil)
     }
 
     @Test func passwordEndsSessionsAndDisabledUsersHaveNone() async throws {

@@ -26,6 +26,9 @@ final class SyncWorld: Sendable {
     /// - Parameters:
     ///   - sync: The sync function; nil for none.
     ///   - members: Further members of the database's configuration, each with a comma at its end.
+    ///   - dialect: That of the database.
+    ///   - quota: Bytes of the store.
+    /// - Throws: The configuration is invalid.
     init(
         _ sync: String? = nil,
         _ members: String = "",
@@ -53,11 +56,12 @@ final class SyncWorld: Sendable {
                     dialect: dialect
                 )
             } ?? { preconditionFailure("a text is contiguous") }()
-        function = SyncFunction(sync, of: "db", pool: pool, environment, on: lane)
+        let source = sync.map { SyncFunction.Source($0) }
+        function = SyncFunction(source, of: "db", pool: pool, environment, on: lane)
         store = MemoryStore(
             function,
             SyncDatabase.writeRules(configuration),
-            quota: quota,
+            quota: StoreQuota(bytesMax: quota),
             environment,
             on: lane
         )
@@ -68,8 +72,7 @@ final class SyncWorld: Sendable {
         database = SyncDatabase(
             configuration,
             SyncStores(store),
-            passwords: passwords,
-            passwordLane: passwordLane,
+            PasswordTools(passwords, lane: passwordLane),
             environment,
             on: lane
         )

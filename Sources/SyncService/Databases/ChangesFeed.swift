@@ -28,8 +28,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     private let request: ChangesRequest
     /// Nil for the administrator.
     private let user: PrincipalKey?
-    private let names: Set<ChannelName>?
-    private let documents: [[UInt8]]?
+    private let filter: Filter
     private var position: SequenceToken
     private var last: SequenceToken
     private var left: Int?
@@ -52,23 +51,32 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         position = database.position(of: request.since)
         last = position
         left = request.limit.flatMap { $0 == 0 ? nil : $0 }
-        var documents: [[UInt8]]?
+        filter = try Filter(request.filter)
+        database.add(self)
+    }
+
+    private struct Filter {
+        /// Nil for all channels.
         var names: Set<ChannelName>?
-        switch request.filter {
-        case .none: break
-        case .channels(let channels):
-            var found: Set<ChannelName> = []
-            for channel in channels {
-                guard let name = ChannelName(channel) else {
-                    throw Refusal(RequestRefusal.badChannel(channel))
+        /// Nil for all documents.
+        var documents: [[UInt8]]?
+
+        /// - Throws: `Refusal` 400 if a channel has an invalid name.
+        init(_ filter: ChangesRequest.Filter) throws(Refusal) {
+            switch filter {
+            case .none: break
+            case .channels(let channels):
+                var found: Set<ChannelName> = []
+                for channel in channels {
+                    guard let name = ChannelName(channel) else {
+                        throw Refusal(RequestRefusal.badChannel(channel))
+                    }
+                    found.insert(name)
                 }
-                found.insert(name)
+                names = found
+            case .documents(let ids): documents = ids.map { Array($0.utf8) }
             }
-            names = found
-        case .documents(let ids): documents = ids.map { Array($0.utf8) }
         }
-        self.names = names
-        self.documents = documents
     }
 
     /// Whether the limit of the request is reached.
@@ -87,7 +95,11 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
             limit: min(left ?? .max, Self.rowsMax)
         )
         wanted.isActiveOnly = request.content.isActiveOnly
-        let found = await database.stores.channels.page(wanted, of: scope, documents: documents)
+        let found = await database.stores.channels.page(
+            wanted,
+            of: scope,
+            documents: filter.documents
+        )
         let rows = await rows(found.rows, for: requester)
         position = found.next
         if !rows.isEmpty { last = found.last }
@@ -119,6 +131,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     package func close() {
         listener?.cancel()
         listener = nil
+        database.remove(self)
         interrupt()
     }
 
@@ -134,13 +147,13 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 
     private func scope(of requester: Requester) async -> FeedScope {
         guard let user = requester.user, let access = requester.access else {
-            return FeedScope(administrator: database.dialect, filter: names)
+            return FeedScope(administrator: database.dialect, filter: filter.names)
         }
         return FeedScope(
             user: user,
             access: access,
             roles: await database.heldRoles(of: user, access),
-            filter: names,
+            filter: filter.names,
             dialect: database.dialect
         )
     }
@@ -214,7 +227,10 @@ extension SyncDatabase {
         switch since {
         case .now: return SequenceToken(updateSequence)
         case .token(let token):
-            guard token.resumption.sequence > updateSequence else { return token.resumption }
+            // Sync Gateway 1.4 waits until the sequence is reached.
+            guard dialect == .third, token.resumption.sequence > updateSequence else {
+                return token.resumption
+            }
             let text = "A feed of \(name) continues after \(token), but the newest sequence is"
             environment.trace.info(
                 "sync",

@@ -1,4 +1,5 @@
 internal import Bytes
+internal import JSON
 package import Revisions
 package import SyncWire
 internal import Syncing
@@ -12,6 +13,21 @@ extension SyncDatabase {
         /// Those that the requester has.
         package let channels: [String]
 
+        /// The grants of the document as JSON: an object with the names of channels by user, and of roles by user
+        /// behind `role:`; nil if there are none.
+        package var access: [UInt8]? {
+            let metadata = document.metadata
+            let all =
+                metadata.access.grants.map { ($0.principal, $0.target) }
+                + metadata.roleAccess.grants.map { ("role:" + $0.principal, $0.target) }
+            guard !all.isEmpty else { return nil }
+            let targets = Dictionary(grouping: all, by: \.0)
+            let members = targets.map { name, targets in
+                JSONValue.Member(name: name, value: .array(targets.map { .string($0.1) }))
+            }
+            return CanonicalJSON.text(of: .object(members))
+        }
+
         package var revision: RevisionID {
             guard let winner = document.metadata.tree.winner else {
                 preconditionFailure("a stored document has a revision")
@@ -23,24 +39,39 @@ extension SyncDatabase {
     /// How many documents are read at a time.
     package static let pageMax = 100
 
-    /// The next live documents from an id on, in the order of the bytes of ids.
+    /// Where a list of ids continues, in the order of their bytes.
+    package enum ListPosition: Sendable {
+        /// Ascending from this id on.
+        case from([UInt8])
+        /// Descending below this id; nil for the highest one.
+        case below([UInt8]?)
+    }
+
+    /// The next live documents.
     ///
     /// - Parameters:
-    ///   - first: The lowest id.
+    ///   - position: Where the page begins.
     ///   - requester: Who sees the documents of its channels only.
-    /// - Returns: The documents, and the id from which the list continues; nil at the end.
+    /// - Returns: The documents, and where the list continues; nil at the end.
     package func list(
-        from first: String,
+        _ position: ListPosition,
         for requester: Requester
-    ) async -> (documents: [ListedDocument], next: String?) {
-        let ids = await stores.channels.ids(from: Array(first.utf8), atMost: Self.pageMax + 1)
-        let page = Array(ids.prefix(Self.pageMax))
-        let documents = await stores.reads.documents(page)
-        let next = ids.count > Self.pageMax ? ids[Self.pageMax] : nil
-        let found = zip(page, documents).compactMap { id, document in
+    ) async -> (documents: [ListedDocument], next: ListPosition?) {
+        let ids: [[UInt8]]
+        switch position {
+        case .from(let first): ids = await stores.channels.ids(from: first, atMost: Self.pageMax)
+        case .below(let bound): ids = await stores.channels.ids(below: bound, atMost: Self.pageMax)
+        }
+        let documents = await stores.reads.documents(ids)
+        let found = zip(ids, documents).compactMap { id, document in
             document.flatMap { listed(String(decoding: id, as: UTF8.self), $0, for: requester) }
         }
-        return (found, next.map { String(decoding: $0, as: UTF8.self) })
+        guard ids.count == Self.pageMax, let last = ids.last else { return (found, nil) }
+        switch position {
+        // No id is between an id and the same with a zero byte behind it.
+        case .from: return (found, .from(last + [0]))
+        case .below: return (found, .below(last))
+        }
     }
 
     private func listed(
@@ -63,6 +94,7 @@ extension SyncDatabase {
     ) async -> [Result<ListedDocument, Refusal>] {
         let documents = await stores.reads.documents(ids.map { Array($0.utf8) })
         return zip(ids, documents).map { id, document in
+            guard Self.isDocumentID(id) else { return .failure(.invalidDocumentID) }
             guard let document, let winner = document.metadata.tree.winner else {
                 return .failure(.missing)
             }

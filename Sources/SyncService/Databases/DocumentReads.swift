@@ -13,20 +13,20 @@ package struct ReadRequest: Sendable {
     package let history: DocumentQuery.HistoryOptions?
     /// The revisions whose attachments the client has; nil if contents are not asked for.
     package let attachmentsSince: [String]?
-    package let hasExpiry: Bool
+    package let details: DocumentQuery.Details
 
     package init(
         _ document: String,
         _ revision: String?,
         history: DocumentQuery.HistoryOptions? = nil,
         attachmentsSince: [String]? = nil,
-        hasExpiry: Bool = false
+        details: DocumentQuery.Details = []
     ) {
         self.document = document
         self.revision = revision
         self.history = history
         self.attachmentsSince = attachmentsSince
-        self.hasExpiry = hasExpiry
+        self.details = details
     }
 }
 
@@ -44,6 +44,7 @@ package struct ReadRevision: Sendable {
     package let revposMin: Int?
     /// The second at which the document expires, for `_exp`; nil if it is not asked for, or never.
     package let expires: UInt64?
+    package internal(set) var answerMembers = AnswerMembers()
 
     /// The attachments whose contents the answer has.
     package var loaded: [StoredAttachment] {
@@ -63,6 +64,7 @@ package struct ReadRevision: Sendable {
         var own = GatewayMembers(id: document, revision: revision)
         if isDeleted { own.deletion = true }
         own.isRemoved = isRedacted && !isDeleted
+        own.answer = answerMembers
         if let expires {
             own.expiry = JSONWriter.text {
                 $0.value(CalendarTime.text(unixNanoseconds: expires * 1_000_000_000))
@@ -101,16 +103,51 @@ extension SyncDatabase {
             found.append(one)
         }
         var bodies = apart.isEmpty ? [][...] : await stores.reads.bodies(apart)[...]
-        return zip(requests, found).map { request, found in
-            found.flatMap { found in
+        var results: [Result<ReadRevision, Refusal>] = []
+        for (request, found) in zip(requests, found) {
+            switch found {
+            case .failure(let refusal): results.append(.failure(refusal))
+            case .success(let found):
                 guard let body = found.body ?? bodies.removeFirst() else {
-                    return .failure(.missing)
+                    results.append(.failure(.missing))
+                    continue
                 }
-                return .success(found.read(request, body))
+                var revision = found.read(request, body)
+                if request.details.contains(.revisionInfo), !revision.isRedacted {
+                    revision.answerMembers.revisionInfo = await revisionInfo(of: found, request)
+                }
+                results.append(.success(revision))
             }
         }
+        return results
     }
 
+    /// What is stored of a revision and its ancestors, newest first.
+    private func revisionInfo(
+        of found: FoundRevision,
+        _ request: ReadRequest
+    ) async -> [AnswerMembers.RevisionInfo] {
+        let tree = found.document.metadata.tree
+        let id = Array(request.document.utf8)
+        var info: [AnswerMembers.RevisionInfo] = []
+        for revision in tree.ancestry(of: found.revision) {
+            var isStored = found.document.body(of: revision) != nil
+            if !isStored {
+                let name = RevisionName(revision, of: id)
+                isStored = await stores.reads.bodies([name])[0] != nil
+            }
+            let isDeleted = tree[revision]?.isDeleted ?? false
+            info.append(
+                AnswerMembers.RevisionInfo(
+                    revision.description,
+                    isDeleted ? .deleted : isStored ? .available : .missing
+                )
+            )
+        }
+        return info
+    }
+
+    /// - Throws: `Refusal` 404 `missing` or `deleted`, or 403 `forbidden`.
     package func read(
         _ request: ReadRequest,
         for requester: Requester
@@ -118,15 +155,81 @@ extension SyncDatabase {
         try await read([request], for: requester)[0].get()
     }
 
-    /// The revisions of `open_revs=all`: all leaves, the winner first.
-    ///
-    /// - Throws: `Refusal` 404 if there is no document.
-    package func leaves(of document: String) async throws(Refusal) -> [RevisionID] {
-        guard let found = await stores.reads.documents([Array(document.utf8)])[0] else {
-            throw .missing
-        }
-        return found.metadata.tree.leaves.map(\.id)
+    /// The winner of a document in a list; contents of attachments if `request` has any revisions since.
+    package func winner(
+        of listed: ListedDocument,
+        _ request: ReadRequest,
+        for requester: Requester
+    ) async -> ReadRevision? {
+        guard
+            case .success(let found) = FoundRevision.find(request, listed.document, for: requester),
+            let body = found.body
+        else { return nil }
+        return found.read(request, body)
     }
+
+    /// The revisions of `open_revs`, the winner first if they are all leaves.
+    ///
+    /// - Parameters:
+    ///   - asked: All leaves, or named revisions.
+    ///   - document: The id.
+    ///   - isLatest: Whether the leaves that descend from a named revision are meant (CouchDB's `latest`).
+    /// - Returns: Revisions, each once, that may be missing.
+    /// - Throws: `Refusal` 404 if all leaves of a document are asked for that is not there.
+    package func revisions(
+        _ asked: OpenRevisions,
+        of document: String,
+        isLatest: Bool = false
+    ) async throws(Refusal) -> [String] {
+        if case .listed(let revisions) = asked, !isLatest { return revisions }
+        guard Self.isDocumentID(document) else { throw .invalidDocumentID }
+        let tree = await stores.reads.documents([Array(document.utf8)])[0]?.metadata.tree
+        switch asked {
+        case .all:
+            guard let tree else { throw .missing }
+            return tree.leaves.map(\.id.description)
+        case .listed(let revisions):
+            var found: [String] = []
+            for text in revisions {
+                let leaves = tree?.leaves(from: RevisionID(text)).map(\.description) ?? []
+                let latest = leaves.isEmpty ? [text] : leaves
+                found += latest.filter { !found.contains($0) }
+            }
+            return found
+        }
+    }
+
+    /// Whether a document may have this id: 250 bytes at most, and none that begins with `_`.
+    package static func isDocumentID(_ id: String) -> Bool {
+        1...250 ~= id.utf8.count && id.utf8.first != UInt8(ascii: "_")
+    }
+
+    // MARK: Attachments
+
+    /// Reads bytes of an attachment's content, as it is stored; nil if it is not.
+    package func content(
+        of attachment: StoredAttachment,
+        _ range: Range<Int>
+    ) async -> [UInt8]? {
+        await stores.blobs.read(attachment.digest, range)
+    }
+
+    /// The bytes of an attachment's content, as it is stored; nil if it is not.
+    package func contentCount(of attachment: StoredAttachment) async -> Int? {
+        await stores.blobs.count(of: attachment.digest)
+    }
+}
+
+extension RevisionTree {
+    /// The leaves that are a revision or descend from it; none for an unknown one.
+    fileprivate func leaves(from ancestor: RevisionID?) -> [RevisionID] {
+        guard let ancestor else { return [] }
+        return leaves.map(\.id).filter { nearest(of: [ancestor], to: $0) != nil }
+    }
+}
+
+extension Refusal {
+    static let invalidDocumentID = Refusal(400, "Invalid doc ID")
 }
 
 /// A revision that a requester may read, before its body is there.
@@ -143,6 +246,9 @@ private struct FoundRevision {
         _ document: StoredDocument?,
         for requester: Requester
     ) -> Result<FoundRevision, Refusal> {
+        guard SyncDatabase.isDocumentID(request.document) else {
+            return .failure(.invalidDocumentID)
+        }
         guard let document else { return .failure(.missing) }
         let tree = document.metadata.tree
         let named = request.revision.map { RevisionID($0) }
@@ -182,7 +288,8 @@ private struct FoundRevision {
                 known: since.compactMap { RevisionID($0) }
             )
         }
-        return ReadRevision(
+        let hasExpiry = request.details.contains(.expiry) && document.expires != 0 && !isRedacted
+        var read = ReadRevision(
             document: request.document,
             revision: revision,
             isDeleted: isDeleted,
@@ -190,8 +297,23 @@ private struct FoundRevision {
             history: history,
             body: isRedacted ? RevisionBody() : body,
             revposMin: revposMin,
-            expires: request.hasExpiry && document.expires != 0 ? document.expires : nil
+            expires: hasExpiry ? document.expires : nil
         )
+        if !isRedacted { read.answerMembers = members(request.details) }
+        return read
+    }
+
+    private func members(_ details: DocumentQuery.Details) -> AnswerMembers {
+        var members = AnswerMembers()
+        let others = document.metadata.tree.leaves.filter { $0.id != revision }
+        if details.contains(.conflicts) {
+            members.conflicts = others.filter { !$0.isDeleted }.map(\.id.description)
+        }
+        if details.contains(.deletedConflicts) {
+            members.deletedConflicts = others.filter(\.isDeleted).map(\.id.description)
+        }
+        if details.contains(.localSequence) { members.localSequence = document.metadata.sequence }
+        return members
     }
 }
 

@@ -1,6 +1,6 @@
 internal import Bytes
 internal import Credentials
-package import JSON
+internal import JSON
 package import Revisions
 internal import Seams
 package import SyncWire
@@ -29,6 +29,7 @@ package struct SentDocument: Sendable {
     ///
     /// - Throws: `Refusal` if a member of the gateway is invalid.
     func write(by author: RevisionAuthor?) throws(Refusal) -> RevisionWrite {
+        guard SyncDatabase.isDocumentID(id) else { throw .invalidDocumentID }
         let own = body.own
         if own.isRemoved { throw .inaccessible }
         let tree = own.attachments.flatMap { $0.withUnsafeBytes { JSONValue.parse(ByteView($0)) } }
@@ -114,39 +115,58 @@ extension SyncDatabase {
     /// A random id for a document without one: 32 hexadecimal digits.
     package func newDocumentID() -> String { environment.entropy.hex(16) }
 
-    /// Replaces the attachments of the newest revision: the document that `PUT` and `DELETE` of one write.
+    /// How `PUT` and `DELETE` of one attachment change the list of a document's attachments.
+    package enum AttachmentChange: Sendable {
+        /// A content that is stored, in place of one of the same name.
+        case put(String, AttachmentParts.Part, contentType: String)
+        case delete(String)
+    }
+
+    /// The document that `PUT` and `DELETE` of one attachment write.
     ///
     /// - Parameters:
+    ///   - change: What to do with the attachments of the revision.
     ///   - document: The id.
     ///   - revision: The revision to replace; nil or empty for none.
     ///   - requester: Who reads it.
-    ///   - change: Changes the list; `data` of an attachment is in the list as base64.
+    /// - Returns: The document to write.
     /// - Throws: `Refusal`, for example 404 if there is no attachment to delete.
-    package func documentWithAttachments(
+    package func document(
+        _ change: AttachmentChange,
         _ document: String,
         replacing revision: String?,
-        for requester: Requester,
-        _ change: (inout [JSONValue.Member]) throws(Refusal) -> Void
+        for requester: Requester
     ) async throws(Refusal) -> SentDocument {
         let named = revision.flatMap { $0.isEmpty ? nil : $0 }
+        var isPut = false
+        if case .put = change { isPut = true }
         var members: [JSONValue.Member] = []
         let content = ByteWriter()
         content.append("{}")
         switch await read([ReadRequest(document, named)], for: requester)[0] {
         case .success(let found):
             if found.isRedacted { throw .inaccessible }
+            if named == nil, !isPut || dialect == .third {
+                throw Refusal(409, "Cannot modify attachments without a specific rev ID")
+            }
             if !found.body.json.isEmpty {
                 content.removeAll()
                 content.append(found.body.json)
             }
             members = StoredAttachment.json(found.body.attachments).members ?? []
         // CouchDB makes the document for its first attachment.
-        case .failure(let refusal): if refusal.status != 404 { throw refusal }
+        case .failure(let refusal) where refusal.status == 404 && isPut: break
+        case .failure(.missing): throw Refusal(409, "Incorrect revision ID specified")
+        case .failure(let refusal) where refusal.status == 404:
+            throw Refusal(404, "Document specified is not found")
+        case .failure(let refusal): throw refusal
         }
-        try change(&members)
+        try change.apply(to: &members)
         let parsed: DocumentBody
         do {
-            parsed = try DocumentBody(content.view, policy: .stored, numbers: .literals)
+            parsed = try content.withView { (content) throws(RequestRefusal) in
+                try DocumentBody(content, policy: .stored, numbers: .literals)
+            }
         } catch {
             preconditionFailure("a stored body is a document: \(error)")
         }
@@ -154,6 +174,7 @@ extension SyncDatabase {
         body.own.attachments = JSONWriter.text { $0.value(.object(members)) }
         var sent = SentDocument(document, body, isEdit: true)
         sent.replaced = named
+        if case .put(_, let part, _) = change { sent.parts = [part] }
         return sent
     }
 
@@ -163,6 +184,27 @@ extension SyncDatabase {
     package func purge(_ documents: [String]) async -> [String] {
         let found = await stores.writes.purge(documents.map { Array($0.utf8) })
         return zip(documents, found).filter(\.1).map(\.0)
+    }
+}
+
+extension SyncDatabase.AttachmentChange {
+    /// - Throws: `Refusal` 404 if there is no attachment to delete.
+    fileprivate func apply(to members: inout [JSONValue.Member]) throws(Refusal) {
+        switch self {
+        case .put(let name, let part, let contentType):
+            members.removeAll { $0.name == name }
+            let claim: JSONValue = .object([
+                JSONValue.Member(name: "content_type", value: .string(contentType)),
+                JSONValue.Member(name: "digest", value: .string(part.sha1)),
+                JSONValue.Member(name: "follows", value: .bool(true)),
+            ])
+            members.append(JSONValue.Member(name: name, value: claim))
+        case .delete(let name):
+            guard members.contains(where: { $0.name == name }) else {
+                throw Refusal(404, "Attachment \(name) is not found")
+            }
+            members.removeAll { $0.name == name }
+        }
     }
 }
 

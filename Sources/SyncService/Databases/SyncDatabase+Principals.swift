@@ -174,6 +174,8 @@ extension SyncDatabase {
         guard let stored = await storedPrincipal(key) else { return false }
         let isRemoved = await stores.sides.remove(key.sideKey, version: stored.version)
         if isRemoved, key.kind == .user { await deleteSessions(of: key.name) }
+        // Those of the user end, and those of users with the role have less to show.
+        interruptFeeds()
         return isRemoved
     }
 

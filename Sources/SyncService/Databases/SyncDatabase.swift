@@ -35,6 +35,17 @@ package struct SyncStores: Sendable {
     }
 }
 
+/// Verifies passwords, and derives what is stored of them on a lane of its own.
+package struct PasswordTools: Sendable {
+    let verifier: PasswordVerifier
+    let lane: any Lane
+
+    package init(_ verifier: PasswordVerifier, lane: any Lane) {
+        self.verifier = verifier
+        self.lane = lane
+    }
+}
+
 /// A database of the gateway: what its routes do, whatever its store is.
 ///
 /// - All calls come from its lane.
@@ -48,7 +59,7 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
         case changing(String)
     }
 
-    package let configuration: DatabaseConfiguration
+    package internal(set) var configuration: DatabaseConfiguration
     package let stores: SyncStores
     package let environment: Environment
     package let passwords: PasswordVerifier
@@ -56,6 +67,9 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
     let passwordLane: any Lane
     let executor: LaneExecutor
     package internal(set) var state = State.online
+    package internal(set) var resync = Resync()
+    /// Those that are not closed.
+    private(set) var feeds: [ObjectIdentifier: ChangesFeed] = [:]
     /// Nanoseconds since 1970 at the start: `instance_start_time`.
     package let startNanoseconds: UInt64
     /// Passwords whose credentials are still being derived.
@@ -64,22 +78,20 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
     /// - Parameters:
     ///   - configuration: Of the file, or of `PUT /db/`.
     ///   - stores: Where the documents are.
-    ///   - passwords: Verifies passwords of all databases of the gateway.
-    ///   - passwordLane: Where credentials are derived.
+    ///   - passwords: Those of all databases of the gateway.
     ///   - environment: The clocks and the random bits.
     ///   - lane: Where all calls come from.
     package init(
         _ configuration: DatabaseConfiguration,
         _ stores: SyncStores,
-        passwords: PasswordVerifier,
-        passwordLane: any Lane,
+        _ passwords: PasswordTools,
         _ environment: Environment,
         on lane: any Lane
     ) {
         self.configuration = configuration
         self.stores = stores
-        self.passwords = passwords
-        self.passwordLane = passwordLane
+        self.passwords = passwords.verifier
+        passwordLane = passwords.lane
         self.environment = environment
         executor = LaneExecutor(lane)
         startNanoseconds = environment.time.wallNanoseconds()
@@ -115,11 +127,43 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
         }
     }
 
+    /// The state in the words of Sync Gateway.
+    package var stateName: String {
+        switch state {
+        case .online: "Online"
+        case .offline: "Offline"
+        case .changing(let name): name
+        }
+    }
+
+    /// Refuses requests from now on; feeds end at once.
     package func takeOffline() {
-        if state == .online { state = .offline }
+        guard state == .online else { return }
+        state = .offline
+        interruptFeeds()
     }
 
     package func takeOnline() {
         if state == .offline { state = .online }
+    }
+
+    /// Ends the database for those who still use it.
+    func close() {
+        state = .changing("Stopping")
+        interruptFeeds()
+    }
+
+    // MARK: Feeds
+
+    /// The feeds that requests follow at present.
+    package var feedCount: Int { feeds.count }
+
+    func add(_ feed: ChangesFeed) { feeds[ObjectIdentifier(feed)] = feed }
+
+    func remove(_ feed: ChangesFeed) { feeds[ObjectIdentifier(feed)] = nil }
+
+    /// Lets feeds notice that they have ended.
+    func interruptFeeds() {
+        for feed in feeds.values { feed.interrupt() }
     }
 }

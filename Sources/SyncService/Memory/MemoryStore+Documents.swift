@@ -12,11 +12,11 @@ extension MemoryStore: RevisionReads {
     }
 
     func document(_ id: [UInt8]) -> StoredDocument? {
-        guard let bytes = records[id] else { return nil }
+        guard let bytes = tables.records[id] else { return nil }
         return decode(bytes)
     }
 
-    func keptBody(_ name: RevisionName) -> RevisionBody? { kept[name].map { decode($0) } }
+    func keptBody(_ name: RevisionName) -> RevisionBody? { tables.kept[name].map { decode($0) } }
 
     private func decode<Value: CodedFields>(_ bytes: [UInt8]) -> Value {
         do {
@@ -46,11 +46,11 @@ extension MemoryStore: RevisionReads {
         }
         var after = write.document
         after.expires = expires
-        expiries[id] = expires == 0 ? nil : expires
+        tables.expiries[id] = expires == 0 ? nil : expires
         setOwners(of: after.metadata.blobs, replacing: before?.metadata.blobs ?? [])
         let bytes = after.encoded
-        count(bytes.count - (records[id]?.count ?? -id.count - MemoryStore.documentOverhead))
-        records[id] = bytes
+        count(bytes.count - (tables.records[id]?.count ?? -id.count - MemoryStore.documentOverhead))
+        tables.records[id] = bytes
         for revision in write.removedBodies { removeLater(.body(RevisionName(revision, of: id))) }
         let changed = replaceGrants(
             of: before?.metadata,
@@ -65,12 +65,12 @@ extension MemoryStore: RevisionReads {
         guard let before = document(id) else { return }
         setOwners(of: [], replacing: before.metadata.blobs)
         for node in before.metadata.tree.revisions {
-            if let bytes = kept.removeValue(forKey: RevisionName(node.id, of: id)) {
+            if let bytes = tables.kept.removeValue(forKey: RevisionName(node.id, of: id)) {
                 count(-bytes.count - MemoryStore.entryOverhead)
             }
         }
-        let bytes = records.removeValue(forKey: id)
-        expiries[id] = nil
+        let bytes = tables.records.removeValue(forKey: id)
+        tables.expiries[id] = nil
         count(-(bytes?.count ?? 0) - id.count - MemoryStore.documentOverhead)
         let changed = replaceGrants(of: before.metadata, by: DocumentMetadata(), at: newest)
         log.purge(id)
@@ -94,23 +94,23 @@ extension MemoryStore: RevisionReads {
 
     private func keep(_ body: RevisionBody, _ name: RevisionName) {
         let bytes = body.encoded
-        count(bytes.count - (kept[name]?.count ?? -MemoryStore.entryOverhead))
-        kept[name] = bytes
+        count(bytes.count - (tables.kept[name]?.count ?? -MemoryStore.entryOverhead))
+        tables.kept[name] = bytes
     }
 
     // MARK: Contents of attachments
 
     func keepBlob(_ bytes: [UInt8], _ digest: String) {
-        guard blobs[digest] == nil else { return }
-        blobs[digest] = Blob(bytes: bytes)
+        guard tables.blobs[digest] == nil else { return }
+        tables.blobs[digest] = Blob(bytes: bytes)
         count(bytes.count + MemoryStore.entryOverhead)
     }
 
     private func setOwners(of digests: Set<String>, replacing old: Set<String>) {
-        for digest in digests.subtracting(old) { blobs[digest]?.owners += 1 }
+        for digest in digests.subtracting(old) { tables.blobs[digest]?.owners += 1 }
         for digest in old.subtracting(digests) {
-            blobs[digest]?.owners -= 1
-            if blobs[digest]?.owners == 0 { removeLater(.blob(digest)) }
+            tables.blobs[digest]?.owners -= 1
+            if tables.blobs[digest]?.owners == 0 { removeLater(.blob(digest)) }
         }
     }
 
@@ -130,7 +130,8 @@ extension MemoryStore: RevisionReads {
         // Only feeds of the dialect of 3 report what was lost.
         guard rules.dialect == .third else { return changed }
         for key in changed {
-            guard let side = sides[key.sideKey], var principal = Principal(stored: side.document)
+            guard let side = tables.sides[key.sideKey],
+                var principal = Principal(stored: side.document)
             else { continue }
             let history = (principal.channelHistory, principal.roleHistory)
             principal.recordLosses(

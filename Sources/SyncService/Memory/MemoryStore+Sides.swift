@@ -4,6 +4,7 @@ internal import Syncing
 
 /// Attachments' contents, and documents beside the synchronised ones.
 extension MemoryStore: Blobs {
+    /// - Throws: `Refusal` 507 if there is no room.
     package func store(_ bytes: [UInt8], digest: String) async throws(Refusal) {
         if let full = fullRefusal { throw full }
         keepBlob(bytes, digest)
@@ -11,27 +12,28 @@ extension MemoryStore: Blobs {
         removeLater(.blob(digest))
     }
 
-    package func count(of digest: String) async -> Int? { blobs[digest]?.bytes.count }
+    package func count(of digest: String) async -> Int? { tables.blobs[digest]?.bytes.count }
 
     package func read(_ digest: String, _ range: Range<Int>) async -> [UInt8]? {
-        blobs[digest].map { range == 0..<$0.bytes.count ? $0.bytes : Array($0.bytes[range]) }
+        tables.blobs[digest].map { range == 0..<$0.bytes.count ? $0.bytes : Array($0.bytes[range]) }
     }
 }
 
 extension MemoryStore: SideDocuments {
     package func get(_ key: String) async -> SideDocument? {
-        guard let side = sides[key], side.expires == 0 || nowSeconds < side.expires else {
+        guard let side = tables.sides[key], side.expires == 0 || nowSeconds < side.expires else {
             return nil
         }
         return side.document
     }
 
+    /// - Throws: `Refusal` 507 if there is no room.
     package func put(
         _ content: SideContent,
         at key: String,
         replacing version: UInt64
     ) async throws(Refusal) -> SideDocument? {
-        guard sides[key]?.document.version ?? 0 == version else { return nil }
+        guard tables.sides[key]?.document.version ?? 0 == version else { return nil }
         if let full = fullRefusal { throw full }
         switch content {
         case .plain(let bytes, let expires): return setSide(key, bytes, expires: expires)
@@ -46,27 +48,27 @@ extension MemoryStore: SideDocuments {
     }
 
     package func remove(_ key: String, version: UInt64) async -> Bool {
-        guard sides[key]?.document.version == version else { return false }
+        guard tables.sides[key]?.document.version == version else { return false }
         removeSide(key)
         return true
     }
 
     package func keys(withPrefix prefix: String) async -> [String] {
-        sides.keys.filter { $0.utf8.starts(with: prefix.utf8) }
+        tables.sides.keys.filter { $0.utf8.starts(with: prefix.utf8) }
             .sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
     }
 
     @discardableResult
     func setSide(_ key: String, _ bytes: [UInt8], expires: UInt64) -> SideDocument {
         let document = SideDocument(bytes, version: nextVersion())
-        let old = sides[key].map { $0.document.bytes.count }
+        let old = tables.sides[key].map { $0.document.bytes.count }
         count(bytes.count - (old ?? -key.utf8.count - MemoryStore.entryOverhead))
-        sides[key] = Side(document: document, expires: expires)
+        tables.sides[key] = Side(document: document, expires: expires)
         return document
     }
 
     func removeSide(_ key: String) {
-        guard let side = sides.removeValue(forKey: key) else { return }
+        guard let side = tables.sides.removeValue(forKey: key) else { return }
         count(-side.document.bytes.count - key.utf8.count - MemoryStore.entryOverhead)
     }
 }

@@ -38,7 +38,7 @@ extension MemoryStore: RevisionWrites {
         var found: [Bool] = []
         for id in documents {
             await locks.lock([id])
-            found.append(records[id] != nil)
+            found.append(tables.records[id] != nil)
             remove(id)
             locks.unlock([id])
         }
@@ -77,7 +77,8 @@ extension MemoryStore: RevisionWrites {
                 calls.append(call(of: plan, write, before))
                 let promoted = plan.promoted.map { leaf in
                     let body = body(of: leaf, write.document, before) ?? RevisionBody()
-                    calls.append(call(ofPromoted: leaf, body, write, before))
+                    let context = write.author?.context
+                    calls.append(call(of: leaf, body, write.document, before, context: context))
                     return (body, place + 1)
                 }
                 planned.append(
@@ -103,7 +104,9 @@ extension MemoryStore: RevisionWrites {
 
     private func refusal(of plan: WritePlan, _ write: RevisionWrite) -> Refusal? {
         if !write.request.isDeleted, let full = fullRefusal { return full }
-        return plan.requiredBlobs.first { blobs[$0.digest] == nil }.map { .missingBlob($0.name) }
+        return plan.requiredBlobs.first { tables.blobs[$0.digest] == nil }.map {
+            .missingBlob($0.name)
+        }
     }
 
     private func commit(
@@ -163,8 +166,7 @@ extension MemoryStore: RevisionWrites {
         _ before: StoredDocument?
     ) -> SyncCall {
         SyncCall(
-            id: write.document,
-            revision: plan.revision,
+            RevisionName(plan.revision, of: write.document),
             isDeleted: write.request.isDeleted,
             body: RevisionBody(json: write.request.content.bytes, attachments: plan.attachments),
             old: oldBody(plan.ancestors, write.document, before),
@@ -172,20 +174,21 @@ extension MemoryStore: RevisionWrites {
         )
     }
 
-    private func call(
-        ofPromoted leaf: RevisionID,
+    /// The call for a leaf that is stored already.
+    func call(
+        of leaf: RevisionID,
         _ body: RevisionBody,
-        _ write: RevisionWrite,
-        _ before: StoredDocument?
+        _ id: [UInt8],
+        _ document: StoredDocument?,
+        context: [UInt8]?
     ) -> SyncCall {
-        let tree = before?.metadata.tree ?? RevisionTree()
+        let tree = document?.metadata.tree ?? RevisionTree()
         return SyncCall(
-            id: write.document,
-            revision: leaf,
+            RevisionName(leaf, of: id),
             isDeleted: tree[leaf]?.isDeleted ?? false,
             body: body,
-            old: oldBody(Array(tree.ancestry(of: leaf).dropFirst()), write.document, before),
-            context: write.author?.context
+            old: oldBody(Array(tree.ancestry(of: leaf).dropFirst()), id, document),
+            context: context
         )
     }
 
@@ -204,7 +207,7 @@ extension MemoryStore: RevisionWrites {
         return nil
     }
 
-    private func body(
+    func body(
         of revision: RevisionID,
         _ id: [UInt8],
         _ document: StoredDocument?

@@ -35,89 +35,120 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         case blob(String)
     }
 
-    let lane: any Lane
+    /// What is stored, by name.
+    struct Tables {
+        var records: [[UInt8]: [UInt8]] = [:]
+        /// The second since 1970 at which a document expires.
+        var expiries: [[UInt8]: UInt64] = [:]
+        var kept: [RevisionName: [UInt8]] = [:]
+        var blobs: [String: Blob] = [:]
+        var sides: [String: Side] = [:]
+        /// In order of time, which is in seconds since 1970.
+        var removals: [(at: UInt64, what: Removal)] = []
+    }
+
+    /// The numbers that were given last.
+    private struct Numbers {
+        var sequences = SequenceCounter()
+        var versions: UInt64 = 0
+    }
+
     let time: any TimeSource
-    let rules: WriteRules
-    let function: SyncFunction
-    let quota: Int
+    let quota: StoreQuota
+    private(set) var rules: WriteRules
+    private(set) var function: SyncFunction
     package private(set) var usedBytes = 0
 
-    var records: [[UInt8]: [UInt8]] = [:]
-    var expiries: [[UInt8]: UInt64] = [:]
-    var kept: [RevisionName: [UInt8]] = [:]
-    var blobs: [String: Blob] = [:]
-    var sides: [String: Side] = [:]
+    var tables = Tables()
     var log = ChannelLog()
     var grants = GrantIndex()
     let locks = DocumentLocks()
-    /// In order of time, which is in seconds since 1970.
-    var removals: [(at: UInt64, what: Removal)] = []
-    private var counter = SequenceCounter()
-    private var subscriptions = Subscriptions()
-    private var wakes: [Subscriptions.SessionID: @Sendable () -> Void] = [:]
-    private var isWaking = false
-    private var versions: UInt64 = 0
+    private var numbers = Numbers()
+    private let listeners: MemoryListeners
+    private var isClosed = false
 
     /// - Parameters:
     ///   - function: The sync function.
     ///   - rules: Of the database's configuration.
-    ///   - quota: Bytes that the store may have.
+    ///   - quota: Of all stores of the process.
     ///   - environment: Its time.
     ///   - lane: Where all calls come from.
     package init(
         _ function: SyncFunction,
         _ rules: WriteRules,
-        quota: Int,
+        quota: StoreQuota,
         _ environment: Environment,
         on lane: any Lane
     ) {
         self.function = function
         self.rules = rules
         self.quota = quota
-        self.lane = lane
+        listeners = MemoryListeners(on: lane)
         time = environment.time
     }
 
     var nowSeconds: UInt64 { time.wallNanoseconds() / 1_000_000_000 }
 
+    /// Documents, tombstones among them.
+    package var documentCount: Int { tables.records.count }
+
+    /// Replaces what decides about writes; those under way end as they began.
+    package func reconfigure(_ function: SyncFunction, _ rules: WriteRules) {
+        precondition(rules.dialect == self.rules.dialect, "a database has one dialect for its life")
+        self.function.close()
+        self.function = function
+        self.rules = rules
+    }
+
+    /// Returns the store's memory to the quota, because the database is deleted.
+    package func close() {
+        function.close()
+        quota.count(-usedBytes)
+        isClosed = true
+    }
+
     // MARK: Memory
 
-    func count(_ bytes: Int) { usedBytes += bytes }
+    func count(_ bytes: Int) {
+        usedBytes += bytes
+        // Requests that began before still end.
+        if !isClosed { quota.count(bytes) }
+    }
 
     /// The refusal of a write that needs room; nil if there is some.
     var fullRefusal: Refusal? {
-        guard usedBytes > quota else { return nil }
+        guard quota.isExceeded else { return nil }
         return Refusal(
             507,
-            "The database uses its memory quota of \(quota >> 20) MiB. Delete and purge documents, or"
-                + " start the gateway with a larger --memory-quota."
+            "The databases use the memory quota of \(quota.bytesMax >> 20) MiB. Delete and purge"
+                + " documents, or start the gateway with a larger --memory-quota."
         )
     }
 
     /// Removes what is due: call it now and then.
     package func removeExpired() {
         let now = nowSeconds
-        while let first = removals.first, first.at <= now {
-            removals.removeFirst()
+        while let first = tables.removals.first, first.at <= now {
+            tables.removals.removeFirst()
             switch first.what {
             case .body(let name):
-                if let bytes = kept.removeValue(forKey: name) {
+                if let bytes = tables.kept.removeValue(forKey: name) {
                     count(-bytes.count - MemoryStore.entryOverhead)
                 }
             case .blob(let digest):
-                guard let blob = blobs[digest], blob.owners == 0 else { continue }
-                blobs[digest] = nil
+                guard let blob = tables.blobs[digest], blob.owners == 0 else { continue }
+                tables.blobs[digest] = nil
                 count(-blob.bytes.count - MemoryStore.entryOverhead)
             }
         }
-        for (key, side) in sides where side.expires != 0 && side.expires <= now {
+        for (key, side) in tables.sides where side.expires != 0 && side.expires <= now {
             removeSide(key)
         }
-        for (id, expires) in expiries where expires <= now { remove(id) }
+        for (id, expires) in tables.expiries where expires <= now { remove(id) }
     }
 
     func removeLater(_ what: Removal) {
-        removals.append((nowSeconds + MemoryStore.keptSeconds, what))
+        tables.removals.append((nowSeconds + MemoryStore.keptSeconds, what))
     }
 
     // MARK: Sequences and listeners
@@ -127,52 +158,22 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     /// Nothing survives the process, so reserving needs no disk.
     func drawSequence() -> UInt64 {
         while true {
-            switch counter.draw() {
+            switch numbers.sequences.draw() {
             case .sequence(let sequence): return sequence
-            case .needsReservation: counter.reserved(through: counter.reservation)
+            case .needsReservation:
+                numbers.sequences.reserved(through: numbers.sequences.reservation)
             case .exhausted: preconditionFailure("a database in memory has 2^53 writes at most")
             }
         }
     }
 
     func nextVersion() -> UInt64 {
-        versions += 1
-        return versions
+        numbers.versions += 1
+        return numbers.versions
     }
 
     /// Wakes the listeners of topics, behind the work that is posted now.
-    func notify(_ topics: some Sequence<Subscriptions.Topic>) {
-        subscriptions.notify(topics)
-        guard subscriptions.hasReadySessions, !isWaking else { return }
-        isWaking = true
-        lane.post { [self] in
-            isWaking = false
-            for session in subscriptions.removeReady() { wakes[session]?() }
-        }
-    }
-
-    private final class Listener: ChangeListener, @unchecked Sendable {  // tidy:allow belongs to its lane
-        private let store: MemoryStore
-        private let session: Subscriptions.SessionID
-        private var isCancelled = false
-
-        init(_ store: MemoryStore, _ session: Subscriptions.SessionID) {
-            self.store = store
-            self.session = session
-        }
-
-        func listen(to topics: Set<Subscriptions.Topic>) {
-            precondition(!isCancelled, "a cancelled listener listens to nothing")
-            store.subscriptions.listen(session, to: topics)
-        }
-
-        func cancel() {
-            guard !isCancelled else { return }
-            isCancelled = true
-            store.subscriptions.remove(session)
-            store.wakes[session] = nil
-        }
-    }
+    func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
 }
 
 extension MemoryStore: ChannelReads {
@@ -193,15 +194,16 @@ extension MemoryStore: ChannelReads {
         log.ids.ids(from: first, atMost: count)
     }
 
+    package func ids(below bound: [UInt8]?, atMost count: Int) async -> [[UInt8]] {
+        log.ids.ids(below: bound, atMost: count)
+    }
+
     package func grants(to key: PrincipalKey) async -> GrantIndex { grants }
 
     package func listen(
         to topics: Set<Subscriptions.Topic>,
         _ wake: @escaping @Sendable () -> Void
     ) -> any ChangeListener {
-        let session = subscriptions.add()
-        subscriptions.listen(session, to: topics)
-        wakes[session] = wake
-        return Listener(self, session)
+        listeners.add(topics, wake)
     }
 }

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import JSON
 package import Revisions
-package import SyncWire
+internal import SyncWire
 
 /// One call of a sync function: the document, the one that it replaces, and the user.
 package struct SyncCall: Sendable {
@@ -15,8 +15,7 @@ package struct SyncCall: Sendable {
         }
     }
 
-    package let id: [UInt8]
-    package let revision: RevisionID
+    package let name: RevisionName
     package let isDeleted: Bool
     package let body: RevisionBody
     package let old: Old?
@@ -24,15 +23,13 @@ package struct SyncCall: Sendable {
     package let context: [UInt8]?
 
     package init(
-        id: [UInt8],
-        revision: RevisionID,
+        _ name: RevisionName,
         isDeleted: Bool,
         body: RevisionBody,
         old: Old?,
         context: [UInt8]?
     ) {
-        self.id = id
-        self.revision = revision
+        self.name = name
         self.isDeleted = isDeleted
         self.body = body
         self.old = old
@@ -41,14 +38,14 @@ package struct SyncCall: Sendable {
 
     /// Writes the first argument.
     func writeDocument(to output: ByteWriter) {
-        Self.write(id, revision, isDeleted, body, to: output)
+        Self.write(name.document, name.revision, isDeleted, body, to: output)
     }
 
     /// Writes `[oldDoc, userCtx]`.
     func writeContext(to output: ByteWriter) {
         output.append(UInt8(ascii: "["))
         if let old {
-            Self.write(id, nil, old.isDeleted, old.body, to: output)
+            Self.write(name.document, nil, old.isDeleted, old.body, to: output)
         } else {
             output.append("null")
         }

@@ -11,8 +11,8 @@ internal import Wire
 /// Calls of concurrent requests are one batch: while a batch is under way, the next one collects. A call in a
 /// batch costs a tenth of a call alone.
 package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs to its lane
-    /// Processor time of one call, as in Sync Gateway 3.
-    package static let timeoutMilliseconds: UInt32 = 5_000
+    /// Processor time of one call: an endless function fails its write within 5 seconds.
+    package static let timeoutMilliseconds: UInt32 = 2_000
     /// Batches under way: the process has a next one while the results of one are handled.
     private static let batchesMax = 2
     /// Beyond it, calls wait for the next batch, so that one request does not delay all others.
@@ -31,6 +31,17 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
         let call: Int
     }
 
+    /// JavaScript, and what it may use beside the language.
+    package struct Source: Sendable {
+        let text: String
+        let library: ScriptLibrary?
+
+        package init(_ text: String, library: ScriptLibrary? = nil) {
+            self.text = text
+            self.library = library
+        }
+    }
+
     let database: String
     private let pool: ScriptPool
     private let lane: any Lane
@@ -38,20 +49,23 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
     /// Nil if the database has no function: documents name their channels.
     private let function: ScriptFunction?
 
+    /// Calls that were answered, and those of them that failed.
+    package private(set) var counts = (calls: 0, failures: 0)
     private var requests: [Int: Request] = [:]
     private var numbers = 0
     private var waiting: [Place] = []
     private var batches = 0
     private var isFlushing = false
+    private var isClosed = false
 
     /// - Parameters:
-    ///   - source: JavaScript; nil for the function `channel(doc.channels)`.
+    ///   - source: Nil for the function `channel(doc.channels)`.
     ///   - database: Its name; functions of two databases never share a process.
     ///   - pool: The processes, on the same lane.
     ///   - environment: Its trace gets failures of the function.
     ///   - lane: Where all calls come from.
     package init(
-        _ source: String?,
+        _ source: Source?,
         of database: String,
         pool: ScriptPool,
         _ environment: Environment,
@@ -63,10 +77,11 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
         trace = environment.trace
         function = source.map {
             pool.function(
-                $0,
+                $0.text,
                 .sync,
                 ofBucket: database,
-                timeoutMilliseconds: Self.timeoutMilliseconds
+                timeoutMilliseconds: Self.timeoutMilliseconds,
+                library: $0.library
             )
         }
     }
@@ -86,9 +101,14 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
         }
     }
 
-    /// Frees the function: no call comes any more.
+    /// Frees the function once the calls under way are answered: no call comes any more.
     package func close() {
-        if let function { pool.forget(function) }
+        isClosed = true
+        freeIfIdle()
+    }
+
+    private func freeIfIdle() {
+        if isClosed, requests.isEmpty, let function { pool.forget(function) }
     }
 
     // MARK: Batches
@@ -110,7 +130,9 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
         let (document, context) = (ByteWriter(capacity: 4_096), ByteWriter(capacity: 4_096))
         var taken = 0
         for place in waiting {
-            guard let call = requests[place.request]?.calls[place.call] else { continue }
+            guard let call = requests[place.request]?.calls[place.call] else {
+                preconditionFailure("a request waits until its last run")
+            }
             document.removeAll()
             context.removeAll()
             call.writeDocument(to: document)
@@ -123,7 +145,9 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
                 finish(place, SyncRun([], end: .failed(Self.failureText)))
                 continue
             }
-            work.append(first: context.view, second: document.view)
+            context.withView { context in
+                document.withView { work.append(first: context, second: $0) }
+            }
             places.append(place)
             taken += 1
         }
@@ -158,7 +182,17 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
             return
         }
         requests[place.request] = nil
+        counts.calls += runs.count
+        counts.failures += runs.count { $0.isFailed }
         request.waiter.resume(returning: runs)
+        freeIfIdle()
+    }
+}
+
+extension SyncRun {
+    fileprivate var isFailed: Bool {
+        if case .failed = end { return true }
+        return false
     }
 }
 

@@ -1,0 +1,58 @@
+internal import Seams
+internal import Syncing
+
+/// Those who wait for changes of a store in memory.
+final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its lane
+    private let lane: any Lane
+    private var subscriptions = Subscriptions()
+    private var wakes: [Subscriptions.SessionID: @Sendable () -> Void] = [:]
+    private var isWaking = false
+
+    init(on lane: any Lane) {
+        self.lane = lane
+    }
+
+    /// Wakes the listeners of topics, behind the work that is posted now.
+    func notify(_ topics: [Subscriptions.Topic]) {
+        subscriptions.notify(topics)
+        guard subscriptions.hasReadySessions, !isWaking else { return }
+        isWaking = true
+        lane.post { [self] in
+            isWaking = false
+            for session in subscriptions.removeReady() { wakes[session]?() }
+        }
+    }
+
+    func add(
+        _ topics: Set<Subscriptions.Topic>,
+        _ wake: @escaping @Sendable () -> Void
+    ) -> any ChangeListener {
+        let session = subscriptions.add()
+        subscriptions.listen(session, to: topics)
+        wakes[session] = wake
+        return Listener(self, session)
+    }
+
+    private final class Listener: ChangeListener, @unchecked Sendable {  // tidy:allow its lane
+        private let listeners: MemoryListeners
+        private let session: Subscriptions.SessionID
+        private var isCancelled = false
+
+        init(_ listeners: MemoryListeners, _ session: Subscriptions.SessionID) {
+            self.listeners = listeners
+            self.session = session
+        }
+
+        func listen(to topics: Set<Subscriptions.Topic>) {
+            precondition(!isCancelled, "a cancelled listener listens to nothing")
+            listeners.subscriptions.listen(session, to: topics)
+        }
+
+        func cancel() {
+            guard !isCancelled else { return }
+            isCancelled = true
+            listeners.subscriptions.remove(session)
+            listeners.wakes[session] = nil
+        }
+    }
+}
