@@ -27,6 +27,7 @@ install: ## Install a node, its manual page and its service (PREFIX=/usr/local, 
 	@deps/install build install
 	$(BUILD) --product divan-server
 	$(BUILD) --product divan-script
+	$(BUILD) --product divan-gateway
 	@BUILD="$(BUILD)" PREFIX="$(PREFIX)" docs/deploy/install "$(DESTDIR)"
 
 demo: ## Start a cluster with a bucket of real documents, run a load test, leave it running

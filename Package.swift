@@ -37,10 +37,11 @@ let plan = """
     services   SyncService        Bytes Seams Wire JSON SyncWire Revisions Syncing Credentials ScriptProcesses
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence ScriptProcesses DataService ClusterService ViewService
     facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Revisions Syncing Credentials Deflate ScriptProcesses SyncService OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
+    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Scripting Revisions Syncing Credentials Deflate ScriptProcesses SyncService OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
+    programs   divan-gateway      Bytes Vocabulary Seams JSON SyncWire LinuxPlatform SyncFrontend
     programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
     programs   divan-simulator    LinuxPlatform Simulation
@@ -126,10 +127,11 @@ let lanesLeaveOut =
     lane == "core" ? upperFloors.union(["adapters", "platforms", "services"]) : upperFloors
 /// JavaScriptCore is in no lane: a sanitizer does not know the memory and the threads of its compiler.
 ///
-/// OpenSSL is only where connections between nodes are tested.
+/// OpenSSL is only where connections between nodes are tested; no lane has tests of the gateway's databases.
 let inNoLane: Set<Substring> =
     lane == "services"
-    ? ["ScriptEngine"] : ["ScriptEngine", "OpenSSLPlatform"]
+    ? ["ScriptEngine", "Deflate", "SyncService"]
+    : ["ScriptEngine", "OpenSSLPlatform", "Deflate", "SyncService"]
 /// The tests that have threads, by target: some files of it, or all of them if none is named.
 ///
 /// All other tests of these targets run on one thread, where there is no race to detect.
@@ -260,7 +262,11 @@ let tests: [(name: String, uses: [String])] = [
     ("SyncWireTests", ["SyncWire", "JSON", "Bytes"]),
     ("RevisionsTests", ["Revisions", "SyncWire", "JSON", "Bytes"]),
     ("SyncingTests", ["Syncing", "SyncWire", "JSON", "Bytes"]),
-    ("LinuxPlatformTests", ["TestSupport", "Bytes", "Seams", "LinuxPlatform"]),
+    (
+        "LinuxPlatformTests",
+        ["TestSupport", "Bytes", "Seams", "LinuxPlatform"]
+            + (lane == nil ? ["divan-front-stand-in"] : [])
+    ),
     ("OpenSSLPlatformTests", ["Bytes", "Seams", "LinuxPlatform", "OpenSSLPlatform"]),
     // The program is a dependency, so that it is there to be started.
     ("ScriptEngineTests", ["ScriptEngine", "divan-script", "Wire", "Bytes"]),
@@ -318,8 +324,9 @@ let tests: [(name: String, uses: [String])] = [
     (
         "SyncFrontendTests",
         [
-            "TestSupport", "SyncFrontend", "Syncing", "SyncWire", "Deflate", "LinuxPlatform",
-            "Seams", "Bytes",
+            "TestSupport", "SyncFrontend", "SyncService", "Syncing", "SyncWire", "Credentials",
+            "ScriptProcesses", "Scripting", "divan-script", "Deflate", "LinuxPlatform", "Seams",
+            "Bytes",
         ]
     ),
     (
@@ -396,6 +403,18 @@ if lane == nil || lane == "simulation" {
     )
 }
 
+// A confined program for tests: only a process that begins with one thread can fork its spawner.
+if lane == nil {
+    targets.append(
+        .executableTarget(
+            name: "divan-front-stand-in",
+            dependencies: ["Bytes", "Seams", "LinuxPlatform"],
+            path: "Tests/StandInFront",
+            swiftSettings: settings
+        )
+    )
+}
+
 if lane == "address" {
     targets.append(
         .executableTarget(
@@ -428,7 +447,9 @@ let computing = [
 func excluded(_ name: String) -> [String] {
     switch name {
     case "ProtocolTests", "ConsensusTests": ["README.md"]
-    case "LinuxPlatformTests": lane == "thread" ? ["ChildTests.swift"] : []
+    case "LinuxPlatformTests":
+        (lane == "thread" ? ["ChildTests.swift", "SpawnerTests.swift"] : [])
+            + (lane == nil ? [] : ["FrontTests.swift"])
     default: []
     }
 }

@@ -24,7 +24,7 @@ def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("root")
     subprocess.run([ROOT / "docs/deploy/install", root], check=True, timeout=300)
     home = root / PREFIX.strip("/") / "lib/divan"
-    for program in ("divan-server", "divan-script"):
+    for program in ("divan-server", "divan-script", "divan-gateway"):
         listed = subprocess.run(
             ["ldd", home / program], check=True, capture_output=True, text=True, timeout=60
         ).stdout

@@ -72,8 +72,13 @@ import Vocabulary
         _ = try await scene[1].propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
-        let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
-        #expect(texts.contains { $0.contains("nodes changed") })
+        // The event follows the state.
+        let isReported = await eventually {
+            scene.members.contains { member in
+                member.service.events.all().contains { $0.text.contains("nodes changed") }
+            }
+        }
+        #expect(isReported)
     }
 
     @Test func retryIsDroppedAfterItsLoginLostThePermission() async throws {
@@ -82,8 +87,13 @@ import Vocabulary
         _ = try await scene[1].propose(.deleteUser(id: "operator"), by: root)
         #expect(await eventually { scene[1].state.retry == nil })
         #expect(scene[1].state.rebalance == nil)
-        let texts = scene.members.flatMap { $0.service.events.all().map(\.text) }
-        #expect(texts.contains { $0.contains("may no longer do so") })
+        // The event follows the state.
+        let isReported = await eventually {
+            scene.members.contains { member in
+                member.service.events.all().contains { $0.text.contains("may no longer do so") }
+            }
+        }
+        #expect(isReported)
     }
 
     /// The only node that was to stay is failed over: nothing can be planned.

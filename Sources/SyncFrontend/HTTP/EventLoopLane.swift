@@ -41,7 +41,9 @@ package final class EventLoopLane: Lane {
     /// Runs `body` on the lane, and waits for it on the caller's thread.
     ///
     /// - Throws: The error of `body`.
-    package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws -> Value {
+    package func run<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) throws
+        -> Value
+    {
         precondition(!isCurrent, "a lane cannot wait for itself")
         return try loop.submit(body).wait()
     }

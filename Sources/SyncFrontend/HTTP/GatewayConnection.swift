@@ -174,6 +174,9 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             flags.needsFlush = false
             context.flush()
         }
+        if exchange == nil, !flags.isLingering, patience.kind == .none {
+            patience.begin(.idle, server.settings.timeouts.idle)
+        }
         if parts.isEmpty, !flags.isInputClosed { context.read() }
     }
 
@@ -229,7 +232,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         // The decoder does not go on behind a request that asks for another protocol.
         let asksForProtocol =
             head.method == .CONNECT
-            || request.lists("upgrade", in: "Connection") && request.header("Upgrade") != nil
+            || request.header("Upgrade") != nil && request.lists("upgrade", in: "Connection")
         flags.isLast = !head.isKeepAlive || asksForProtocol || flags.isInputClosed
         var body: RequestBody?
         if case .end? = parts.first {
@@ -297,8 +300,8 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             try pipeline.addHandler(socket)
             _ = pipeline.removeHandler(self)
             socket.open()
-            // Forwards what the client has sent behind the handshake.
-            _ = pipeline.removeHandler(http)
+            // This forwards what the client has sent behind the handshake, at the end of the turn.
+            pipeline.removeHandler(http).assumeIsolated().whenComplete { _ in socket.advance() }
         } catch {
             close()
         }
@@ -358,6 +361,12 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         advance()
     }
 
+    /// Ends an answer without its rest, so that the client notices.
+    func abort() {
+        context?.flush()
+        close()
+    }
+
     /// Forgets an exchange whose answer and body are over; the connection is ready for the next one.
     private func settle(_ settled: GatewayExchange) {
         guard settled === exchange, case .ended = settled.progress else { return }
@@ -368,8 +377,8 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         }
         settled.body?.release()
         exchange = nil
-        if flags.isLast { return closeBehindWrites(ByteBuffer()) }
-        if isWritable { patience.begin(.idle, server.settings.timeouts.idle) }
+        if patience.kind == .drain { patience.end() }
+        if flags.isLast { closeBehindWrites(ByteBuffer()) }
     }
 
     /// Writes the last bytes of the connection, and closes it once they are sent.

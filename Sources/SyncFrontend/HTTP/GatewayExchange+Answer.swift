@@ -43,21 +43,27 @@ extension GatewayExchange {
         answer(status, headers, body: body)
     }
 
+    package func answer(json body: ByteWriter, status: Int = 200, _ headers: AnswerHeaders = [:]) {
+        body.withView { answer(json: $0, status: status, headers) }
+    }
+
     /// Sends `{"error":E,"reason":R}`; below 300, only the status.
     ///
     /// An answer that has begun ends without its rest: the connection is closed, so that the client notices.
     package func refuse(_ refusal: Refusal) {
         connection.checkLoop()
-        if case .streaming = progress { return connection.close() }
+        if case .streaming = progress { return connection.abort() }
         guard refusal.status >= 300 else { return answer(refusal.status) }
         let body = ByteWriter()
         ErrorAnswer.append(status: refusal.status, reason: refusal.reason, to: body)
-        answer(
-            refusal.status,
-            ["Content-Type": "application/json"],
-            body: body.view,
-            mayCompress: false
-        )
+        body.withView { body in
+            answer(
+                refusal.status,
+                ["Content-Type": "application/json"],
+                body: body,
+                mayCompress: false
+            )
+        }
     }
 
     /// Begins an answer that is written in parts.
@@ -89,6 +95,8 @@ extension GatewayExchange {
     package func write(_ bytes: ByteView) {
         stream { $0.write(bytes) }
     }
+
+    package func write(_ bytes: ByteWriter) { bytes.withView { write($0) } }
 
     /// Sends all that was written, so that the client can read it.
     package func flush() {

@@ -42,6 +42,15 @@ extension GatewayExchange {
         connection.continueBody()
     }
 
+    /// Accounts for the bytes that a handler keeps of a streamed body, until the answer: the bound of collected
+    /// bodies counts for both.
+    ///
+    /// - Throws: `Refusal` 503 if all requests together keep too much.
+    package func keepBody(_ bytes: Int) throws(Refusal) {
+        connection.checkLoop()
+        if !isClosed { try body?.keep(bytes) }
+    }
+
     /// Stops the calls of `consume`, and the receiving of more than a socket's buffer.
     package func pauseBody() {
         connection.checkLoop()

@@ -66,7 +66,8 @@ package struct GatewayRequest {
 
     /// Whether the client asks to speak WebSocket (RFC 6455, section 4.2.1).
     package var isWebSocketUpgrade: Bool {
-        head.method == .GET && lists("websocket", in: "Upgrade") && lists("upgrade", in: "Connection")
+        head.method == .GET && lists("websocket", in: "Upgrade")
+            && lists("upgrade", in: "Connection")
     }
 
     /// The WebSocket subprotocols that the client offers, in its order.

@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
+internal import OpenSSLPlatform
 package import Seams
 
 /// The gateway's ports, all on one event loop.
@@ -18,6 +19,17 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
     /// All requests so far.
     package private(set) var requestCount: UInt64 = 0
     private let time: any TimeSource
+
+    // A device whose network is gone sends no end. The kernel asks it after 2 minutes, and gives up 9 questions later.
+    private static let keepaliveIdle = ChannelOptions.Types.SocketOption(
+        level: .tcp,
+        name: NIOBSDSocket.Option(rawValue: TCP_KEEPIDLE)
+    )
+    private static let keepaliveInterval = ChannelOptions.Types.SocketOption(
+        level: .tcp,
+        name: NIOBSDSocket.Option(rawValue: TCP_KEEPINTVL)
+    )
+
     private var listeners: [(channel: any Channel, gate: ListenerGate)] = []
 
     /// - Parameters:
@@ -42,10 +54,18 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
 
     /// Claims an address and serves it.
     ///
-    /// - Throws: `GatewayServerError`, if the address cannot be used.
+    /// - Throws: `GatewayServerError`, if the address or the files of TLS cannot be used.
     /// - Returns: The port, which differs from the listener's if that is 0.
     @discardableResult
     package func listen(_ listener: GatewayListener) throws(GatewayServerError) -> Int {
+        let security: TLSServer?
+        do throws(TLSError) {
+            security = try listener.security.map { files throws(TLSError) in
+                try TLSServer(certificateFile: files.certificate, keyFile: files.key)
+            }
+        } catch {
+            throw GatewayServerError(description: "\(listener.place) cannot be served: \(error)")
+        }
         let bootstrap = ServerBootstrap(group: lane.loop)
             .serverChannelOption(.backlog, value: 1_024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -56,10 +76,17 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelOption(.maxMessagesPerRead, value: 1)
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-            // A client whose network is gone sends nothing more.
             .childChannelOption(.socketOption(.so_keepalive), value: 1)
+            .childChannelOption(Self.keepaliveIdle, value: 120)
+            .childChannelOption(Self.keepaliveInterval, value: 30)
             .childChannelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try self.serve(channel, listener.kind) }
+                channel.eventLoop.makeCompletedFuture {
+                    if let security {
+                        let handler = TLSHandler(security.makeChannel())
+                        try channel.pipeline.syncOperations.addHandler(handler)
+                    }
+                    try self.serve(channel, listener.kind)
+                }
             }
         do {
             let channel = try bootstrap.bind(host: listener.host, port: listener.port).wait()
@@ -102,7 +129,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
             leftOverBytesStrategy: .forwardBytes,
             limitConfiguration: limits
         )
-        let connection = GatewayConnection(self, kind, channel.remoteAddress?.ipAddress ?? "")
+        let connection = GatewayConnection(self, kind, Self.address(of: channel))
         let pipeline = channel.pipeline.syncOperations
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         try pipeline.addHandler(connection)
@@ -112,6 +139,14 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
             connections.remove(connection)
             for listener in listeners { listener.gate.release() }
         }
+    }
+
+    /// The client's address; that of IPv4 also if the port serves both protocols.
+    private static func address(of channel: any Channel) -> String {
+        let address = channel.remoteAddress?.ipAddress ?? ""
+        let mark = "::ffff:"
+        let isMapped = address.hasPrefix(mark) && address.contains(".")
+        return isMapped ? String(address.dropFirst(mark.utf8.count)) : address
     }
 
     /// Counts seconds while there are connections.
@@ -131,12 +166,14 @@ package struct GatewayServerError: Error, Sendable, CustomStringConvertible {
     /// What happened and the remedy, as a sentence for an operator.
     package let description: String
 
+    init(description: String) { self.description = description }
+
     init(_ listener: GatewayListener, _ error: any Error) {
-        let host = listener.host
-        let place = host.contains(":") ? "[\(host)]:\(listener.port)" : "\(host):\(listener.port)"
+        let place = listener.place
         switch (error as? IOError)?.errnoCode {
         case EADDRINUSE: description = "\(place) is in use by another process; set another port"
-        case EADDRNOTAVAIL: description = "This machine does not have the address \(host)"
+        case EADDRNOTAVAIL:
+            description = "This machine does not have the address \(listener.host)"
         case EACCES: description = "This user may not use \(place); choose a port above 1023"
         default: description = "\(place) cannot be served: \(error)"
         }

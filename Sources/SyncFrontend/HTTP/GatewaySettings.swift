@@ -48,6 +48,9 @@ package struct GatewayListener: Sendable {
         self.port = port
         self.security = security
     }
+
+    /// For messages: `127.0.0.1:4984`, `[::1]:4984`.
+    var place: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
 }
 
 /// The files of a TLS server.

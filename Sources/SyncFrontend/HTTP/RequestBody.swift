@@ -85,6 +85,14 @@ final class RequestBody {
         passRest()
     }
 
+    /// Accounts for what the handler of a streamed body keeps of it.
+    ///
+    /// - Throws: `Refusal` 503; the handler then ends the request.
+    func keep(_ bytes: Int) throws(Refusal) {
+        try budget.resize(from: accountedBytes, to: bytes)
+        accountedBytes = bytes
+    }
+
     /// Frees the part of the budget; the handler has the bytes no longer.
     func release() {
         try? budget.resize(from: accountedBytes, to: 0)

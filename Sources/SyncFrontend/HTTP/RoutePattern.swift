@@ -48,7 +48,9 @@ package struct RoutePattern: Sendable, CustomStringConvertible {
             switch part {
             case .literal(let text): if text != segment { return nil }
             case .parameter(_, let isOwn):
-                if segment.isEmpty || isOwn && segment.utf8.first == UInt8(ascii: "_") { return nil }
+                if segment.isEmpty || isOwn && segment.utf8.first == UInt8(ascii: "_") {
+                    return nil
+                }
             }
         }
         var parameters = RouteParameters()

@@ -1,6 +1,6 @@
 internal import NIOCore
-package import Syncing
 internal import SyncWire
+package import Syncing
 
 /// Finds the route of a request, and answers what needs none: `OPTIONS`, unknown paths, other methods.
 ///
@@ -34,7 +34,7 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
     }
 
     /// What a request is answered with.
-    enum Found {
+    package enum Found {
         case route(Route, RouteParameters)
         /// The path has other methods.
         case methods([RouteMethod])
@@ -73,7 +73,7 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
     }
 
     /// The route of a method and a path.
-    func find(_ method: String, _ segments: [String], on port: PortKind) -> Found {
+    package func find(_ method: String, _ segments: [String], on port: PortKind) -> Found {
         let path = Self.normalized(segments)
         guard let lists = routes[port] else { return .nothing }
         let candidates = lists[min(path.count, lists.count - 1)]

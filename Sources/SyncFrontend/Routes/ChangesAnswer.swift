@@ -6,7 +6,7 @@ internal import SyncWire
 /// The answer of `_changes` over HTTP: `normal`, `longpoll` or `continuous`.
 ///
 /// A page is read when the socket takes it, so that a slow client has one page in memory.
-final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to the lane of its connection
+final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its lane
     private let exchange: GatewayExchange
     private let feed: ChangesFeed
     private let request: ChangesRequest

@@ -19,11 +19,11 @@ extension RouteCall {
     /// - Throws: `Refusal` 400 for invalid parameters.
     fileprivate func answerChanges(_ heartbeatMillisecondsMax: Int) async throws(Refusal) {
         let isPost = request.method == "POST"
-        let body = isPost ? try await self.body() : nil
-        let parsed = try Refusal.parsing { () throws(RequestRefusal) in
+        let body = isPost ? try await self.body() : ByteWriter(capacity: 0)
+        let parsed = try Refusal.parsing(body) { (text) throws(RequestRefusal) in
             try ChangesRequest(
                 query: query,
-                body: body?.view ?? .empty,
+                body: text,
                 heartbeatMillisecondsMax: heartbeatMillisecondsMax
             )
         }

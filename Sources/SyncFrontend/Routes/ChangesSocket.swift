@@ -9,7 +9,7 @@ internal import SyncWire
 ///
 /// `[]` says that the client has all rows; afterwards an empty message says it, and is the heartbeat. Messages are
 /// one gzip stream if the client asks for it.
-final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to the lane of its connection
+final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its lane
     /// Shorter messages are not compressed: `[]` and the empty one.
     private static let plainBytesMax = 8
 
@@ -107,7 +107,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to the l
         writer.begin()
         for row in rows { writer.append(row) }
         writer.end(last: .zero)
-        send(output.view, connection)
+        output.withView { send($0, connection) }
     }
 
     /// Says that the client has all rows.
@@ -125,7 +125,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to the l
         let output = ByteWriter()
         deflater.deflate(message, to: output)
         deflater.flush(to: output)
-        connection.send(binary: output.view)
+        output.withView { connection.send(binary: $0) }
     }
 
     private func writable(_ connection: WebSocketConnection) async {

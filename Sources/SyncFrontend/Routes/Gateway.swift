@@ -1,6 +1,6 @@
 package import Seams
 package import SyncService
-internal import SyncWire
+package import SyncWire
 package import Syncing
 
 /// The databases of a gateway, and what every route of one does first: it finds the database and decides who
@@ -12,7 +12,8 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     enum Privilege: Sendable {
         /// A user, or the guest if it is enabled.
         case user
-        /// Anyone: without a login the requester is the guest, also if it is disabled.
+        /// Anyone: without a login the requester is the guest, also if it is disabled; on the administration
+        /// port too.
         case anyone
         /// Only the administration port has the route, so that no login is checked.
         case administrator
@@ -20,8 +21,12 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
 
     package let environment: Environment
     package let executor: LaneExecutor
-    /// By name.
-    package var databases: [String: SyncDatabase] = [:]
+    package let databases: GatewayDatabases
+    /// Nil if the gateway has no file.
+    package var configuration: GatewayConfiguration?
+    /// What administrators switch on and off; the program decides what it logs for each.
+    package var logKeys = LogSwitches()
+    package let statistics = GatewayStatistics()
     /// The bound of heartbeats from the configuration; 0 for none.
     package var heartbeatMillisecondsMax = 0
     /// Nil if the configuration has none.
@@ -29,9 +34,27 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     /// Whether cookies are sent back over TLS only.
     package var isSecure = false
 
-    package init(_ environment: Environment, on lane: any Lane) {
-        self.environment = environment
-        executor = LaneExecutor(lane)
+    package init(_ databases: GatewayDatabases) {
+        self.databases = databases
+        environment = databases.environment
+        executor = LaneExecutor(databases.lane)
+    }
+
+    /// All routes, of all ports.
+    package var routes: [Route] { allDocumentRoutes + changesRoutes + administrationRoutes }
+
+    /// Runs a route that is of no database; what it throws is the answer.
+    func serveAll(
+        _ exchange: GatewayExchange,
+        _ body: @escaping @Sendable () async throws(Refusal) -> Void
+    ) {
+        executor.spawn {
+            do throws(Refusal) {
+                try await body()
+            } catch {
+                exchange.refuse(error)
+            }
+        }
     }
 
     /// Runs a route of a database.
@@ -78,16 +101,17 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
         _ database: SyncDatabase,
         _ privilege: Privilege
     ) async throws(Refusal) -> Requester {
-        if exchange.request.port == .administration || privilege == .administrator {
+        let isAdministration = exchange.request.port == .administration
+        if privilege == .administrator || isAdministration && privilege == .user {
             return .administrator
         }
         switch await database.login(offer(of: exchange.request, database)) {
         case .accepted(let requester, let renewed):
             if let renewed { RouteCall.setCookie(renewed, exchange, database, isSecure: isSecure) }
             return requester
-        case .refused(.loginRequired) where privilege == .anyone:
+        case .refused(let refusal) where privilege == .anyone && refusal != .invalidLogin:
             if let guest = await database.requester(.guest) { return guest }
-            throw LoginRefusal.loginRequired.refusal
+            throw refusal.refusal
         case .refused(let refusal):
             if refusal.hasChallenge {
                 exchange.headers["WWW-Authenticate"] = LoginRefusal.challenge

@@ -12,6 +12,7 @@ package struct RouteCall: Sendable {
     package let requester: Requester
     package let environment: Environment
     package let executor: LaneExecutor
+    let flow: AnswerFlow
 
     init(
         _ exchange: GatewayExchange,
@@ -25,6 +26,7 @@ package struct RouteCall: Sendable {
         self.requester = requester
         self.environment = environment
         self.executor = executor
+        flow = AnswerFlow(exchange)
     }
 
     package var request: GatewayRequest { exchange.request }
@@ -41,27 +43,24 @@ package struct RouteCall: Sendable {
     package func body(
         atMost bytesMax: Int = SyncLimits.requestBytesMax
     ) async throws(Refusal) -> ByteWriter {
-        let exchange = exchange
-        let result = await withUnsafeContinuation { waiter in
-            exchange.readBody(atMost: bytesMax) { waiter.resume(returning: Sent($0)) }
-        }
-        return try result.body.get()
-    }
-
-    /// The body's buffer changes hands once.
-    private struct Sent: @unchecked Sendable {  // tidy:allow one owner at a time
-        let body: Result<ByteWriter, Refusal>
-        init(_ body: Result<ByteWriter, Refusal>) { self.body = body }
+        try await exchange.body(atMost: bytesMax)
     }
 
     /// Reads a body that is JSON.
     ///
-    /// - Throws: `Refusal` 400 `Bad JSON`, or 413.
+    /// - Throws: `Refusal` 400 `Bad JSON`, 413, or 415 for a body that says to be something else.
     package func json() async throws(Refusal) -> JSONValue {
-        guard let value = JSONValue.parse(try await body().view) else {
+        try exchange.requireJSONType()
+        let body = try await body()
+        guard let value = body.withView({ JSONValue.parse($0) }) else {
             throw Refusal(RequestRefusal.badJSON)
         }
         return value
+    }
+
+    /// - Throws: `Refusal` 415 if the body has another type than JSON; none at all is JSON.
+    package func requireJSON() throws(Refusal) {
+        try exchange.requireJSONType()
     }
 
     // MARK: Answers
@@ -71,10 +70,7 @@ package struct RouteCall: Sendable {
         _ headers: AnswerHeaders = [:],
         _ write: (inout JSONWriter) -> Void
     ) {
-        let output = ByteWriter()
-        var writer = JSONWriter(output)
-        write(&writer)
-        exchange.answer(json: output.view, status: status, headers)
+        exchange.answer(json: status, headers, write)
     }
 
     /// A boundary of multipart answers: 60 random hexadecimal digits.
@@ -112,7 +108,25 @@ package struct RouteCall: Sendable {
 }
 
 extension Refusal {
+    static func contentType(_ type: String) -> Refusal {
+        Refusal(415, "Invalid content type \(type)")
+    }
+
+    /// Runs a parser of a request's body, whose refusals are answers.
+    ///
+    /// - Throws: `Refusal` of the parser's.
+    package static func parsing<Value>(
+        _ body: ByteWriter,
+        _ parse: (ByteView) throws(RequestRefusal) -> Value
+    ) throws(Refusal) -> Value {
+        try parsing { () throws(RequestRefusal) in
+            try body.withView { (view) throws(RequestRefusal) in try parse(view) }
+        }
+    }
+
     /// Runs a parser of requests, whose refusals are answers.
+    ///
+    /// - Throws: `Refusal` of the parser's.
     package static func parsing<Value>(
         _ body: () throws(RequestRefusal) -> Value
     ) throws(Refusal) -> Value {

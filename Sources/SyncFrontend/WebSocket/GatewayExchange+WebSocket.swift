@@ -21,7 +21,9 @@ extension GatewayExchange {
         }
         guard var fields = handshake() else {
             headers["Sec-WebSocket-Version"] = "13"
-            return refuse(Refusal(400, "The WebSocket handshake is not one of RFC 6455, version 13"))
+            return refuse(
+                Refusal(400, "The WebSocket handshake is not one of RFC 6455, version 13")
+            )
         }
         if let subprotocol { fields["Sec-WebSocket-Protocol"] = subprotocol }
         var answer = headers

@@ -76,7 +76,7 @@ package final class WebSocketConnection: ChannelInboundHandler,
         payload.append(bigEndian: code)
         payload.append(text: reason)
         payload.truncate(to: min(payload.count, WebSocketFragments.controlBytesMax))
-        send(.connectionClose, payload.view)
+        payload.withView { send(.connectionClose, $0) }
         flags.hasSentClose = true
         connection.awaitClose()
     }
@@ -102,10 +102,7 @@ package final class WebSocketConnection: ChannelInboundHandler,
     package func handlerRemoved(context: ChannelHandlerContext) { finish() }
 
     /// The handshake was answered.
-    func open() {
-        handler?(self, .opened)
-        context?.read()
-    }
+    func open() { handler?(self, .opened) }
 
     package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         waiting.append(unwrapInboundIn(data))
@@ -136,7 +133,8 @@ package final class WebSocketConnection: ChannelInboundHandler,
         exchange(&handler, with: nil)?(self, .closed)
     }
 
-    private func advance() {
+    /// Handles the frames that have arrived, and reads on.
+    func advance() {
         while !flags.isPaused, handler != nil, let frame = waiting.popFirst() { handle(frame) }
         if waiting.isEmpty { context?.read() }
     }
@@ -157,7 +155,7 @@ package final class WebSocketConnection: ChannelInboundHandler,
         case .close(let code):
             let payload = ByteWriter()
             if let code { payload.append(bigEndian: code) }
-            closeConnection(payload.view)
+            payload.withView { closeConnection($0) }
         case .broken(let code): fail(code)
         }
     }
@@ -166,15 +164,15 @@ package final class WebSocketConnection: ChannelInboundHandler,
     private func fail(_ code: UInt16) {
         let payload = ByteWriter()
         payload.append(bigEndian: code)
-        closeConnection(payload.view)
+        payload.withView { closeConnection($0) }
     }
 
     /// Sends a close frame, unless one was sent, and closes the connection behind it.
     private func closeConnection(_ payload: ByteView) {
         send(.connectionClose, payload)
         flags.hasSentClose = true
-        connection.closeWebSocket()
         exchange(&handler, with: nil)?(self, .closed)
+        connection.closeWebSocket()
     }
 
     private func send(_ opcode: WebSocketOpcode, _ payload: ByteView) {

@@ -1,0 +1,111 @@
+internal import SyncService
+internal import SyncWire
+
+/// Routes of Sync Gateway that this gateway does not serve: the answer 501 says what to use instead.
+extension Gateway {
+    package var absentRoutes: [Route] {
+        views + logins + replications + [
+            Route([.get], "/{db}/_blipsync") { [self] exchange in
+                serve(exchange) { _ async throws(Refusal) in throw .noBLIP }
+            }
+        ]
+    }
+
+    private var views: [Route] {
+        [
+            Route([.get], "/{db}/_design/{ddoc}/_view/{view}") { [self] exchange in
+                serve(exchange) { _ async throws(Refusal) in throw .noViews }
+            },
+            administrationRoute([.get], "_view/{view}") { _ async throws(Refusal) in
+                throw .noViews
+            },
+            administrationRoute([.get], "_dump/{view}") { _ async throws(Refusal) in
+                throw .noViews
+            },
+        ]
+    }
+
+    /// Logins by other services.
+    ///
+    /// Without a configuration there are no such paths, as in Sync Gateway; only those of OpenID Connect are there
+    /// always.
+    private var logins: [Route] {
+        let services = [
+            ("_facebook", configuration?.extensions.facebook),
+            ("_google", configuration?.extensions.google),
+            ("_persona", configuration?.extensions.persona),
+        ]
+        let configured = services.filter { $0.1 != nil }.map { path, _ in
+            Route([.post], "/{db}/\(path)") { [self] exchange in
+                serve(exchange, .anyone) { _ async throws(Refusal) in throw .noLoginService }
+            }
+        }
+        let paths = ["_oidc", "_oidc_callback", "_oidc_refresh", "_oidc_challenge"]
+        return configured
+            + paths.map { path in
+                Route([.get], "/{db}/\(path)") { [self] exchange in
+                    serve(exchange, .anyone) { call async throws(Refusal) in
+                        guard call.database.configuration.extensions.oidc == nil else {
+                            throw .noOpenID
+                        }
+                        let name = call.database.name
+                        throw Refusal(400, "OpenID Connect not configured for database \(name)")
+                    }
+                }
+            } + [
+                Route([.get, .post], "/{db}/_oidc_testing/{path...}") { [self] exchange in
+                    serve(exchange, .anyone) { _ async throws(Refusal) in throw .noOpenID }
+                }
+            ]
+    }
+
+    /// Replications between gateways.
+    private var replications: [Route] {
+        [
+            Route([.post], "/_replicate", on: [.administration]) {
+                $0.refuse(.noReplications)
+            },
+            administrationRoute([.get, .post], "_replication/") { _ async throws(Refusal) in
+                throw .noReplications
+            },
+            administrationRoute([.get, .put, .delete], "_replication/{id}") {
+                _ async throws(Refusal) in
+                throw .noReplications
+            },
+            administrationRoute([.get], "_replicationStatus/") { _ async throws(Refusal) in
+                throw .noReplications
+            },
+            administrationRoute([.get, .put], "_replicationStatus/{id}") {
+                _ async throws(Refusal) in
+                throw .noReplications
+            },
+        ]
+    }
+}
+
+extension Refusal {
+    fileprivate static let noViews = Refusal(
+        501,
+        "Views are not served by this gateway; use _all_docs and _changes, or views of a bucket"
+    )
+    fileprivate static let noLoginService = Refusal(
+        501,
+        "Logins by Facebook, Google and Persona ended with Sync Gateway 2; an application's server"
+            + " verifies the user and makes a session by POST _session on the administration port"
+    )
+    fileprivate static let noOpenID = Refusal(
+        501,
+        "OpenID Connect is not served by this gateway; an application's server verifies the token and"
+            + " makes a session by POST _session on the administration port"
+    )
+    fileprivate static let noBLIP = Refusal(
+        501,
+        "Replication over BLIP (Couchbase Lite 2.0 and later) is not served by this gateway; use"
+            + " Couchbase Lite 1.x, PouchDB or another replicator over HTTP"
+    )
+    fileprivate static let noReplications = Refusal(
+        501,
+        "This gateway does not replicate with others by itself; use a replicator such as that of"
+            + " CouchDB or PouchDB between the two public ports"
+    )
+}

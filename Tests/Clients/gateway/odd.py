@@ -1,0 +1,242 @@
+"""Requests of administrators, of design documents, and requests that a gateway must refuse."""
+
+import json
+
+from .maker import ADMINISTRATOR, Caller
+from .model import Document
+from .principals import PrincipalMaker
+from .request import ADMIN, PUBLIC, Request, query
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+PATHS = (
+    "",
+    "doc",
+    "doc/att",
+    "_all_docs",
+    "_bulk_docs",
+    "_bulk_get",
+    "_changes",
+    "_revs_diff",
+    "_session",
+    "_local/x",
+    "_design/x",
+    "_design/x/_view/y",
+    "_ensure_full_commit",
+    "_user/",
+    "_user/stranger",
+    "_role/stranger",
+    "_raw/doc",
+    "_config",
+    "_purge",
+    "_resync",
+    "_compact",
+    "_vacuum",
+    "_dump/channels",
+    "_nosuch",
+    "_nosuch/x",
+    "_oidc",
+    "_facebook",
+)
+
+
+class OddMaker(PrincipalMaker):
+    # Administration
+
+    def administration_request(self):
+        return self.weighted(
+            (
+                (9, self.raw),
+                (4, self.purge),
+                (3, self.database_info),
+                (2, self.dump_channel),
+                (2, self.configuration),
+                (1, self.commit),
+                (3, self.server_route),
+            )
+        )()
+
+    def raw(self):
+        method = self.weighted(((8, "GET"), (1, "HEAD")))
+        return self.ask(ADMINISTRATOR, method, "_raw/" + self.path_of(self.any_document()))
+
+    def purge(self):
+        """A purged id is not used again: the real gateway still has its revisions in a cache."""
+        document = self.any_document()
+        body = {document.id: ["*"]}
+        if self.chance(0.2):
+            body = {document.id: self.pick((["1-a"], [], "*", ["*", "*"]))}
+        elif self.chance(0.06):
+            body = self.pick((b"", b"[]", b"no json", {}))
+        elif document.id in self.database.documents:
+            self.database.documents.pop(document.id)
+            self.database.retired.add(document.id)
+        return self.ask(ADMINISTRATOR, "POST", "_purge", body)
+
+    def database_info(self):
+        return self.ask(self.caller(), self.weighted(((20, "GET"), (1, "HEAD"))), "")
+
+    def dump_channel(self):
+        suffix = query(since=self.pick((None, 0, 5, "x")))
+        channel = self.pick(self.database.channels + ["none", "*"])
+        return self.ask(ADMINISTRATOR, "GET", f"_dumpchannel/{channel}{suffix}")
+
+    def configuration(self):
+        if self.chance(0.7):
+            return self.ask(ADMINISTRATOR, "GET", "_config")
+        return Request(
+            "PUT", f"/{self.database.name}/", [("Content-Type", "application/json")], b"{}", ADMIN
+        )
+
+    def commit(self):
+        return self.ask(self.caller(), "POST", "_ensure_full_commit")
+
+    def server_route(self):
+        port = self.pick((PUBLIC, ADMIN))
+        method, target = self.pick(
+            (
+                ("GET", "/"),
+                ("HEAD", "/"),
+                ("GET", "/_all_dbs"),
+                ("HEAD", "/_all_dbs"),
+                ("GET", "/_logging"),
+                ("GET", "/_active_tasks"),
+                ("GET", "/nosuch/"),
+                ("PUT", "/nosuch/"),
+                ("DELETE", "/nosuch/"),
+                ("GET", "/nosuch/doc"),
+                ("GET", "/_nosuch"),
+                ("POST", "/"),
+                ("GET", f"/{self.database.name}"),
+                ("GET", "//"),
+                ("GET", f"//{self.database.name}/"),
+                ("GET", f"/{self.database.name}/../"),
+                ("GET", f"/{self.database.name}/_changes/"),
+                ("OPTIONS", "/"),
+                ("OPTIONS", "*"),
+                ("POST", "/_replicate"),
+            )
+        )
+        body = None
+        if target == "/_replicate":
+            choices = (
+                {"source": "", "target": "x"},
+                {"create_target": True},
+                {"doc_ids": ["a"]},
+                {"proxy": "p"},
+            )
+            body = json.dumps(self.pick(choices)).encode()
+        headers = [("Origin", "http://example.com")] if self.chance(0.2) else []
+        return Request(method, target, headers, body, port)
+
+    def maintenance(self):
+        """The last requests to a database: it goes offline, and comes back without its documents."""
+        ask = lambda method, path: self.ask(ADMINISTRATOR, method, path)
+        steps = [ask("POST", "_resync"), ask("POST", "_offline"), ask("GET", ""), ask("GET", "doc")]
+        steps += [self.get(), self.database_info(), ask("POST", "_offline")]
+        if self.chance(0.6):
+            steps.append(ask("POST", "_resync"))
+        online = ask("POST", "_online")
+        online.settles = ""
+        return steps + [online, ask("GET", ""), ask("GET", "_all_docs")]
+
+    # Views
+
+    def view_request(self):
+        names = ("tags", "gone")
+        name = self.pick(names)
+        form = self.random.random()
+        if form < 0.3:
+            source = "function (doc, meta) { emit(doc.tag || doc.n, doc.n); }"
+            view = {"map": source}
+            if self.chance(0.3):
+                view["reduce"] = self.pick(("_count", "_sum"))
+            return self.ask(ADMINISTRATOR, "PUT", "_design/" + name, {"views": {"all": view}})
+        if form < 0.4:
+            return self.ask(self.caller(), "DELETE", "_design/" + name)
+        if form < 0.6:
+            return self.ask(
+                self.caller(),
+                "GET",
+                "_design/" + self.pick(names + ("sync_gateway", "sync_housekeeping")),
+            )
+        options = {"limit": 3, "stale": "false"}
+        if self.chance(0.5):
+            options[self.pick(("descending", "reduce", "include_docs", "group"))] = self.pick(
+                (True, False)
+            )
+        return self.ask(self.caller(), "GET", f"_design/{name}/_view/all" + query(**options))
+
+    # Requests that a gateway must refuse
+
+    def odd_request(self):
+        return self.weighted(
+            (
+                (10, self.any_method),
+                (4, self.cross_origin),
+                (3, self.bad_encoding),
+                (3, self.unusual_path),
+            )
+        )()
+
+    def any_method(self):
+        """Any method on any path. Those that change the state of the server are left out."""
+        caller = self.weighted(((1, ADMINISTRATOR), (1, self.user())))
+        method, path = self.pick(METHODS), self.pick(PATHS)
+        is_dangerous = (method, path) in (("DELETE", ""), ("PUT", "_config"), ("POST", "_resync"))
+        if is_dangerous or path.startswith("_vacuum") and method == "POST":
+            method = "OPTIONS"
+        body = b"{}" if method in ("POST", "PUT", "PATCH") else None
+        headers = [("Content-Type", "application/json")] if body else []
+        learn = None
+        if path.startswith("doc"):
+            learn = self.learn_write(Document("doc"), "", {})
+        return self.ask(caller, method, path, body, headers, learn=learn)
+
+    def cross_origin(self):
+        caller = self.caller()
+        caller = Caller(caller.port, list(caller.headers), caller.name)
+        origin = self.pick(("http://example.com", "null", "https://other.example:8443", "*"))
+        headers = [("Origin", origin)]
+        method = self.pick(("OPTIONS", "GET", "GET", "POST"))
+        if method == "OPTIONS":
+            headers.append(("Access-Control-Request-Method", "PUT"))
+        return self.ask(
+            caller, method, self.pick(PATHS), b"" if method == "POST" else None, headers
+        )
+
+    def bad_encoding(self):
+        """Bodies whose encoding is unknown or damaged."""
+        path = self.pick(("_bulk_docs", "_revs_diff", "_bulk_get"))
+        encoding = self.weighted(
+            ((6, "deflate"), (3, "br"), (3, "identity"), (2, "GZIP"), (1, "gzip"))
+        )
+        headers = [("Content-Type", "application/json"), ("Content-Encoding", encoding)]
+        return self.ask(self.caller(), "POST", path, b'{"docs":[]}', headers)
+
+    def unusual_path(self):
+        path = self.pick(
+            (
+                "%5flocal/x",
+                "_local%2Fx",
+                "_design%2Fx",
+                "%00",
+                "p%25q",
+                "a%252Fb",
+                "x" * 251,
+                "doc/",
+                "doc/att/more",
+                "doc//att",
+                "./doc",
+                "../doc",
+                ".",
+                "..",
+                "_",
+                "%2F",
+                "_local/",
+                "_local/a/b",
+                "_local/a%2Fb",
+                "+",
+                "a b".replace(" ", "%20") + "/c%20d",
+            )
+        )
+        return self.ask(self.caller(), self.pick(("GET", "GET", "PUT")), path, headers=[])

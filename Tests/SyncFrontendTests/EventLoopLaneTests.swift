@@ -1,0 +1,44 @@
+import Bytes
+import Seams
+import SyncFrontend
+import TestSupport
+import Testing
+
+@Suite struct EventLoopLaneTests {
+    @Test func workRunsInTheOrderPostedOnOneThread() throws {
+        let lane = EventLoopLane("test")
+        defer { lane.stop() }
+        let seen = Guarded<[Int]>([])
+        for number in 0..<100 { lane.post { seen.withLock { $0.append(number) } } }
+        #expect(try lane.run { lane.isCurrent })
+        #expect(!lane.isCurrent)
+        #expect(seen.withLock { $0 } == Array(0..<100))
+    }
+
+    @Test func delayedWorkRunsOnceUnlessItIsCancelled() async throws {
+        let lane = EventLoopLane("test")
+        defer { lane.stop() }
+        let held = Held()
+        let timer = lane.post(after: 20_000_000) { held.note("cancelled") }
+        lane.post(after: 40_000_000) { held.note("run") }
+        timer.cancel()
+        try await waitUntil("the second timer runs") { !held.texts.isEmpty }
+        #expect(held.texts == ["run"])
+    }
+
+    @Test func stopRunsWhatWasPostedAndDropsWhatComesLater() {
+        let lane = EventLoopLane("test")
+        let held = Held()
+        lane.post { held.note("posted") }
+        lane.post(after: 3_600_000_000_000) { held.note("never due") }
+        lane.stop()
+        lane.post { held.note("too late") }
+        #expect(held.texts == ["posted"])
+    }
+
+    @Test func errorOfTheWorkIsThrownToTheCaller() {
+        let lane = EventLoopLane("test")
+        defer { lane.stop() }
+        #expect(throws: CancellationError.self) { try lane.run { throw CancellationError() } }
+    }
+}

@@ -1,6 +1,0 @@
-import SyncFrontend
-import Testing
-
-@Suite struct RoutePatternTests {
-    @Test func patternKeepsItsText() { #expect(RoutePattern("/{db}/").description == "/{db}/") }
-}
