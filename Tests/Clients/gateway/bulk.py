@@ -30,7 +30,7 @@ class BulkMaker(AttachmentMaker):
         for _ in range(self.random.randrange(1, 7)):
             document = self.any_document() if self.chance(0.7) else Document(self.new_id())
             document = self.database.documents.get(document.id, document)
-            if document.id in used | self.database.retired:
+            if document.id in used:
                 continue
             used.add(document.id)
             body, learn = self._bulk_item(caller, document, has_edits)

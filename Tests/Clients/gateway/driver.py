@@ -171,7 +171,6 @@ class Driver:
                 ("Connection", "Upgrade"),
                 ("Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="),
                 ("Sec-WebSocket-Version", "13"),
-                ("Origin", "http://127.0.0.1"),
             ]
             opening = dataclasses.replace(request, headers=request.headers + lines, body=None)
             connection.send(self._bytes(opening))

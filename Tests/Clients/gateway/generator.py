@@ -12,9 +12,10 @@ from . import model
 from .odd import OddMaker
 from .request import ADMIN, JSON, Request
 
-# Requests to one database.
-DATABASE_REQUESTS = 350
-ORDER = ("plain", "grants", "owners", "short")
+# Requests to the database of the configuration file, and to each later one.
+FIRST_REQUESTS = 100
+DATABASE_REQUESTS = 250
+ORDER = ("plain", "grants", "owners", "short", "demo")
 
 
 class Generator:
@@ -25,7 +26,7 @@ class Generator:
         self.maker = OddMaker(self.random)
         self.count = 0
         self.databases = 1
-        self.next_change = DATABASE_REQUESTS
+        self.next_change = FIRST_REQUESTS
         users = {"jane": "password", "joe": "password"}
         channels = model.CHANNELS["demo"]
         self.maker.database = model.Database("demo", "demo", users, channels=channels)
@@ -50,6 +51,7 @@ class Generator:
         queue = self.maker.queue
         if not queue and self.count >= self.next_change:
             self.next_change += DATABASE_REQUESTS
+            queue += self.maker.purges()
             if self.random.random() < 0.5:
                 queue += self.maker.maintenance()
             queue += self._change_database()
@@ -68,24 +70,27 @@ class Generator:
         name = f"{kind}{self.databases}"
         self.databases += 1
         channels = model.CHANNELS[kind]
-        users = {"kim": "letmein", "lou": "letmein"}
+        one, other = ("jane", "joe") if kind == "demo" else ("kim", "lou")
         configuration = {
             "server": "walrus:",
             "bucket": name,
+            # The real gateway caches a revision as it was sent: a GET would show its `_revisions`.
+            "rev_cache_size": 1,
             "users": {
                 "GUEST": {"disabled": self.random.random() < 0.5, "admin_channels": channels[:1]}
             },
             **model.KINDS[kind],
         }
+        users = {one: "letmein", other: "letmein"}
         self.maker.database = model.Database(name, kind, users, ["staff"], channels=channels)
-        kim = {"password": "letmein", "admin_channels": channels[:2], "admin_roles": ["staff"]}
-        lou = {"password": "letmein", "admin_channels": ["*"] if kind == "short" else []}
+        first = {"password": "letmein", "admin_channels": channels[:2], "admin_roles": ["staff"]}
+        second = {"password": "letmein", "admin_channels": ["*"] if kind == "short" else []}
         return [
             Request("DELETE", f"/{old}/", port=ADMIN),
             _put(f"/{name}/", configuration),
             _put(f"/{name}/_role/staff", {"admin_channels": channels[-1:]}),
-            _put(f"/{name}/_user/kim", kim),
-            _put(f"/{name}/_user/lou", lou),
+            _put(f"/{name}/_user/{one}", first),
+            _put(f"/{name}/_user/{other}", second),
         ]
 
 

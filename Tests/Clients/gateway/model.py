@@ -1,6 +1,7 @@
 """What the generator knows of a database: learned from answers, so the same for every gateway."""
 
 import dataclasses
+import pathlib
 
 
 @dataclasses.dataclass
@@ -36,7 +37,6 @@ class Database:
     users: dict = dataclasses.field(default_factory=dict)
     roles: list = dataclasses.field(default_factory=list)
     documents: dict = dataclasses.field(default_factory=dict)
-    retired: set = dataclasses.field(default_factory=set)
     locals: dict = dataclasses.field(default_factory=dict)
     sessions: list = dataclasses.field(default_factory=list)
     designs: list = dataclasses.field(default_factory=list)
@@ -75,8 +75,13 @@ GRANTS = """function (doc, oldDoc) {
   role(doc.members, doc.titles);
 }"""
 
+# The sync function of the configuration file, between back-quotes.
+FILE = pathlib.Path(__file__).resolve().parents[3] / "Fuzzing/Seeds/configuration/walrus-jane-joe"
+TAGGED = FILE.read_text(encoding="utf-8").split("`")[1]
+
 # By the kind of a database: what its configuration has besides server, bucket and users.
 KINDS = {
+    "demo": {"sync": TAGGED, "unsupported": {"user_views": {"enabled": True}}},
     "plain": {},
     "owners": {"sync": SECOND_OWNERS, "unsupported": {"user_views": {"enabled": True}}},
     "grants": {"sync": GRANTS, "allow_empty_password": True},
