@@ -159,6 +159,50 @@ import Testing
         #expect(left == 0)
     }
 
+    /// The body that the first life of the document left for some minutes is not that of the second one.
+    @Test func purgedRevisionThatReturnsAsALosingLeafKeepsItsBody() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        func write(_ revision: String, _ ids: String, _ text: String) async throws {
+            let json =
+                #"{"_rev":"\#(revision)","_revisions":{"start":\#(revision.prefix(1)),"ids":\#(ids)},"t":"\#(text)"}"#
+            _ = try await world.put("a", json, isEdit: false).get()
+        }
+        let large = String(repeating: "x", count: 1_000)
+        try await write("1-b", #"["b"]"#, large)
+        try await write("2-c", #"["c","b"]"#, "")
+        _ = await world.run { await $0.purge(["a"]) }
+        try await write("1-b", #"["b"]"#, large)
+        try await write("1-c", #"["c"]"#, "")
+        world.time.advance(by: 400_000_000_000)
+        await world.run { [store = world.store] _ in store.removeExpired() }
+        #expect(await world.get("a") == #"{"_id":"a","_rev":"1-c","t":""}"#)
+        #expect(await world.get("a", "1-b").contains(large))
+    }
+
+    @Test func documentThatIsBeingWrittenDoesNotExpireMeanwhile() async throws {
+        let world = try SyncWorld("function (doc) { if (doc.fail) throw 'no'; }")
+        defer { world.stop() }
+        let first = try await world.put("a", #"{"_exp":60}"#).get()
+        let counts = await world.run { [store = world.store, time = world.time] database in
+            let sent = SentDocument(
+                "a",
+                SyncWorld.body(#"{"_rev":"\#(first)","fail":1}"#),
+                isEdit: true
+            )
+            async let write = database.write([sent], by: .administrator)
+            // The write goes on until it waits for the sync function.
+            for _ in 0..<20 { await Task.yield() }
+            time.advance(by: 61_000_000_000)
+            store.removeExpired()
+            let during = store.documentCount
+            _ = await write
+            store.removeExpired()
+            return [during, store.documentCount]
+        }
+        #expect(counts == [1, 0])
+    }
+
     @Test func documentExpires() async throws {
         let world = try SyncWorld("function (doc) { if (doc.f) expiry(120); }")
         defer { world.stop() }

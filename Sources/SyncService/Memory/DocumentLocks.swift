@@ -1,6 +1,6 @@
 /// Locks of documents, each with a queue: a write reads its document, runs the sync function, and writes.
 final class DocumentLocks: @unchecked Sendable {  // tidy:allow belongs to its lane
-    /// Those who wait for a document that is locked.
+    /// The callers that wait, by locked document.
     private var waiting: [[UInt8]: [UnsafeContinuation<Void, Never>]] = [:]
 
     /// Locks documents, in the order of their ids, so that two callers never wait for each other.
@@ -8,6 +8,8 @@ final class DocumentLocks: @unchecked Sendable {  // tidy:allow belongs to its l
         if ids.count == 1, let id = ids.first { return await lock(id) }
         for id in ids.sorted(by: { $0.lexicographicallyPrecedes($1) }) { await lock(id) }
     }
+
+    func isLocked(_ id: [UInt8]) -> Bool { waiting[id] != nil }
 
     func unlock(_ ids: Set<[UInt8]>) {
         for id in ids {

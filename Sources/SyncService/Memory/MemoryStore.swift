@@ -128,10 +128,14 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     /// Removes what is due: call it now and then.
     package func removeExpired() {
         let now = nowSeconds
-        while let first = tables.removals.first, first.at <= now {
-            tables.removals.removeFirst()
-            switch first.what {
+        let due = tables.removals.prefix { $0.at <= now }
+        tables.removals.removeFirst(due.count)
+        for removal in due {
+            switch removal.what {
             case .body(let name):
+                // The document was purged meanwhile, and has the revision again as a large losing leaf.
+                let place = document(name.document)?.metadata.bodyPlace(of: name.revision)
+                if place == .separate { continue }
                 if let bytes = tables.kept.removeValue(forKey: name) {
                     count(-bytes.count - MemoryStore.entryOverhead)
                 }
@@ -144,7 +148,10 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         for (key, side) in tables.sides where side.expires != 0 && side.expires <= now {
             removeSide(key)
         }
-        for (id, expires) in tables.expiries where expires <= now { remove(id) }
+        // A document that is being written is removed the next time, unless the write changes its expiry.
+        for (id, expires) in tables.expiries where expires <= now && !locks.isLocked(id) {
+            remove(id)
+        }
     }
 
     func removeLater(_ what: Removal) {
