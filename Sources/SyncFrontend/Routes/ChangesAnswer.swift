@@ -7,7 +7,7 @@ internal import SyncWire
 ///
 /// A page is read when the socket takes it, so that a slow client has one page in memory.
 final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its lane
-    private let exchange: GatewayExchange
+    private let call: RouteCall
     private let feed: ChangesFeed
     private let request: ChangesRequest
     private let clock: FeedClock
@@ -15,12 +15,14 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
     private var writer: ChangesWriter
 
     init(_ call: RouteCall, _ feed: ChangesFeed, _ request: ChangesRequest) {
-        exchange = call.exchange
+        self.call = call
         self.feed = feed
         self.request = request
         clock = FeedClock(feed, request.waiting, on: call.executor.lane)
         writer = ChangesWriter(request.feed, output)
     }
+
+    private var exchange: GatewayExchange { call.exchange }
 
     /// Sends the feed until it ends or the client is gone.
     func run() async {
@@ -43,9 +45,9 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
         writer.begin()
         // A client of a long poll knows by the first bytes that the gateway has the request.
         send(flushing: request.feed != .normal)
-        let last = await follow()
+        await follow()
         if request.feed != .continuous {
-            writer.end(last: last, isNumber: isOfDocuments)
+            writer.end(last: feed.last, isNumber: isOfDocuments)
             send(flushing: false)
         }
         exchange.end()
@@ -53,14 +55,12 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
 
     private var isOfDocuments: Bool { if case .documents = request.filter { true } else { false } }
 
-    /// Sends rows until the answer is complete; returns `last_seq`.
-    private func follow() async -> SequenceToken {
-        var last = SequenceToken.zero
+    /// Sends rows until the answer is complete, or the client is gone.
+    private func follow() async {
         var hasRows = false
         clock.restart()
         while !exchange.isClosed {
             guard let page = try? await feed.next() else { break }
-            last = page.last
             for row in page.rows { writer.append(row) }
             if !page.rows.isEmpty {
                 hasRows = true
@@ -68,13 +68,12 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
             }
             if page.isAtEnd, request.feed == .continuous, !feed.isFinished { writer.heartbeat() }
             send(flushing: request.feed == .continuous)
-            await exchange.writable()
+            guard (try? await call.writable()) != nil else { break }
             if feed.isFinished { break }
             guard page.isAtEnd else { continue }
             if request.feed == .normal || request.feed == .longpoll && hasRows { break }
             if await !waitForChange() { break }
         }
-        return last
     }
 
     /// Waits, and sends heartbeats; returns whether there may be a row.
@@ -93,13 +92,5 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
         exchange.write(output.view)
         output.removeAll(keepingAtMost: 64 << 10)
         if flushing { exchange.flush() }
-    }
-}
-
-extension GatewayExchange {
-    /// Waits until the socket takes more, or the client is gone.
-    func writable() async {
-        guard !isWritable, !isClosed else { return }
-        await withUnsafeContinuation { waiter in whenWritable { waiter.resume() } }
     }
 }

@@ -97,7 +97,7 @@ extension RouteCall {
             output.withView { exchange.write($0) }
             output.removeAll()
             guard page.isLimited, !exchange.isClosed else { break }
-            await exchange.writable()
+            try await writable()
             request.since = page.next
             page = await database.stores.channels.page(request, of: scope, documents: nil)
         }

@@ -11,8 +11,6 @@ internal import Syncing
 package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to the database's lane
     package struct Page: Sendable {
         package var rows: [ChangesRow] = []
-        /// The position behind the last row that was sent: `last_seq`.
-        package var last: SequenceToken
         /// Whether there is nothing more at present.
         package var isAtEnd = true
     }
@@ -23,6 +21,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     /// Rows of a page: enough for a socket, and few enough that other requests wait for one no longer than
     /// a millisecond or two.
     package static let rowsMax = 200
+    /// The same with documents, each of which may have 20 MB.
+    private static let documentsMax = 20
 
     private let database: SyncDatabase
     private let request: ChangesRequest
@@ -30,7 +30,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     private let user: PrincipalKey?
     private let filter: Filter
     private var position: SequenceToken
-    private var last: SequenceToken
+    /// The position behind the last row: `last_seq`.
+    package private(set) var last: SequenceToken
     private var left: Int?
     private var listener: (any ChangeListener)?
     private var topics: Set<Subscriptions.Topic> = []
@@ -92,7 +93,10 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         var wanted = FeedRequest(
             since: position,
             through: database.updateSequence,
-            limit: min(left ?? .max, Self.rowsMax)
+            limit: min(
+                left ?? .max,
+                request.content.hasDocuments ? Self.documentsMax : Self.rowsMax
+            )
         )
         wanted.isActiveOnly = request.content.isActiveOnly
         let found = await database.stores.channels.page(
@@ -104,7 +108,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         position = found.next
         if !rows.isEmpty { last = found.last }
         left = left.map { $0 - rows.count }
-        return Page(rows: rows, last: last, isAtEnd: !found.isLimited || isFinished)
+        return Page(rows: rows, isAtEnd: !found.isLimited || isFinished)
     }
 
     /// Waits for a change since the last page, or for `interrupt`.
