@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// The user that a cookie logs in; nil for the guest, who is disabled.
+    /// Logs in by a cookie; nil if the session counts no more.
     private func login(_ world: SyncWorld, _ id: String) async -> String? {
         await world.run { database in
             var offer = LoginOffer()

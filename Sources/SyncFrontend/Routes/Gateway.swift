@@ -102,6 +102,10 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
         _ privilege: Privilege
     ) async throws(Refusal) -> Requester {
         let isAdministration = exchange.request.port == .administration
+        precondition(
+            privilege != .administrator || isAdministration,
+            "a route without a login is on the administration port only"
+        )
         if privilege == .administrator || isAdministration && privilege == .user {
             return .administrator
         }

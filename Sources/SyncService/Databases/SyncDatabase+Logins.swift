@@ -131,7 +131,7 @@ extension SyncDatabase {
         return session
     }
 
-    /// The user whose name and password are right and who is not disabled, for `POST _session`.
+    /// Verifies a login of `POST _session`; nil if name or password are wrong, or the user is disabled.
     package func user(named name: String, password: String) async -> Principal? {
         let key = PrincipalKey(.user, externalName: name)
         let user = await storedPrincipal(key)?.principal
