@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// What a front does to itself: the program that parses what devices send.
+/// The confinement of a front, the program that parses what devices send.
 ///
 /// From the first step on the process opens no file, connects no socket, starts no program, and makes no memory
 /// executable. It makes its listeners, and the second step forbids further sockets. Then it accepts connections,

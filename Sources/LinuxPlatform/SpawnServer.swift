@@ -2,7 +2,7 @@ internal import CLinux
 internal import Glibc
 internal import Seams
 
-/// What a spawner starts for a front: programs of the installation, with arguments that pass a check.
+/// The programs of the installation that a spawner starts for a front, with checks of their arguments.
 package struct SpawnRules: Sendable {
     /// A program by its name, and which arguments it may have.
     package typealias Check = @Sendable (_ arguments: [String]) -> Bool

@@ -9,7 +9,7 @@ package import Seams
 ///
 /// - Belongs to one thread at a time.
 package final class TLSChannel: SecureChannel {
-    /// What the other side has to prove in the handshake.
+    /// The proof that the other side owes in the handshake.
     enum Proof {
         /// An Ed25519 key, as nodes have.
         case key

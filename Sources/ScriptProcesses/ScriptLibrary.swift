@@ -34,7 +34,7 @@ package struct ScriptLibrary: Hashable, Sendable {
 
     /// Whether a source has the name `_` in front of `.` or `(`, so that it needs underscore.js.
     ///
-    /// Also true of such a name in a string or a comment, which costs memory only.
+    /// Such a name in a string or a comment counts too, which costs memory only.
     package static func isNamed(in source: String) -> Bool {
         var last = UInt8(ascii: " ")
         // Whether `_` and blanks were read last.

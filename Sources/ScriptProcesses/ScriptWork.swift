@@ -12,7 +12,7 @@ package struct ScriptFunction: Hashable, Sendable {
     package let use: ScriptUse
     /// The author's text.
     package let source: String
-    /// What a sync function may use beside the language.
+    /// The library that a sync function may use beside the language.
     package let library: ScriptLibrary?
     /// Processor time of one call.
     package let timeoutMilliseconds: UInt32

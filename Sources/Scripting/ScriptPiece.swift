@@ -9,7 +9,7 @@ package struct ScriptJob: Hashable, Sendable {
     package let itemCount: Int
     package let demand: Demand
 
-    /// What waits for the results of a job.
+    /// The client that waits for the results of a job.
     package enum Demand: Hashable, Sendable, CaseIterable {
         /// No client: an index, which needs all of them.
         case background

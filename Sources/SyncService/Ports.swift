@@ -65,7 +65,7 @@ package struct RevisionWrite: Sendable {
 
 /// The user who writes a revision.
 package struct RevisionAuthor: Sendable {
-    /// What claims are decided by.
+    /// The user of the claims.
     package let user: SyncUser
     /// The third argument of the sync function, as JSON.
     package let context: [UInt8]

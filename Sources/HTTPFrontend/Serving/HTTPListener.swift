@@ -147,7 +147,7 @@ final class HTTPListener: Sendable {
 
 /// A port could not be claimed.
 package struct HTTPListenerError: Error, Sendable, CustomStringConvertible {
-    /// What happened and the remedy, as a sentence for an operator.
+    /// A sentence for an operator: the cause and the remedy.
     package let description: String
 
     init(_ error: any Error, _ settings: HTTPListener.Settings) {

@@ -16,7 +16,7 @@ final class AnswerEncoder {
         case none
     }
 
-    /// What the head of one answer depends on, beside its status and the fields of its handler.
+    /// The conditions of an answer's head, beside its status and the fields of its handler.
     struct Conditions {
         var framing: Framing
         var isGzipped = false

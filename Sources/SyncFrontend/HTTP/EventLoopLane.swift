@@ -51,7 +51,7 @@ package final class EventLoopLane: Lane {
     package func stop() {
         precondition(!isCurrent, "a lane is stopped by another thread")
         isStopped.withLock { $0 = true }
-        // What is due runs before this.
+        // Work that is due runs before this.
         try? loop.submit {}.wait()
         // It fails only if the group was shut down before.
         try? group.syncShutdownGracefully()

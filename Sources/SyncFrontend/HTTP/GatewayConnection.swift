@@ -15,7 +15,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundOut = ByteBuffer
 
-    /// What was received and not handled.
+    /// A part that was received and not handled.
     enum Part {
         case head(HTTPRequestHead)
         case body(ByteBuffer)

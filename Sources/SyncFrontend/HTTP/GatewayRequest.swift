@@ -2,7 +2,7 @@ internal import Bytes
 internal import NIOHTTP1
 package import SyncWire
 
-/// What a port of the gateway is for.
+/// The purpose of a port of the gateway.
 package enum PortKind: Hashable, Sendable, CaseIterable {
     case publicPort
     case administration

@@ -163,7 +163,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
 
 /// An address that cannot be served.
 package struct GatewayServerError: Error, Sendable, CustomStringConvertible {
-    /// What happened and the remedy, as a sentence for an operator.
+    /// A sentence for an operator: the cause and the remedy.
     package let description: String
 
     init(description: String) { self.description = description }

@@ -8,7 +8,7 @@ package enum RouteMethod: String, CaseIterable, Sendable {
     case patch = "PATCH"
 }
 
-/// What serves the requests of some methods on some paths.
+/// A handler with the methods and paths that it serves.
 package struct Route {
     package typealias Handler = (GatewayExchange) -> Void
 

@@ -33,7 +33,7 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
         self.routes = table
     }
 
-    /// What a request is answered with.
+    /// The route of a request, or the answer of the router itself.
     package enum Found {
         case route(Route, RouteParameters)
         /// The path has other methods.

@@ -53,7 +53,7 @@ struct StreamedAnswer {
         return pending.count >= Self.pendingBytesMax ? send() : nil
     }
 
-    /// What was written and not sent, and the head before it.
+    /// The bytes that were written and not sent, and the head before them.
     mutating func flush() -> ByteBuffer? {
         deflater?.flush(to: pending)
         return isHeadSent && pending.view.isEmpty ? nil : send()

@@ -8,7 +8,7 @@ package import Syncing
 ///
 /// - All calls are on its lane, that of the connections.
 package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its lane
-    /// Which login a route needs on the public port.
+    /// The login that a route needs on the public port.
     enum Privilege: Sendable {
         /// A user, or the guest if it is enabled.
         case user
@@ -24,7 +24,7 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     package let databases: GatewayDatabases
     /// Nil if the gateway has no file.
     package var configuration: GatewayConfiguration?
-    /// What administrators switch on and off; the program decides what it logs for each.
+    /// The subjects that administrators switch on and off; the program decides what it logs for each.
     package var logKeys = LogSwitches()
     package let statistics = GatewayStatistics()
     /// The bound of heartbeats from the configuration; 0 for none.

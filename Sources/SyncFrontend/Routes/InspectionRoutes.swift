@@ -5,7 +5,7 @@ internal import SyncService
 internal import SyncWire
 internal import Syncing
 
-/// What the gateway stores of documents and channels, for administrators; and their removal.
+/// Shows administrators what is stored of documents and channels, and removes documents.
 extension Gateway {
     package var inspectionRoutes: [Route] {
         [

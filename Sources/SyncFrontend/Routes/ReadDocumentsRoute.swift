@@ -186,7 +186,7 @@ extension RouteCall {
     }
 }
 
-/// What a client's `User-Agent` says about its abilities.
+/// The abilities of a client by its `User-Agent`.
 struct ClientAgent {
     /// Whether the client decodes a gzipped answer of `_bulk_get`: Couchbase Lite from 1.2 on.
     let decodesBulkGet: Bool

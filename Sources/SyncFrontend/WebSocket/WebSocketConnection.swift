@@ -2,7 +2,7 @@ package import Bytes
 package import NIOCore
 package import NIOWebSocket
 
-/// What happens to a WebSocket.
+/// An event of a WebSocket.
 package enum WebSocketEvent {
     /// The handshake was answered: the first event.
     case opened

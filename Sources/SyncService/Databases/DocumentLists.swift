@@ -10,7 +10,7 @@ extension SyncDatabase {
     package struct ListedDocument: Sendable {
         package let id: String
         package let document: StoredDocument
-        /// Those that the requester has.
+        /// The channels of the document that the requester has.
         package let channels: [String]
 
         /// The grants of the document as JSON: an object with the names of channels by user, and of roles by user
@@ -109,7 +109,7 @@ extension SyncDatabase {
         }
     }
 
-    /// What a device that has these revisions of a document should send.
+    /// The revisions that a device should send, of those that it has of a document.
     package struct Lack: Sendable {
         package let missing: [String]
         package let ancestors: [String]

@@ -122,7 +122,7 @@ extension SyncDatabase {
         return results
     }
 
-    /// What is stored of a revision and its ancestors, newest first.
+    /// The stored revisions, newest first, of a revision and its ancestors.
     private func revisionInfo(
         of found: FoundRevision,
         _ request: ReadRequest

@@ -240,7 +240,7 @@ package final class GatewayDatabases: @unchecked Sendable {  // tidy:allow belon
 
     // MARK: Memory
 
-    /// What a database has at present.
+    /// The memory and the counts of a database at present.
     package struct Usage: Hashable, Sendable {
         package let name: String
         /// Tombstones among them.

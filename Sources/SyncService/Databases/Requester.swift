@@ -2,7 +2,7 @@ internal import JSON
 internal import SyncWire
 package import Syncing
 
-/// Who a request is from, with what it may see.
+/// The author of a request, with the channels that it may see.
 package struct Requester: Sendable {
     /// Nil for the administrator.
     package let user: Principal?
@@ -23,7 +23,7 @@ package struct Requester: Sendable {
         return access.permits(reading: channels.compactMap { ChannelName($0) })
     }
 
-    /// Those of `channels` that the requester sees; nil if none lets it see the document.
+    /// Filters `channels` by what the requester has; nil if none lets it see the document.
     func visible(_ channels: [String]) -> [String]? {
         guard let access, access.allChannels[.all] == nil else { return channels }
         let names = channels.filter { name in
@@ -65,7 +65,7 @@ extension SyncDatabase {
         key == .guest ? .defaultGuest : nil
     }
 
-    /// What a principal has, with the roles that are stored.
+    /// Loads the access of a principal, with the roles that are stored.
     func access(of principal: Principal) async -> Access {
         let grants = await stores.channels.grants(to: principal.key)
         let own = Access(of: principal, documents: grants)

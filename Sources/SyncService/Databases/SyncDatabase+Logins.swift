@@ -4,7 +4,7 @@ internal import Seams
 package import SyncWire
 package import Syncing
 
-/// Who a request on the public port is from.
+/// Logins of requests on the public port.
 extension SyncDatabase {
     package enum Login: Sendable {
         /// `renewed` is a session whose cookie the answer sends again.

@@ -78,7 +78,7 @@ extension SyncDatabase {
         resync.status = .stopped
     }
 
-    /// What a resync with another sync function would do.
+    /// The result of trying a sync function on all documents.
     package struct SyncCheck: Hashable, Sendable {
         /// How many ids of a kind are kept.
         package static let examplesMax = 20

@@ -51,7 +51,7 @@ package struct PasswordTools: Sendable {
 /// - All calls come from its lane.
 /// - A request is of a `Requester`, who sees the documents of its channels only.
 package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs to its lane
-    /// What requests of devices get at present.
+    /// Decides whether requests of devices are served.
     package enum State: Hashable, Sendable {
         case online
         case offline

@@ -1,7 +1,7 @@
 internal import Seams
 internal import Syncing
 
-/// Those who wait for changes of a store in memory.
+/// The listeners that wait for changes of a store in memory.
 final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its lane
     private let lane: any Lane
     private var subscriptions = Subscriptions()

@@ -217,7 +217,7 @@ extension MemoryStore: RevisionWrites {
 }
 
 extension SyncAssignment {
-    /// What an accepted run gives, with names as documents store them.
+    /// The results of an accepted run, with names as documents store them.
     init(_ outcome: SyncOutcome) {
         self.init(channels: outcome.channels.map(\.description))
         for (key, names) in outcome.access {

@@ -35,7 +35,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         case blob(String)
     }
 
-    /// What is stored, by name.
+    /// The contents of the store, by name.
     struct Tables {
         var records: [[UInt8]: [UInt8]] = [:]
         /// The second since 1970 at which a document expires.

@@ -108,7 +108,7 @@ package struct GatewayMembers: Equatable, Sendable {
     }
 }
 
-/// What CouchDB's clients ask for beside the document: `conflicts`, `revs_info`, `meta`, `local_seq`.
+/// The options of CouchDB's clients beside the document: `conflicts`, `revs_info`, `meta`, `local_seq`.
 package struct AnswerMembers: Equatable, Sendable {
     package var conflicts: [String] = []
     package var deletedConflicts: [String] = []
