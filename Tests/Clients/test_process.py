@@ -8,13 +8,15 @@ import re
 import signal
 import socket
 import sqlite3
+import subprocess
 import threading
 import time
 
 import pytest
 
+from rig.divan_gateway import PROGRAM as GATEWAY
 from rig.load import Observer, Writer, fetch, ingest
-from rig.node import PORT_FLAGS, NotReady, wait_until
+from rig.node import PORT_FLAGS, ROOT, SERVER, NotReady, wait_until
 from rig.wire import Op, Status, vbucket_of
 
 ROUNDS = int(os.environ.get("DIVAN_KILL_ROUNDS", "5"))
@@ -556,18 +558,25 @@ def test_identity_of_a_directory_is_printed_also_beside_its_node(make_node, tmp_
     assert not list(tmp_path.iterdir())
 
 
-def test_readme_lists_the_options_of_the_program():
-    import subprocess
-
-    from rig.node import ROOT, SERVER
-
+@pytest.mark.parametrize(
+    ("heading", "program", "pattern"),
+    [
+        ("### The server, `divan-server`", SERVER, "--[a-z][a-z-]+"),
+        ("### The sync gateway, `divan-gateway`", GATEWAY, "--?[a-zA-Z][a-zA-Z-]+"),
+    ],
+)
+def test_readme_lists_the_options_of_the_program(heading, program, pattern):
+    """Flags of the gateway that have no effect are printed, and not listed."""
     result = subprocess.run(
-        [SERVER, "--help"], capture_output=True, text=True, timeout=10, check=True
+        [program, "--help"], capture_output=True, text=True, timeout=10, check=True
     )
-    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", result.stdout))
-    rows = [line.split("|")[1] for line in (ROOT / "README.md").read_text().splitlines()
-            if line.startswith("| `--")]
-    assert options == set(re.findall("--[a-z-]+", " ".join(rows)))
+    lines = result.stdout.splitlines()
+    printed = [line for line in lines if not re.search("no effect|refused:", line)]
+    options = set(re.findall(rf"(?<![\w-]){pattern}", "\n".join(printed)))
+    section = (ROOT / "README.md").read_text().split(heading)[1].split("\n###")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `-")]
+    listed = set(re.findall(pattern, " ".join(rows)))
+    assert {name.lstrip("-") for name in options} == {name.lstrip("-") for name in listed}
 
 
 @pytest.mark.parametrize("flag", ["--kv-tls-port", "--admin-tls-port", "--views-tls-port"])
