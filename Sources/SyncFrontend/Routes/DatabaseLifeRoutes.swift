@@ -45,8 +45,9 @@ extension Gateway {
             },
             administrationRoute([.get, .post], "_compact") {
                 [databases] call async throws(Refusal) in
-                databases.removeExpired(call.database.name)
-                call.answerCompaction()
+                let count =
+                    call.request.method == "POST" ? databases.compact(call.database.name) : 0
+                call.answerCompaction(of: count)
             },
             administrationRoute([.post], "_vacuum") { _ async throws(Refusal) in
                 throw Refusal(501, "Vacuum is temporarily out of order")
@@ -113,7 +114,8 @@ extension Gateway {
             }
             return configuration
         } catch {
-            throw Refusal(400, error.text)
+            // As Sync Gateway, if the text is no JSON object at all.
+            throw Refusal(400, error.path.isEmpty ? RequestRefusal.badJSON.reason : error.text)
         }
     }
 }
@@ -141,16 +143,16 @@ extension RouteCall {
         exchange.answer(200)
     }
 
-    /// Nothing of a database in memory has to be compacted beyond what expires.
-    fileprivate func answerCompaction() {
+    /// A compaction has ended when it is answered, also in the dialect of 3, which has it in the background.
+    fileprivate func answerCompaction(of count: Int) {
         answer { writer in
             writer.object { writer in
-                guard database.dialect == .third else { return writer.member("revs", 0) }
+                guard database.dialect == .third else { return writer.member("revs", count) }
                 writer.member("status", "completed")
                 let start = CalendarTime.text(unixNanoseconds: environment.time.wallNanoseconds())
                 writer.member("start_time", start)
                 writer.member("last_error", "")
-                writer.member("docs_purged", 0)
+                writer.member("docs_purged", count)
             }
         }
     }

@@ -78,14 +78,25 @@ extension RouteCall {
         path: String?
     ) async throws(Refusal) {
         let body = try await body()
-        guard body.count > 0 else {
-            throw Refusal(400, "Invalid JSON: \"unexpected end of JSON input\"")
+        if let mistake = Self.goMistake(in: body.bytes) {
+            throw Refusal(400, "Invalid JSON: \"\(mistake)\"")
         }
         let update = try body.withView { (text) throws(Refusal) in
             try PrincipalUpdate(parsing: text)
         }
         let method: PrincipalRules.Method = path == nil ? .create : .replace
         try answer(await database.change(update, kind, path: path, method))
+    }
+
+    /// The text of Go's parser for a body that does not begin with a JSON value, as Sync Gateway shows it; nil
+    /// if it does.
+    private static func goMistake(in body: [UInt8]) -> String? {
+        guard let first = body.first(where: { !" \t\r\n".utf8.contains($0) }) else {
+            return "unexpected end of JSON input"
+        }
+        if "{[\"-0123456789tfn".utf8.contains(first) { return nil }
+        let character = Character(UnicodeScalar(first))
+        return "invalid character '\(character)' looking for beginning of value"
     }
 
     /// - Throws: `Refusal` if the change was refused.

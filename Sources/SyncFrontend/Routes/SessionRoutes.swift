@@ -149,8 +149,9 @@ extension RouteCall {
     /// - Throws: `Refusal` 400, 404, 413 or 415.
     fileprivate func createSession() async throws(Refusal) {
         let body = try await json()
-        let life = body["ttl"] ?? .integer(Int(LoginSession.defaultSeconds))
-        guard body.members != nil, let name = body.text("name"), let seconds = life.int else {
+        var seconds: Int? = Int(LoginSession.defaultSeconds)
+        if let life = body["ttl"], !life.isNull { seconds = life.int }
+        guard body.members != nil, let name = body.text("name"), let seconds else {
             throw Refusal(RequestRefusal.badJSON)
         }
         let key = PrincipalKey(.user, externalName: name)

@@ -267,8 +267,8 @@ package final class GatewayDatabases: @unchecked Sendable {  // tidy:allow belon
         }
     }
 
-    /// Removes what has expired in the store of a database.
-    package func removeExpired(_ name: String) { entries[name]?.store.removeExpired() }
+    /// Removes the bodies of replaced revisions of a database; returns how many there were.
+    package func compact(_ name: String) -> Int { entries[name]?.store.compact() ?? 0 }
 
     private func removeExpiredLater() {
         lane.post(after: Self.expiryNanoseconds) { [weak self] in

@@ -132,13 +132,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         tables.removals.removeFirst(due.count)
         for removal in due {
             switch removal.what {
-            case .body(let name):
-                // The document was purged meanwhile, and has the revision again as a large losing leaf.
-                let place = document(name.document)?.metadata.bodyPlace(of: name.revision)
-                if place == .separate { continue }
-                if let bytes = tables.kept.removeValue(forKey: name) {
-                    count(-bytes.count - MemoryStore.entryOverhead)
-                }
+            case .body(let name): removeReplaced(name)
             case .blob(let digest):
                 guard let blob = tables.blobs[digest], blob.owners == 0 else { continue }
                 tables.blobs[digest] = nil
@@ -152,6 +146,25 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         for (id, expires) in tables.expiries where expires <= now && !locks.isLocked(id) {
             remove(id)
         }
+    }
+
+    /// Removes the bodies of replaced revisions, which else stay for some minutes.
+    ///
+    /// - Returns: How many there were.
+    package func compact() -> Int {
+        let before = tables.kept.count
+        for removal in tables.removals {
+            if case .body(let name) = removal.what { removeReplaced(name) }
+        }
+        return before - tables.kept.count
+    }
+
+    private func removeReplaced(_ name: RevisionName) {
+        // The document was purged meanwhile, and has the revision again as a large losing leaf.
+        let place = document(name.document)?.metadata.bodyPlace(of: name.revision)
+        if place == .separate { return }
+        guard let bytes = tables.kept.removeValue(forKey: name) else { return }
+        count(-bytes.count - MemoryStore.entryOverhead)
     }
 
     func removeLater(_ what: Removal) {

@@ -78,7 +78,12 @@ import Testing
                     "Name mismatch (can't change name)"
                 ),
                 ("b%20b", "{\"password\":\"pwd\"}", "Invalid name \"b b\""),
-                ("bob", "x", "Bad JSON"),
+                ("bob", "", "Invalid JSON: \"unexpected end of JSON input\""),
+                (
+                    "bob", " xy",
+                    "Invalid JSON: \"invalid character 'x' looking for beginning of value\""
+                ),
+                ("bob", "[]", "Bad JSON"),
             ] {
                 let answer = try world.administer("PUT /db/_user/\(name)", body: body)
                 #expect(answer.status == 400 && answer.reason == reason, "\(body)")
@@ -89,7 +94,11 @@ import Testing
     @Test func guestIsNeverDeleted() async throws {
         try await GatewayWorld.administered { world in
             let guest = try world.administer("GET /db/_user/GUEST")
-            #expect(guest.text == "{\"name\":\"GUEST\",\"all_channels\":[\"!\"],\"disabled\":true}")
+            #expect(
+                guest.text
+                    == "{\"name\":\"GUEST\",\"admin_channels\":[\"*\"],\"all_channels\":[\"!\",\"*\"],"
+                    + "\"disabled\":true}"
+            )
             let answer = try world.administer("DELETE /db/_user/GUEST")
             #expect(answer.status == 404)
         }

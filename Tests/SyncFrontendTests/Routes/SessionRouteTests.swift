@@ -17,7 +17,7 @@ import Testing
             #expect(
                 guest.text
                     == "{\"authentication_handlers\":[\"default\",\"cookie\"],\"ok\":true,"
-                    + "\"userCtx\":{\"channels\":{\"!\":1},\"name\":null}}"
+                    + "\"userCtx\":{\"channels\":{\"!\":1,\"*\":1},\"name\":null}}"
             )
             let jane = try world.ask("GET /db/_session")
             #expect(jane.text == Self.jane)
@@ -189,7 +189,7 @@ import Testing
                 ("{\"name\":\"jane\",\"ttl\":0}", 400, "Invalid or missing ttl"),
                 ("{\"name\":\"jane\",\"ttl\":-5}", 400, "Invalid or missing ttl"),
                 ("{\"name\":\"jane\",\"ttl\":\"60\"}", 400, "Bad JSON"),
-                ("", 400, "Bad JSON"),
+                ("", 400, "Bad JSON"), ("{\"name\":\"jane\",\"ttl\":null}", 200, ""),
             ] {
                 let answer = try world.administer("POST /db/_session", body: body)
                 #expect(answer.status == status && answer.reason == reason, "\(body)")
