@@ -20,7 +20,7 @@ struct GatewayProgram {
         let disk = LinuxDisk()
         let plan = try plan(disk)
         let trace = try plan.logPath.map(LogTrace.init(appendingTo:)) ?? LogTrace()
-        let start = GatewayStart(plan, version: Release.version, announce: trace.announce)
+        let start = try GatewayStart(plan, version: Release.version, announce: trace.announce)
         let cores = SystemCores.count
         start.announceProgram(processors: cores)
         let world = LinuxEnvironment.make(reactors: 1, trace: trace, spawner: spawner)

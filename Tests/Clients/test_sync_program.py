@@ -4,6 +4,8 @@ import os
 import pathlib
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 
 import pytest
@@ -166,6 +168,36 @@ def test_kernel_without_filters_is_refused_unless_the_operator_allows_it(gateway
     assert "--unconfined" in refused.log
     assert "Starting admin server" not in refused.log
     gateway("--unconfined", file(MEMORY), prefix=prefix).wait_for_start()
+
+
+def test_ports_have_the_tls_of_the_file(gateway, file, tmp_path):
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+            *("-keyout", key, "-out", cert),
+        ],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    text = MEMORY.replace("{", f'{{ "SSLCert": "{cert}", "SSLKey": "{key}",', 1)
+    running = gateway(file(text))
+    wait_until(lambda: "Starting server on" in running.log)
+    context = ssl.create_default_context(cafile=cert)
+    for port in (running.public, running.admin):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
+            with context.wrap_socket(plain, server_hostname="localhost") as secured:
+                secured.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                assert secured.recv(4096).startswith(b"HTTP/1.1 200")
+
+
+def test_certificate_that_cannot_be_read_is_refused(file):
+    path = file('{"SSLCert": "/no/cert", "SSLKey": "/no/key", "databases": {}}')
+    status, _, errors = run(path)
+    assert status == 1
+    assert errors.startswith("divan-gateway: TLS cannot be served: the certificate /no/cert"), errors
 
 
 def test_port_in_use_is_an_error_with_a_cure(gateway, file):

@@ -7,7 +7,8 @@ import Testing
     /// A certificate that a test has made, in a directory of its own.
     private final class Files {
         let directory: String
-        var tls: TLSFiles { TLSFiles(certificate: "\(directory)/cert", key: "\(directory)/key") }
+        var certificate: String { "\(directory)/cert" }
+        var key: String { "\(directory)/key" }
 
         init() throws {
             let place = FileManager.default.temporaryDirectory.appendingPathComponent(
@@ -55,7 +56,7 @@ import Testing
             .publicPort,
             host: "127.0.0.1",
             port: 0,
-            security: files.tls
+            security: try TLSCertificate(certificate: files.certificate, key: files.key)
         )
         return (site, try site.server.listen(listener))
     }
@@ -90,18 +91,12 @@ import Testing
     @Test func filesThatCannotBeUsedAreAnErrorForTheOperator() throws {
         let files = try Files()
         let other = try Files()
-        let (site, _) = try Self.site(files)
-        for security in [
-            TLSFiles(certificate: "/nonexistent", key: files.tls.key),
-            TLSFiles(certificate: files.tls.certificate, key: other.tls.key),
+        for (certificate, key) in [
+            ("/nonexistent", files.key), (files.certificate, other.key), (files.key, files.key),
         ] {
-            let listener = GatewayListener(
-                .publicPort,
-                host: "127.0.0.1",
-                port: 0,
-                security: security
-            )
-            #expect(throws: GatewayServerError.self) { try site.server.listen(listener) }
+            #expect(throws: GatewayServerError.self) {
+                try TLSCertificate(certificate: certificate, key: key)
+            }
         }
     }
 }

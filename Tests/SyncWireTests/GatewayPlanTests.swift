@@ -206,11 +206,6 @@ import Testing
                 + "expected \"walrus:\", which keeps the documents in memory"
         ),
         (
-            "{\"SSLCert\": \"c\", \"SSLKey\": \"k\"}",
-            "f:1:13: SSLCert: TLS is not supported yet: remove certificate and key, or put a proxy "
-                + "before the gateway"
-        ),
-        (
             "{\"databases\": {\"d\": {}}}",
             "f:1:21: databases.d.server: a bucket of the cluster is not supported yet: expected "
                 + "\"walrus:\", which keeps the documents in memory"

@@ -54,18 +54,10 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
 
     /// Claims an address and serves it.
     ///
-    /// - Throws: `GatewayServerError`, if the address or the files of TLS cannot be used.
+    /// - Throws: `GatewayServerError`, if the address cannot be used.
     /// - Returns: The port, which differs from the listener's if that is 0.
     @discardableResult
     package func listen(_ listener: GatewayListener) throws(GatewayServerError) -> Int {
-        let security: TLSServer?
-        do throws(TLSError) {
-            security = try listener.security.map { files throws(TLSError) in
-                try TLSServer(certificateFile: files.certificate, keyFile: files.key)
-            }
-        } catch {
-            throw GatewayServerError(description: "\(listener.place) cannot be served: \(error)")
-        }
         let bootstrap = ServerBootstrap(group: lane.loop)
             .serverChannelOption(.backlog, value: 1_024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -81,7 +73,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
             .childChannelOption(Self.keepaliveInterval, value: 30)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    if let security {
+                    if let security = listener.security?.server {
                         let handler = TLSHandler(security.makeChannel())
                         try channel.pipeline.syncOperations.addHandler(handler)
                     }

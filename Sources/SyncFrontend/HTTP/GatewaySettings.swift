@@ -39,10 +39,10 @@ package struct GatewayListener: Sendable {
     package let host: String
     /// 0 claims any free port.
     package let port: Int
-    /// PEM files; nil for clear text.
-    package let security: TLSFiles?
+    /// Nil for clear text.
+    package let security: TLSCertificate?
 
-    package init(_ kind: PortKind, host: String, port: Int, security: TLSFiles? = nil) {
+    package init(_ kind: PortKind, host: String, port: Int, security: TLSCertificate? = nil) {
         self.kind = kind
         self.host = host
         self.port = port
@@ -51,16 +51,4 @@ package struct GatewayListener: Sendable {
 
     /// For messages: `127.0.0.1:4984`, `[::1]:4984`.
     var place: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
-}
-
-/// The files of a TLS server.
-package struct TLSFiles: Sendable {
-    /// The certificate and its chain, in PEM.
-    package let certificate: String
-    package let key: String
-
-    package init(certificate: String, key: String) {
-        self.certificate = certificate
-        self.key = key
-    }
 }

@@ -17,19 +17,28 @@ package struct GatewayStart: Sendable {
     private let plan: GatewayPlan
     private let version: String
     private let announce: @Sendable (String) -> Void
+    /// Of all ports, as in Sync Gateway; nil for clear text.
+    private let security: TLSCertificate?
 
     /// - Parameters:
     ///   - plan: What is started.
     ///   - version: The program's own.
     ///   - announce: Writes a line of the log, with the time.
+    /// - Throws: The files of TLS cannot be used.
     package init(
         _ plan: GatewayPlan,
         version: String,
         announce: @escaping @Sendable (String) -> Void
-    ) {
+    ) throws(GatewayServerError) {
         self.plan = plan
         self.version = version
         self.announce = announce
+        let listeners = plan.configuration.listeners
+        if let certificate = listeners.certificatePath, let key = listeners.keyPath {
+            security = try TLSCertificate(certificate: certificate, key: key)
+        } else {
+            security = nil
+        }
     }
 
     /// Announces the program, and what has no effect.
@@ -216,11 +225,6 @@ package struct GatewayStart: Sendable {
         _ kind: PortKind,
         _ address: ListenAddress
     ) throws(GatewayServerError) {
-        let listeners = plan.configuration.listeners
-        var security: TLSFiles?
-        if let certificate = listeners.certificatePath, let key = listeners.keyPath {
-            security = TLSFiles(certificate: certificate, key: key)
-        }
         let port = Int(address.port)
         do {
             // All addresses: IPv6, which includes those of IPv4.

@@ -50,7 +50,6 @@ package struct GatewayConfiguration: Equatable, Sendable {
         /// Nil if the listeners have no TLS; then `keyPath` is nil too.
         package let certificatePath: String?
         package let keyPath: String?
-        let certificatePlace: ConfigurationPlace?
     }
 
     package struct CORS: Equatable, Sendable {
@@ -163,12 +162,8 @@ extension GatewayConfiguration.Listeners {
         metricsInterface = try api?.address("metrics_interface") ?? older.2
         var certificate = try reader.string("SSLCert")
         var key = try reader.string("SSLKey")
-        var place = certificate == nil ? nil : reader.place(of: "SSLCert")
         if var https = try api?.section("https") {
-            if let path = try https.string("tls_cert_path") {
-                certificate = path
-                place = https.place(of: "tls_cert_path")
-            }
+            certificate = try https.string("tls_cert_path") ?? certificate
             key = try https.string("tls_key_path") ?? key
             try https.finish(ignoring: ConfigurationKeys.https)
         }
@@ -179,7 +174,6 @@ extension GatewayConfiguration.Listeners {
             )
         }
         certificatePath = certificate
-        certificatePlace = place
         keyPath = key
     }
 }

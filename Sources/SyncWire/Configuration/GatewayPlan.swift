@@ -36,7 +36,6 @@ package struct GatewayPlan: Equatable, Sendable {
                 configuration = try GatewayConfiguration(ofFlags: arguments.database)
             }
             for database in configuration.databases { try database.store.requireMemory() }
-            try configuration.listeners.requireNoTLS()
         } catch {
             throw StartMistake(file == nil ? error.ofFlags : "\(path):\(error.text)")
         }
@@ -109,21 +108,6 @@ extension GatewayConfiguration {
             ]
         }
         return (ofFile + ofDatabases).filter { $0.1 != nil }.map(\.0)
-    }
-}
-
-extension GatewayConfiguration.Listeners {
-    /// Checks that the listeners are plain, which is what this release serves.
-    ///
-    /// - Throws: They have a certificate.
-    fileprivate func requireNoTLS() throws(ConfigurationMistake) {
-        guard certificatePath != nil, let place = certificatePlace else { return }
-        throw ConfigurationMistake(
-            position: place.position,
-            path: place.path,
-            reason:
-                "TLS is not supported yet: remove certificate and key, or put a proxy before the gateway"
-        )
     }
 }
 
