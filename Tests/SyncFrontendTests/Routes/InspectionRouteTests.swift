@@ -65,7 +65,7 @@ import Testing
                     </code></html></body>
                     """
             )
-            let since = try world.administer("GET /db/_dumpchannel/c?since=4")
+            let since = try world.administer("GET /db/_dumpchannel/c?since=3")
             #expect(!since.text.contains("a&amp;b") && since.text.contains("<td>b</td>"))
             for name in ["none", "a,b"] {
                 let missing = try world.administer("GET /db/_dumpchannel/\(name)")

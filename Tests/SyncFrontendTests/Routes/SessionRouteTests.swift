@@ -17,7 +17,7 @@ import Testing
             #expect(
                 guest.text
                     == "{\"authentication_handlers\":[\"default\",\"cookie\"],\"ok\":true,"
-                    + "\"userCtx\":{\"channels\":{\"!\":1,\"*\":1},\"name\":null}}"
+                    + "\"userCtx\":{\"channels\":{\"!\":1},\"name\":null}}"
             )
             let jane = try world.ask("GET /db/_session")
             #expect(jane.text == Self.jane)

@@ -28,7 +28,7 @@ extension GatewayWorld {
         return """
             {"compatibility": "\(dialect)", \(members) "databases": {"db": {"server": "walrus:",
               \(function) "users": {
-                "GUEST": {"disabled": true, "admin_channels": ["*"]},
+                "GUEST": {"disabled": true},
                 "jane": {"password": "password", "admin_channels": ["public", "jane"]},
                 "joe": {"password": "password", "admin_channels": ["public", "joe"]}}}}}
             """
