@@ -27,7 +27,7 @@ package struct AttachmentMerge: Hashable, Sendable {
         for attachment in sent {
             switch attachment.content {
             case .blob(let blob): addBlob(blob, attachment.claim, generation)
-            case .stub: try addStub(attachment.claim, inherited[attachment.name], generation)
+            case .stub: try addStub(attachment.claim, inherited[attachment.name])
             case .follows, .missing: throw .missingData(attachment.name)
             }
         }
@@ -51,8 +51,7 @@ package struct AttachmentMerge: Hashable, Sendable {
     ///   attachment.
     private mutating func addStub(
         _ claim: StoredAttachment,
-        _ inherited: StoredAttachment?,
-        _ generation: Int
+        _ inherited: StoredAttachment?
     ) throws(Refusal) {
         if claim.revpos < 1 { throw .invalidRevpos(claim.name) }
         if let inherited {
@@ -60,11 +59,8 @@ package struct AttachmentMerge: Hashable, Sendable {
             return
         }
         if claim.digest.isEmpty { throw .missingDigest(claim.name) }
-        var stored = claim
-        // A later `revpos` would have readers fetch the content again with each revision until
-        // then.
-        stored.revpos = min(claim.revpos, generation)
-        attachments.append(stored)
-        requiredBlobs.append(stored)
+        // As sent, also with a `revpos` above the generation: the name of the revision depends on it.
+        attachments.append(claim)
+        requiredBlobs.append(claim)
     }
 }

@@ -1,3 +1,4 @@
+internal import Bytes
 package import JSON
 internal import SyncWire
 
@@ -40,18 +41,32 @@ extension DocumentMetadata {
         }
     }
 
+    /// The body of a losing leaf that is in the metadata, as JSON with its members of the gateway.
+    private func bodyText(at index: Int) -> String? {
+        let id = tree.id(at: index)
+        guard tree.winner?.id != id, case .inline(let body) = bodyPlace(of: id) else { return nil }
+        let isDeleted = tree.nodes[index].isDeleted
+        let own = GatewayMembers(
+            attachments: body.attachments.isEmpty
+                ? nil : CanonicalJSON.text(of: StoredAttachment.json(body.attachments)),
+            deletion: isDeleted ? true : nil
+        )
+        let output = ByteWriter(capacity: body.json.count + 64)
+        let content = body.json.isEmpty ? .empty : DocumentContent(canonical: body.json)
+        content.append(with: own, to: output)
+        return output.withView { $0.text }
+    }
+
     private func writeHistory(to writer: inout JSONWriter) {
         let nodes = tree.nodes
         writer.array("revs") { for index in nodes.indices { $0.value("\(tree.id(at: index))") } }
         writer.array("parents") { for node in nodes { $0.value(node.parent) } }
         let deleted = nodes.indices.filter { nodes[$0].isDeleted }
         if !deleted.isEmpty { writer.array("deleted") { for index in deleted { $0.value(index) } } }
-        let bodies = leafBodies.compactMap { leaf in leaf.text.map { (leaf.revision, $0) } }
+        let bodies = nodes.indices.compactMap { index in bodyText(at: index).map { (index, $0) } }
         if !bodies.isEmpty {
             writer.object("bodymap") { writer in
-                for (id, text) in bodies {
-                    if let index = tree.index(of: id) { writer.member("\(index)", text) }
-                }
+                for (index, text) in bodies { writer.member("\(index)", text) }
             }
         }
         writer.array("channels") { writer in
@@ -64,22 +79,6 @@ extension DocumentMetadata {
                 writer.array { for name in names { $0.value(name) } }
             }
         }
-    }
-}
-
-extension LeafBody {
-    /// The body as JSON with `_attachments`; nil if it is stored separately.
-    fileprivate var text: String? {
-        guard let json else { return nil }
-        if attachments.isEmpty { return String(decoding: json, as: UTF8.self) }
-        let tree = StoredAttachment.json(attachments)
-        let stubs = JSONWriter.text { $0.member("_attachments", tree) }
-        // The object without its closing brace and the blanks before that.
-        var text = Array(json[..<(json.lastIndex(of: UInt8(ascii: "}")) ?? 0)])
-        while let last = text.last, last <= UInt8(ascii: " ") { text.removeLast() }
-        if text.isEmpty { text = [UInt8(ascii: "{")] }
-        if text.count > 1 { text.append(UInt8(ascii: ",")) }
-        return String(decoding: text + stubs + [UInt8(ascii: "}")], as: UTF8.self)
     }
 }
 

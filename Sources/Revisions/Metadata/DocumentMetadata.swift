@@ -91,17 +91,19 @@ package struct DocumentMetadata: Hashable, Sendable {
     /// unless it is newer than their common ancestor.
     package func attachments(inheritedFrom parent: RevisionID?) -> [StoredAttachment] {
         guard let parent else { return [] }
+        if tree.isLeaf(parent) { return attachments(ofLeaf: parent) }
         let ancestry = tree.ancestry(of: parent)
         for leaf in tree.leaves {
-            let isWinner = tree.winner?.id == leaf.id
-            let body = leafBodies.first { $0.revision == leaf.id }
-            let owned = isWinner ? attachments : body?.attachments ?? []
-            if leaf.id == parent { return owned }
             if let common = tree.nearest(of: ancestry, to: leaf.id) {
-                return owned.filter { $0.revpos <= common.generation }
+                return attachments(ofLeaf: leaf.id).filter { $0.revpos <= common.generation }
             }
         }
         return []
+    }
+
+    private func attachments(ofLeaf id: RevisionID) -> [StoredAttachment] {
+        tree.winner?.id == id
+            ? attachments : leafBodies.first { $0.revision == id }?.attachments ?? []
     }
 
     /// The lowest `revpos` of attachments that a read returns with their content.

@@ -1,7 +1,13 @@
 /// Decides whether an answer is gzipped, as Sync Gateway decides it.
 enum AnswerCompression {
-    /// A whole answer that is shorter is not compressed.
-    static let bytesMin = 1_000
+    /// JSON that is shorter is not compressed.
+    private static let jsonBytesMin = 1_000
+
+    /// Whether a whole answer of `count` bytes is long enough; Sync Gateway has a bound for JSON only.
+    static func pays(_ count: Int, _ head: AnswerHead) -> Bool {
+        let isJSON = head.headers["Content-Type"] == "application/json"
+        return count >= (isJSON ? jsonBytesMin : 1) && pays(head)
+    }
 
     /// Whether the client accepts it, and the request is none whose answer stays as it is.
     static func isAccepted(by request: GatewayRequest) -> Bool {

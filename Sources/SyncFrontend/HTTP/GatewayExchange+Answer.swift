@@ -21,7 +21,7 @@ extension GatewayExchange {
         var conditions = connection.conditions(of: request)
         let isSent = !request.isHead && !head.isBodiless
         var body = body
-        if isSent, mayCompress, body.count >= AnswerCompression.bytesMin, compresses(head) {
+        if isSent, mayCompress, AnswerCompression.pays(body.count, head), compresses(head) {
             body = connection.encoder.gzip(body)
             conditions.isGzipped = true
         }

@@ -48,6 +48,10 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
         if request.port == .administration, let refusal = administration.refusal(of: request) {
             return exchange.refuse(refusal)
         }
+        if let path = Self.cleanPath(request.segments) {
+            addOriginHeaders(to: exchange, methods: nil)
+            return exchange.answer(301, ["Location": path])
+        }
         switch find(request.method, request.segments, on: request.port) {
         case .nothing:
             addOriginHeaders(to: exchange, methods: nil)
@@ -70,6 +74,26 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
             }
             route.handler(exchange)
         }
+    }
+
+    /// The path without `.`, `..` and empty segments, to which the client is redirected; nil if it has none.
+    ///
+    /// Proxies and clients clean paths too, so a name of two dots would reach the gateway from some clients only.
+    private static func cleanPath(_ segments: [String]) -> String? {
+        let body = segments.last?.isEmpty ?? false ? segments.dropLast() : segments[...]
+        guard body.contains(where: { ["", ".", ".."].contains($0) }),
+            body.contains(where: { !$0.isEmpty })
+        else { return nil }
+        var clean: [String] = []
+        for segment in body {
+            switch segment {
+            case "", ".": continue
+            case "..": clean = clean.dropLast()
+            default: clean.append(PercentCoding.encode(segment))
+            }
+        }
+        let end = body.count < segments.count && !clean.isEmpty ? "/" : ""
+        return "/" + clean.joined(separator: "/") + end
     }
 
     /// The route of a method and a path.

@@ -31,7 +31,7 @@ extension RouteCall {
         let asked = try Refusal.parsing(body) { (text) throws(RequestRefusal) in
             try RevisionsDiff(text).documents
         }
-        exchange.begin(200, ["Content-Type": "application/json"])
+        exchange.begin(200, ["Content-Type": database.dialect.unnamedType])
         let output = ByteWriter()
         var writer = RevisionsDiff.Writer(output)
         for page in asked.pages {

@@ -28,7 +28,7 @@ extension RouteCall {
             )
         }
         if parsed.feed == .websocket {
-            return ChangesSocket.open(self, heartbeatMillisecondsMax)
+            return ChangesSocket.open(self, parsed.filter, heartbeatMillisecondsMax)
         }
         let feed = try ChangesFeed(parsed, of: database, for: requester)
         await ChangesAnswer(self, feed, parsed).run()

@@ -14,19 +14,35 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
     private static let plainBytesMax = 8
 
     private let call: RouteCall
+    private let filter: ChangesRequest.Filter
     private let heartbeatMillisecondsMax: Int
     private var feed: ChangesFeed?
     private var deflater: Deflater?
     private var isCaughtUp = false
     private var writableWaiter: UnsafeContinuation<Void, Never>?
 
-    private init(_ call: RouteCall, _ heartbeatMillisecondsMax: Int) {
+    private init(
+        _ call: RouteCall,
+        _ filter: ChangesRequest.Filter,
+        _ heartbeatMillisecondsMax: Int
+    ) {
         self.call = call
+        self.filter = filter
         self.heartbeatMillisecondsMax = heartbeatMillisecondsMax
     }
 
-    static func open(_ call: RouteCall, _ heartbeatMillisecondsMax: Int) {
-        let socket = ChangesSocket(call, heartbeatMillisecondsMax)
+    /// Answers the upgrade.
+    ///
+    /// - Parameters:
+    ///   - call: The request.
+    ///   - filter: That of the query, for a message without channels.
+    ///   - heartbeatMillisecondsMax: From the configuration; 0 for no bound.
+    static func open(
+        _ call: RouteCall,
+        _ filter: ChangesRequest.Filter,
+        _ heartbeatMillisecondsMax: Int
+    ) {
+        let socket = ChangesSocket(call, filter, heartbeatMillisecondsMax)
         call.exchange.upgradeToWebSocket { connection, event in
             switch event {
             case .opened: break
@@ -44,6 +60,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
             let request = try Refusal.parsing { () throws(RequestRefusal) in
                 try ChangesRequest(
                     webSocketMessage: message,
+                    filter: filter,
                     heartbeatMillisecondsMax: heartbeatMillisecondsMax
                 )
             }
@@ -55,7 +72,9 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
                 connection.close()
             }
         } catch {
-            connection.close(code: 1_008, reason: error.reason)
+            // Sync Gateway gives no reason, and some clients take another code for a failure of the network.
+            call.environment.trace.debug("sync", "A feed over a WebSocket: \(error.reason)")
+            connection.close()
         }
     }
 

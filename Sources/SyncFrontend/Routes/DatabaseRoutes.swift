@@ -63,7 +63,7 @@ extension RouteCall {
 
     /// Answers `GET /{db}/`; Sync Gateway 1.4 sorts the members.
     fileprivate func describeDatabase() {
-        let sequence = database.updateSequence
+        let sequence = database.announcedSequence
         answer { writer in
             writer.object { writer in
                 switch database.dialect {

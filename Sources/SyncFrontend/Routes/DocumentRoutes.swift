@@ -92,7 +92,9 @@ extension RouteCall {
             exchange.begin(200, headers)
             try await writer.write(found, to: &parts)
             end(parts)
-        case .none: throw Refusal(406, "only application/json available")
+        case .none:
+            exchange.headers.append(headers)
+            throw Refusal(406, "only application/json available")
         }
     }
 

@@ -91,8 +91,13 @@ extension RouteCall {
         isEdit: Bool
     ) async throws(Refusal) -> SentDocument {
         let parts = try PartStream(type, BodyStream(exchange))
-        guard let first = try await parts.next() else {
-            throw Refusal(RequestRefusal.badJSON)
+        let first: ReceivedPart
+        do throws(Refusal) {
+            guard let part = try await parts.next() else { throw Refusal(RequestRefusal.badJSON) }
+            first = part
+        } catch {
+            let isCut = error == Refusal(RequestRefusal.badMultipart(.cutShort))
+            throw isCut ? Refusal(RequestRefusal.badJSON) : error
         }
         let text = try first.document()
         var sent = sentDocument(id, try documentBody(text), isEdit: isEdit)

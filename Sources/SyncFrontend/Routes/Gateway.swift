@@ -25,7 +25,7 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     /// Nil if the gateway has no file.
     package var configuration: GatewayConfiguration?
     /// The subjects that administrators switch on and off; the program decides what it logs for each.
-    package var logKeys = LogSwitches()
+    package var logKeys = LogKeys()
     package let statistics = GatewayStatistics()
     /// The bound of heartbeats from the configuration; 0 for none.
     package var heartbeatMillisecondsMax = 0

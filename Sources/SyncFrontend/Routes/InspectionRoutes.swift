@@ -39,25 +39,23 @@ extension RouteCall {
     /// - Throws: `Refusal` 404.
     fileprivate func answerRaw() async throws(Refusal) {
         let document = try await storedDocument()
-        let output = ByteWriter()
-        output.append("{")
         let hasBody = query["include_doc"] != "false"
-        if hasBody, !document.metadata.attachments.isEmpty {
-            output.append("\"_attachments\":")
-            let attachments = StoredAttachment.json(document.metadata.attachments)
-            output.append(CanonicalJSON.text(of: attachments))
-            output.append(",")
-        }
-        if document.metadata.tree.winner?.isDeleted == true, hasBody {
-            output.append("\"_deleted\":true,")
-        }
-        output.append("\"_sync\":")
-        output.append(JSONWriter.text { document.metadata.writeJSON(to: &$0) })
-        if hasBody, document.body.count > 2 {
-            output.append(",")
-            document.body.withUnsafeBytes { output.append(ByteView($0).dropFirst(1)) }
-        } else {
-            output.append("}")
+        var content = DocumentContent.empty
+        if hasBody, !document.body.isEmpty { content = DocumentContent(canonical: document.body) }
+        let output = ByteWriter()
+        content.append(to: output) { output in
+            if hasBody, !document.metadata.attachments.isEmpty {
+                output.append("\"_attachments\":")
+                let attachments = StoredAttachment.json(document.metadata.attachments)
+                output.append(CanonicalJSON.text(of: attachments))
+                output.append(",")
+            }
+            if document.metadata.tree.winner?.isDeleted == true, hasBody {
+                output.append("\"_deleted\":true,")
+            }
+            output.append("\"_sync\":")
+            output.append(JSONWriter.text { document.metadata.writeJSON(to: &$0) })
+            return true
         }
         exchange.answer(json: output)
     }
@@ -139,10 +137,15 @@ extension RouteCall {
             output.append(" : [\"*\"]\n")
         }
         output.append("}\n}\n")
-        exchange.answer(
-            json: output,
-            ["Cache-Control": "private, max-age=0, no-cache, no-store"]
+        exchange.begin(
+            200,
+            [
+                "Cache-Control": "private, max-age=0, no-cache, no-store",
+                "Content-Type": "application/json",
+            ]
         )
+        exchange.write(output)
+        exchange.end()
     }
 }
 
@@ -154,7 +157,9 @@ extension FeedRow {
     /// The bits of Sync Gateway's log in eight binary digits: deleted, removed, hidden, conflict, branched.
     fileprivate var logFlags: String {
         let bits =
-            (isDeleted ? 1 : 0) | (isRemoval || !removed.isEmpty ? 2 : 0) | (needsLeaves ? 16 : 0)
+            (isDeleted ? 1 : 0) | (isRemoval || !removed.isEmpty ? 2 : 0)
+            | (flags.contains(.hidden) ? 4 : 0) | (flags.contains(.conflict) ? 8 : 0)
+            | (needsLeaves ? 16 : 0)
         let digits = String(bits, radix: 2)
         return String(repeating: "0", count: 8 - digits.count) + digits
     }

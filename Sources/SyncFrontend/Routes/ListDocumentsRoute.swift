@@ -21,7 +21,7 @@ extension RouteCall {
                 try AllDocumentsRequest(query: query, body: nil)
             }
         }
-        let sequence = database.updateSequence
+        let sequence = database.announcedSequence
         exchange.begin(200, ["Content-Type": "application/json"])
         let list = DocumentList(self, asked)
         switch asked.selection {

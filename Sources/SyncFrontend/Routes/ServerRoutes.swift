@@ -28,7 +28,7 @@ extension Gateway {
             Route([.get], "/_logging", on: [.administration]) { [self] exchange in
                 exchange.answer(json: 200) { writer in
                     writer.object { writer in
-                        for (name, isOn) in logKeys.keys.sorted(by: { $0.key < $1.key }) {
+                        for (name, isOn) in logKeys.switches.sorted(by: { $0.key < $1.key }) {
                             writer.member(name, isOn)
                         }
                     }
@@ -99,7 +99,7 @@ extension Gateway {
             }
             if exchange.request.method == "PUT" {
                 let level = keys.level
-                keys = LogSwitches()
+                keys = LogKeys([])
                 keys.level = level
             }
             for claim in claims { keys.set(claim.name, claim.isOn) }

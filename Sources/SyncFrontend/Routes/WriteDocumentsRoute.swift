@@ -11,6 +11,7 @@ extension RouteCall {
         let stream = BodyStream(exchange)
         let reader = BulkDocumentsReader()
         let batch = DocumentBatch(self)
+        let start = database.updateSequence
         while let part = try await stream.next() {
             try Refusal.parsing(part) { (part) throws(RequestRefusal) in
                 try reader.read(part) { batch.append($0) }
@@ -20,6 +21,7 @@ extension RouteCall {
             try exchange.keepBody(batch.byteCount)
         }
         try Refusal.parsing { () throws(RequestRefusal) in try reader.finish() }
+        database.reserveSequences(batch.documentCount, after: start)
         await batch.writeRest(isEdit: reader.newEdits)
         exchange.answer(json: batch.answer, status: 201)
     }
@@ -42,6 +44,8 @@ private final class DocumentBatch {
     private var entries: [(entry: Entry, byteCount: Int)] = []
     /// The text of what is not written.
     private(set) var byteCount = 0
+    /// All documents of the request so far, without checkpoints.
+    private(set) var documentCount = 0
     /// Checkpoints, which are written behind all documents.
     private var locals: [(id: String, body: JSONValue)] = []
     private let rows = ByteWriter()
@@ -59,6 +63,7 @@ private final class DocumentBatch {
             let body = try DocumentBody(text, numbers: call.database.dialect.numbers)
             if let id = body.own.id, LocalDocument.isID(id) { return appendLocal(id, text) }
             entries.append((.document(body), text.count))
+            documentCount += 1
             byteCount += text.count
         } catch {
             guard error != .badJSON, let tree = JSONValue.parse(text) else {
@@ -68,6 +73,7 @@ private final class DocumentBatch {
             let id = tree["_id"]?.string
             if let id, LocalDocument.isID(id) { return appendLocal(id, text) }
             entries.append((.refused(id: id, Refusal(error)), 0))
+            documentCount += 1
         }
     }
 

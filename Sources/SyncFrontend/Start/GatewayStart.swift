@@ -92,6 +92,7 @@ package struct GatewayStart: Sendable {
         databases.readLibrary()
         let gateway = Gateway(databases)
         gateway.configuration = plan.configuration
+        gateway.logKeys = plan.logKeys
         gateway.heartbeatMillisecondsMax = plan.configuration.http.heartbeatSecondsMax * 1_000
         gateway.crossOrigin = crossOrigin
         let server = try makeServer(lane, gateway, time: environment.time)

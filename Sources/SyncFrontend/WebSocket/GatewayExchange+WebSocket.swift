@@ -26,12 +26,11 @@ extension GatewayExchange {
             )
         }
         if let subprotocol { fields["Sec-WebSocket-Protocol"] = subprotocol }
-        var answer = headers
-        answer.append(fields)
+        // A browser checks no origin of a WebSocket, and Sync Gateway sends no other fields.
         status = 101
         progress = .upgraded
         connection.server.didAnswer?(self)
-        connection.upgrade(AnswerHead(status: 101, headers: answer), handler)
+        connection.upgrade(AnswerHead(status: 101, headers: fields), handler)
     }
 
     /// The fields that prove that the server has understood the handshake; nil if it is none.

@@ -50,7 +50,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         self.database = database
         user = requester.user?.key
         position = database.position(of: request.since)
-        last = position
+        // Without rows, a feed of named documents ends at 0, as in Sync Gateway.
+        if case .documents = request.filter { last = .zero } else { last = position }
         left = request.limit.flatMap { $0 == 0 ? nil : $0 }
         filter = try Filter(request.filter)
         database.add(self)

@@ -99,13 +99,13 @@ extension SyncDatabase {
                 return .failure(.missing)
             }
             if !requester.mayRead(document.metadata.channels(of: winner.id)) {
-                return .failure(Refusal(403, "forbidden"))
+                return .failure(requester.listRefusal)
             }
             if winner.isDeleted { return .failure(Refusal(404, "deleted")) }
             let channels = requester.visible(document.metadata.currentChannels)
             return channels.map {
                 .success(ListedDocument(id: id, document: document, channels: $0))
-            } ?? .failure(Refusal(403, "forbidden"))
+            } ?? .failure(requester.listRefusal)
         }
     }
 
@@ -126,8 +126,7 @@ extension SyncDatabase {
         return zip(documents, stored).map { asked, document in
             if asked.id.hasPrefix("_design/"), !requester.isAdministrator { return nil }
             guard let tree = document?.metadata.tree else {
-                return asked.revisions.isEmpty
-                    ? nil : Lack(missing: asked.revisions, ancestors: [])
+                return Lack(missing: asked.revisions, ancestors: [])
             }
             let named = asked.revisions.map { ($0, RevisionID($0)) }
             let found = tree.difference(to: named.compactMap(\.1))

@@ -34,7 +34,8 @@ package struct SentDocument: Sendable {
         if own.isRemoved { throw .inaccessible }
         let tree = own.attachments.flatMap { $0.withUnsafeBytes { JSONValue.parse(ByteView($0)) } }
         var attachments = try SentAttachment.parse(tree, sha1: LegacyDigest.sha1)
-        if !parts.isEmpty || attachments.contains(where: { $0.content == .follows }) {
+        // Only a document of a multipart has an order.
+        if !parts.isEmpty || !order.isEmpty {
             attachments = try AttachmentParts.match(parts, to: attachments, order: order)
         }
         let request = RevisionRequest(
@@ -64,7 +65,9 @@ package struct SentDocument: Sendable {
         guard let text = replaced ?? body.own.revision, !text.isEmpty else {
             return .edit(parent: nil)
         }
-        guard let parent = RevisionID(text) else { throw .invalidRevision }
+        guard let parent = RevisionID(text) else {
+            throw RevisionID.lacksDigest(text) ? .staleRevision : .invalidRevision
+        }
         return .edit(parent: parent)
     }
 }
@@ -143,9 +146,12 @@ extension SyncDatabase {
         var members: [JSONValue.Member] = []
         let content = ByteWriter()
         content.append("{}")
+        // As Sync Gateway, a tombstone that is named stays one.
+        var isTombstone = false
         switch await read([ReadRequest(document, named)], for: requester)[0] {
         case .success(let found):
-            if found.isRedacted { throw .inaccessible }
+            // Everyone sees a tombstone.
+            if found.isRedacted, !found.isDeleted { throw .inaccessible }
             if named == nil, !isPut || dialect == .third {
                 throw Refusal(409, "Cannot modify attachments without a specific rev ID")
             }
@@ -154,6 +160,7 @@ extension SyncDatabase {
                 content.append(found.body.json)
             }
             members = StoredAttachment.json(found.body.attachments).members ?? []
+            isTombstone = found.isDeleted
         // CouchDB makes the document for its first attachment.
         case .failure(let refusal) where refusal.status == 404 && isPut: break
         case .failure(.missing): throw Refusal(409, "Incorrect revision ID specified")
@@ -172,6 +179,7 @@ extension SyncDatabase {
         }
         var body = parsed
         body.own.attachments = JSONWriter.text { $0.value(.object(members)) }
+        if isTombstone { body.own.deletion = true }
         var sent = SentDocument(document, body, isEdit: true)
         sent.replaced = named
         if case .put(_, let part, _) = change { sent.parts = [part] }

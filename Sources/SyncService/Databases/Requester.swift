@@ -23,6 +23,12 @@ package struct Requester: Sendable {
         return access.permits(reading: channels.compactMap { ChannelName($0) })
     }
 
+    /// Why a list of named documents lacks one that is not for the requester; Sync Gateway says so only here that the
+    /// guest may log in.
+    var listRefusal: Refusal {
+        user?.key == .guest ? Refusal(401, "login required") : Refusal(403, "forbidden")
+    }
+
     /// Filters `channels` by what the requester has; nil if none lets it see the document.
     func visible(_ channels: [String]) -> [String]? {
         guard let access, access.allChannels[.all] == nil else { return channels }

@@ -101,6 +101,21 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
     package var name: String { configuration.name }
     package var dialect: GatewayDialect { configuration.dialect }
     package var updateSequence: UInt64 { stores.channels.newest }
+    /// `update_seq` as clients read it: with the sequences that a `_bulk_docs` request was given and has not used.
+    package var announcedSequence: UInt64 { max(updateSequence, reservedThrough) }
+    private var reservedThrough: UInt64 = 0
+
+    /// Gives a `_bulk_docs` request as many sequences as it has documents, as Sync Gateway does, unless there are
+    /// some left.
+    ///
+    /// Only `announcedSequence` shows it: refused documents use none, and nothing draws from what is left.
+    ///
+    /// - Parameters:
+    ///   - count: The documents of the request.
+    ///   - start: The newest sequence at its start.
+    package func reserveSequences(_ count: Int, after start: UInt64) {
+        if reservedThrough <= start { reservedThrough = start + UInt64(count) }
+    }
 
     var nowSeconds: UInt64 { environment.time.wallNanoseconds() / 1_000_000_000 }
 

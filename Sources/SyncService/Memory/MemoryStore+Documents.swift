@@ -29,12 +29,15 @@ extension MemoryStore: RevisionReads {
     // MARK: Changes
 
     /// Replaces a document and its rows, and tells those who follow it.
+    ///
+    /// - Returns: The principals whose grants it changed.
+    @discardableResult
     func replace(
         _ before: StoredDocument?,
         by write: StoredWrite,
         _ id: [UInt8],
         expires: UInt64
-    ) {
+    ) -> Set<PrincipalKey> {
         for blob in write.blobs {
             if let bytes = blob.bytes { keepBlob(bytes, blob.digest) }
         }
@@ -58,6 +61,7 @@ extension MemoryStore: RevisionReads {
             at: after.metadata.sequence
         )
         record(after.metadata, id, changed)
+        return changed
     }
 
     /// Removes a document and all that belongs to it.
@@ -86,6 +90,8 @@ extension MemoryStore: RevisionReads {
         var flags: LogRow.Flags = []
         if winner.isDeleted { flags.insert(.deleted) }
         if metadata.tree.isBranched { flags.insert(.branched) }
+        if metadata.tree.hasConflict { flags.insert(.conflict) }
+        if metadata.tree.newest != winner.id { flags.insert(.hidden) }
         let row = LogRow(metadata.sequence, id, winner.id, flags: flags, entered: 0)
         let names = metadata.channels.filter(\.isCurrent).compactMap { ChannelName($0.name) }
         let channels = log.record(row, in: Set(names))

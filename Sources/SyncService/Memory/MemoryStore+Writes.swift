@@ -93,8 +93,15 @@ extension MemoryStore: RevisionWrites {
             }
         }
         let runs = calls.isEmpty ? [] : await function.run(calls)
+        var renewed: [PrincipalKey: SyncUser] = [:]
         for one in planned {
-            outcomes[one.index] = commit(one, writes[one.index], runs)
+            let write = writes[one.index]
+            let author = write.author.map { PrincipalKey(.user, $0.user.name) }
+            let user = author.flatMap { renewed[$0] } ?? write.author?.user
+            let (outcome, changed) = commit(one, write, runs, user)
+            outcomes[one.index] = outcome
+            // What a document gives its author counts for the next one.
+            if let author, changed.contains(author) { renewed[author] = syncUser(author) }
         }
         return outcomes.map { outcome in
             guard let outcome else { preconditionFailure("a write without an outcome") }
@@ -112,14 +119,15 @@ extension MemoryStore: RevisionWrites {
     private func commit(
         _ planned: Planned,
         _ write: RevisionWrite,
-        _ runs: [SyncRun]
-    ) -> RevisionOutcome {
-        let (verdict, expiry) = verdict(runs[planned.call], write.author)
+        _ runs: [SyncRun],
+        _ user: SyncUser?
+    ) -> (RevisionOutcome, changed: Set<PrincipalKey>) {
+        let (verdict, expiry) = verdict(runs[planned.call], user)
         var promoted: WritePlan.PromotedLeaf?
         if let leaf = planned.promoted {
             promoted = WritePlan.PromotedLeaf(
                 json: leaf.body.json,
-                verdict: self.verdict(runs[leaf.call], write.author).0
+                verdict: self.verdict(runs[leaf.call], user).0
             )
         }
         let outcome = planned.plan.commit(
@@ -129,19 +137,30 @@ extension MemoryStore: RevisionWrites {
             drawSequence: drawSequence
         )
         switch outcome {
-        case .refused(let refusal): return .refused(refusal)
+        case .refused(let refusal): return (.refused(refusal), [])
         case .stored(let stored):
             let expires = seconds(of: expiry ?? write.expiry)
-            replace(planned.before, by: stored, write.document, expires: expires)
-            return .stored(stored.revision)
+            let changed = replace(planned.before, by: stored, write.document, expires: expires)
+            return (.stored(stored.revision), changed)
         }
+    }
+
+    /// A user with the grants that there are now; nil if it is gone.
+    private func syncUser(_ key: PrincipalKey) -> SyncUser? {
+        principal(key).map { user in
+            Access(of: user, documents: grants) { principal(PrincipalKey(.role, $0)) }.syncUser(key)
+        }
+    }
+
+    private func principal(_ key: PrincipalKey) -> Principal? {
+        tables.sides[key.sideKey].flatMap { Principal(stored: $0.document) }
     }
 
     private func verdict(
         _ run: SyncRun,
-        _ author: RevisionAuthor?
+        _ user: SyncUser?
     ) -> (WritePlan.Verdict, DocumentExpiry?) {
-        switch SyncVerdict(run, for: author?.user, dialect: rules.dialect) {
+        switch SyncVerdict(run, for: user, dialect: rules.dialect) {
         case .refused(let refusal): return (.refused(refusal), nil)
         case .accepted(let outcome):
             let expiry = outcome.expiry.flatMap { DocumentExpiry(number: Int($0)) }

@@ -21,7 +21,7 @@ package struct DocumentBody: Equatable, Sendable {
     /// Parses and splits a document; `numbers` depends on the dialect of its database.
     ///
     /// - Throws: `.documentTooLarge`, `.tooDeep`, `.badJSON` (not an object), `.userProperty` for an unknown name
-    ///   that begins with `_`, `.badMember` if `_id`, `_rev`, `_deleted` or `_removed` has another type,
+    ///   that begins with `_`, `.badMember` if `_id`, `_deleted` or `_removed` has another type,
     ///   `.badAttachments`.
     package init(
         _ json: ByteView,
@@ -113,6 +113,8 @@ package struct DocumentBody: Equatable, Sendable {
             switch (name, value) {
             case ("_id", .string(let id)): own.id = id
             case ("_rev", .string(let revision)): own.revision = revision
+            // As absent, as in Sync Gateway.
+            case ("_rev", _): break
             case ("_deleted", .bool(let claim)): own.deletion = claim
             case ("_removed", .bool(let claim)): own.isRemoved = claim
             default: throw .badMember(name)

@@ -96,7 +96,7 @@ package struct DocumentContent: Equatable, Sendable {
     }
 
     /// Appends the text with what `body` writes between the members; `body` returns whether it wrote something.
-    private func append(to output: ByteWriter, own body: (ByteWriter) -> Bool) {
+    package func append(to output: ByteWriter, own body: (ByteWriter) -> Bool) {
         bytes.withUnsafeBytes { buffer in
             let content = ByteView(buffer)
             let lead = content.slice(1, leadCount)

@@ -36,7 +36,11 @@ package enum DocumentExpiry: Equatable, Sendable {
                 0...Int(UInt32.max) ~= time
             else { throw .badExpiry }
             return .unixSeconds(time)
-        default: throw .badExpiry
+        case let number?:
+            guard let whole = number.double.flatMap({ Int(exactly: $0.rounded(.towardZero)) })
+            else { throw .badExpiry }
+            return try expiry(ofNumber: whole)
+        case nil: throw .badExpiry
         }
     }
 

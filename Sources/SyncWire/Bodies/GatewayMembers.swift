@@ -35,12 +35,18 @@ package struct GatewayMembers: Equatable, Sendable {
 
     package var isDeleted: Bool { deletion ?? false }
 
-    /// The revisions from this one back to the oldest ancestor that the author sent.
+    /// The revisions from this one back to the oldest ancestor that the author sent; only this one if there are no
+    /// `_revisions`.
     ///
-    /// - Throws: `.badMember("_revisions")` if there are none, or they are no history.
+    /// - Throws: `.badMember("_revisions")` if they are no history, and there is no valid `_rev` in their place.
     package func history() throws(RequestRefusal) -> RevisionHistory {
-        guard let revisions else { throw .badMember("_revisions") }
-        return try RevisionHistory(revisions)
+        if let revisions, revisions.first == UInt8(ascii: "{") {
+            return try RevisionHistory(revisions)
+        }
+        guard let revision = revision.flatMap({ RevisionID($0) }) else {
+            throw .badMember("_revisions")
+        }
+        return RevisionHistory(of: revision, ancestors: [])
     }
 
     /// When the document expires; nil if never.

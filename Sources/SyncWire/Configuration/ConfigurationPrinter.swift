@@ -43,6 +43,39 @@ enum ConfigurationPrinter {
         return ordered
     }
 
+    /// Users or roles in the order of their names, each with the members that Sync Gateway 1.4 prints, in its order.
+    static func principals(_ members: [JSONValue.Member]) -> JSONValue {
+        let sorted = members.sorted { $0.name.utf8.lexicographicallyPrecedes($1.name.utf8) }
+        return .object(sorted.map { .init(name: $0.name, value: principal($0.name, $0.value)) })
+    }
+
+    private static func sorted(_ value: JSONValue) -> JSONValue {
+        let texts = value.array?.compactMap(\.string) ?? []
+        return .array(
+            texts.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }.map { .string($0) }
+        )
+    }
+
+    private static func principal(_ name: String, _ value: JSONValue) -> JSONValue {
+        var left = value.members ?? []
+        var printed: [JSONValue.Member] = []
+        func move(_ name: String) {
+            printed += left.filter { $0.name == name }
+            left.removeAll { $0.name == name }
+        }
+        left.removeAll { ["name", "all_channels"].contains($0.name) || $0.value == .bool(false) }
+        let external = name == PrincipalConfiguration.guestName ? "" : name
+        printed.append(.init(name: "name", value: .string(external)))
+        left = left.map {
+            $0.name == "admin_channels" ? .init(name: $0.name, value: sorted($0.value)) : $0
+        }
+        move("admin_channels")
+        // What the configuration does not have, and the user has.
+        printed.append(.init(name: "all_channels", value: .null))
+        for name in ["email", "disabled", "admin_roles", "roles"] { move(name) }
+        return .object(printed + left)
+    }
+
     /// A value without members that are secrets, and without the logins of URLs.
     private static func withoutSecrets(_ value: JSONValue) -> JSONValue {
         switch value {
@@ -87,7 +120,19 @@ extension DatabaseConfiguration {
             }
             writer.member("bucket", store.bucket)
             writer.member("name", name)
-            for member in members { writer.member(member.name, member.value) }
+            for member in members {
+                switch (dialect, member.name, member.value) {
+                case (.first, "users", .object(let users)), (.first, "roles", .object(let users)):
+                    writer.name(member.name)
+                    writer.value(ConfigurationPrinter.principals(users))
+                case (.first, _, .string(let text)):
+                    // Go escapes also what HTML would take for markup.
+                    let output = ByteWriter(capacity: text.utf8.count + 16)
+                    CanonicalJSON.append(string: text, to: output)
+                    output.withView { writer.member(member.name, raw: $0) }
+                default: writer.member(member.name, member.value)
+                }
+            }
         }
     }
 

@@ -30,7 +30,7 @@ package enum ByteRange: Equatable, Sendable {
     private static func resolve(_ text: ByteView, length: Int) -> ByteRange {
         guard let (unit, range) = ASCII.cut(text, at: "="),
             ASCII.equals(ASCII.trimmed(unit), "bytes"),
-            let (firstText, lastText) = ASCII.cut(ASCII.trimmed(range), at: "-"), length > 0
+            let (firstText, lastText) = ASCII.cut(ASCII.trimmed(range), at: "-")
         else { return .whole }
         let first = ASCII.number(firstText, as: Int.self)
         let last = ASCII.number(lastText, as: Int.self)

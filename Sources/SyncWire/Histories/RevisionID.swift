@@ -42,6 +42,11 @@ package struct RevisionID: Hashable, Sendable {
         self = parsed
     }
 
+    /// Whether a text is a generation without a digest, `2-`: for Sync Gateway a revision, which no document has.
+    package static func lacksDigest(_ text: String) -> Bool {
+        text.hasSuffix("-") && RevisionID(text + "0") != nil
+    }
+
     private static func digit(_ byte: UInt8) -> Int? {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) ? Int(byte - UInt8(ascii: "0")) : nil
     }

@@ -50,6 +50,8 @@ package enum OpenRevisions: Equatable, Sendable {
             self = .all
             return
         }
+        // As Go reads null.
+        let text = text == "null" ? "[]" : text
         guard let revisions = try RevisionList.parse(text, named: "open_revs") else {
             throw .badOpenRevisions
         }

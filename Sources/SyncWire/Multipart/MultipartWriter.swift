@@ -41,9 +41,7 @@ package struct MultipartWriter {
 
     /// Appends the last boundary of a multipart that is a part of another one: no line end follows.
     package func endNested(to output: ByteWriter) {
-        // Without a part there is no line end before the last boundary either.
-        if hasParts { output.append("\r\n") }
-        output.append(text: "--\(boundary)--")
+        output.append(text: "\r\n--\(boundary)--")
     }
 
     /// The value with blanks in place of control characters, which would begin another header.

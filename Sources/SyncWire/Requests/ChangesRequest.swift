@@ -18,7 +18,7 @@ package struct ChangesRequest: Equatable, Sendable {
     package enum Filter: Equatable, Sendable {
         /// Everything that the user may see.
         case none
-        /// At least one channel.
+        /// Without any, nothing.
         case channels([String])
         /// At least one document; only with the feed `normal`, whose `last_seq` is then a number.
         case documents([String])
@@ -73,7 +73,7 @@ package struct ChangesRequest: Equatable, Sendable {
     ///
     /// CouchDB's replicator requests 0 rows; for Sync Gateway 0 is no bound.
     package let limit: Int?
-    package let filter: Filter
+    package private(set) var filter: Filter
     package let content: Content
     package let waiting: Waiting
     package let isDescending: Bool
@@ -91,6 +91,39 @@ package struct ChangesRequest: Equatable, Sendable {
         heartbeatMillisecondsMax: Int = 0
     ) throws(RequestRefusal) {
         let given = try RequestParameters(query: query, body: body)
+        try self.init(given, heartbeatMillisecondsMax)
+        let name = try given.string("feed") ?? ""
+        filter = try Filter(given, feed: name)
+        guard let feed = name.isEmpty ? .normal : Feed(rawValue: name) else { throw .unknownFeed }
+        self.feed = feed
+    }
+
+    /// Parses the first message of a WebSocket, whose members are those of a POST's body.
+    ///
+    /// Its channels are a filter by themselves, which shows nothing if one has an invalid name; other filters are
+    /// those of the query.
+    ///
+    /// - Throws: As for a POST.
+    package init(
+        webSocketMessage message: ByteView,
+        filter: Filter = .none,
+        heartbeatMillisecondsMax: Int = 0
+    ) throws(RequestRefusal) {
+        let given = try RequestParameters(query: .none, body: message)
+        try self.init(given, heartbeatMillisecondsMax)
+        self.filter = filter
+        if let channels = try given.list("channels") {
+            self.filter = .channels(channels.allSatisfy(Filter.isChannel) ? channels : [])
+        }
+        feed = .websocket
+    }
+
+    private init(
+        _ given: RequestParameters,
+        _ heartbeatMillisecondsMax: Int
+    ) throws(RequestRefusal) {
+        feed = .normal
+        filter = .none
         since = try ChangesRequest.since(given)
         limit = try given.integer("limit")
         content = try Content(given)
@@ -101,25 +134,6 @@ package struct ChangesRequest: Equatable, Sendable {
         )
         isDescending = try given.bool("descending")
         isCompressed = try given.string("accept_encoding") == "gzip"
-        let name = try given.string("feed") ?? ""
-        filter = try Filter(given, feed: name)
-        guard let feed = name.isEmpty ? .normal : Feed(rawValue: name) else { throw .unknownFeed }
-        self.feed = feed
-    }
-
-    /// Parses the first message of a WebSocket, whose members are those of a POST's body.
-    ///
-    /// - Throws: As for a POST.
-    package init(
-        webSocketMessage message: ByteView,
-        heartbeatMillisecondsMax: Int = 0
-    ) throws(RequestRefusal) {
-        try self.init(
-            query: .none,
-            body: message,
-            heartbeatMillisecondsMax: heartbeatMillisecondsMax
-        )
-        feed = .websocket
     }
 
     private static func since(_ given: RequestParameters) throws(RequestRefusal) -> Since {
@@ -162,7 +176,7 @@ extension ChangesRequest.Filter {
         }
     }
 
-    private static func isChannel(_ name: String) -> Bool {
+    fileprivate static func isChannel(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= channelBytesMax
             && !name.utf8.contains(UInt8(ascii: ","))
     }

@@ -85,7 +85,7 @@ package struct DocumentQuery: Equatable, Sendable {
         _ name: String,
         _ query: QueryParameters
     ) throws(RequestRefusal) -> [String]? {
-        guard let text = query[name], !text.isEmpty else { return nil }
+        guard let text = query[name], !text.isEmpty, text != "null" else { return nil }
         guard let strings = try RevisionList.parse(text, named: name) else {
             throw .badList(name)
         }

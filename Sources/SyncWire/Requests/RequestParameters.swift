@@ -81,7 +81,7 @@ struct RequestParameters {
         if text.utf8.first == UInt8(ascii: "["),
             let strings = try RevisionList.parse(text, named: name)
         {
-            return strings
+            return strings.isEmpty ? nil : strings
         }
         let parts = text.split(separator: ",", omittingEmptySubsequences: false)
         guard parts.count <= SyncLimits.listMax else { throw .tooMany(name) }

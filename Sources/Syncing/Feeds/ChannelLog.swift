@@ -177,13 +177,16 @@ extension ChannelLog: ChannelSource {
         return found
     }
 
-    package func newest(_ document: [UInt8]) throws(Never) -> (
-        row: LogRow, channels: [ChannelName]
-    )? {
+    package func newest(_ document: [UInt8]) throws(Never) -> NewestVersion? {
         guard let slot = documentSlots[document] else { return nil }
-        let names = documents[slot].places.filter { !$0.isRemoval }
-            .map { channels[Int($0.channel)] }
-        return (row(documents[slot].version, of: nil), names)
+        let places = documents[slot].places
+        return NewestVersion(
+            row: row(documents[slot].version, of: nil),
+            channels: places.filter { !$0.isRemoval }.map { channels[Int($0.channel)] },
+            removals: places.filter(\.isRemoval).map {
+                NewestVersion.Removal(channel: channels[Int($0.channel)], sequence: $0.sequence)
+            }
+        )
     }
 
     private func row(_ version: UInt32, of channel: UInt32?) -> LogRow {

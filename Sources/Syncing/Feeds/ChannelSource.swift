@@ -14,6 +14,10 @@ package struct LogRow: Hashable, Sendable {
         package static let branched = Flags(rawValue: 4)
         /// A user or a role; its id begins with `_user/` or `_role/`, and it has no revision.
         package static let principal = Flags(rawValue: 8)
+        /// The document has several live leaves; only shown.
+        package static let conflict = Flags(rawValue: 16)
+        /// The newest revision of the document is not the winner; only shown.
+        package static let hidden = Flags(rawValue: 32)
     }
 
     package let sequence: UInt64
@@ -53,6 +57,20 @@ package struct Membership: Hashable, Sendable {
     }
 }
 
+/// The newest version of a document.
+package struct NewestVersion: Hashable, Sendable {
+    /// A channel that the document has left.
+    package struct Removal: Hashable, Sendable {
+        package let channel: ChannelName
+        /// That of the version that left.
+        package let sequence: UInt64
+    }
+
+    package let row: LogRow
+    package let channels: [ChannelName]
+    package let removals: [Removal]
+}
+
 /// The source of a feed: the logs of channels, in one snapshot.
 ///
 /// The log of a channel has one row for each document that is or was in it: the newest version in the
@@ -75,8 +93,8 @@ package protocol ChannelSource {
     /// - Throws: `Failure` if the log cannot be read.
     func memberships(of row: LogRow) throws(Failure) -> [Membership]
 
-    /// The newest version of a document, as a row of `*`, and its channels; nil if there is none.
+    /// The newest version of a document, as a row of `*`; nil if there is none.
     ///
     /// - Throws: `Failure` if the log cannot be read.
-    func newest(_ document: [UInt8]) throws(Failure) -> (row: LogRow, channels: [ChannelName])?
+    func newest(_ document: [UInt8]) throws(Failure) -> NewestVersion?
 }

@@ -59,6 +59,8 @@ package struct FeedPage: Hashable, Sendable {
 
     /// Reads the newest versions of named documents that the scope shows, for the filter `_doc_ids`.
     ///
+    /// The scope shows a document also if it has left one of its channels since the request's position.
+    ///
     /// - Throws: `Source.Failure` if the log cannot be read.
     package init<Source: ChannelSource>(
         documents: [[UInt8]],
@@ -70,13 +72,20 @@ package struct FeedPage: Hashable, Sendable {
         next = request.since
         var found: [FeedRow] = []
         for document in Set(documents) {
-            guard let (row, channels) = try source.newest(document),
+            guard let newest = try source.newest(document), case let row = newest.row,
                 !row.flags.contains(.principal), row.sequence <= request.through,
                 SequenceToken(row.sequence) > request.since,
-                !(request.isActiveOnly && row.flags.contains(.deleted)),
-                scope.shows(channels)
+                !(request.isActiveOnly && row.flags.contains(.deleted))
             else { continue }
-            found.append(FeedRow(SequenceToken(row.sequence), row))
+            let removed = newest.removals.filter { removal in
+                SequenceToken(removal.sequence) > request.since && scope.channels[.all] == nil
+                    && scope.shows([removal.channel])
+            }
+            guard scope.shows(newest.channels) || !removed.isEmpty && !request.isActiveOnly else {
+                continue
+            }
+            let names = removed.map(\.channel).sorted()
+            found.append(FeedRow(SequenceToken(row.sequence), row, removed: names))
         }
         found.sort { $0.position < $1.position }
         let count = min(request.limit ?? found.count, found.count)

@@ -58,9 +58,11 @@ struct LateRows<Source: ChannelSource> {
             if request.isActiveOnly || !found.rows.contains(where: { sendsEnds(of: $0.channel) }) {
                 return nil
             }
-            // A live newest version has a row of its own, and a device may have it already.
+            // A live newest version has a row of its own, and a device may have it already; Sync Gateway 1.4 sends both.
             guard let newest = try source.newest(row.document) else { return nil }
-            if newest.row.sequence > row.sequence, hasLive(newest) { return nil }
+            if scope.dialect == .third, newest.row.sequence > row.sequence, hasLive(newest) {
+                return nil
+            }
         }
         for membership in try source.memberships(of: row) {
             guard let earlier = scope.channels[membership.channel], earlier < trigger.sequence
@@ -76,7 +78,7 @@ struct LateRows<Source: ChannelSource> {
     }
 
     /// Whether the user sees a live document; its tombstone may be one that is not sent late.
-    private func hasLive(_ newest: (row: LogRow, channels: [ChannelName])) -> Bool {
+    private func hasLive(_ newest: NewestVersion) -> Bool {
         !newest.row.flags.contains(.deleted) && scope.shows(newest.channels)
     }
 

@@ -1,4 +1,5 @@
 package import JSON
+internal import SyncWire
 
 /// The record of one run of a sync function: its calls in order, and how it ended.
 ///
@@ -48,7 +49,15 @@ package struct SyncRun: Equatable, Sendable {
     }
 
     /// The run of the function that a database without one has: `channel(doc.channels)`.
+    ///
+    /// It refuses a document with an invalid name, which is an exception of a function in JavaScript.
     package static func withoutFunction(channels: JSONValue?) -> SyncRun {
-        SyncRun([.channel([channels ?? .null])])
+        let value = channels ?? .null
+        if let name = CollectedNames.texts(value).first(where: { ChannelName($0) == nil }) {
+            let refusal = RequestRefusal.badChannel(name)
+            let status = JSONValue.integer(refusal.status)
+            return SyncRun([.reject(status: status, reason: .string(refusal.reason))])
+        }
+        return SyncRun([.channel([value])])
     }
 }

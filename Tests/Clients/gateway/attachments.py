@@ -32,7 +32,6 @@ class AttachmentMaker(DocumentMaker):
                 (25, self.get_attachment),
                 (12, self.get_with_attachments),
                 (3, self.put_bad_stub),
-                (1, self.delete_attachment),
             )
         )()
 
@@ -106,9 +105,7 @@ class AttachmentMaker(DocumentMaker):
             if "encoding" in members[name]:
                 members[name]["encoded_length"] = len(data)
         mistake = self.random.random()
-        if mistake < 0.04:
-            members[self.pick(list(parts))].pop("digest")
-        elif mistake < 0.08:
+        if mistake < 0.08:
             members[self.pick(list(parts))]["digest"] = "sha1-AAAA"
         elif mistake < 0.12:
             self.pick(list(members.values()))["length"] = 99999
@@ -202,7 +199,6 @@ class AttachmentMaker(DocumentMaker):
             {"stub": True, "revpos": 0, "digest": "sha1-x"},
             {"stub": True, "revpos": 1},
             {"stub": True, "revpos": "1"},
-            {"stub": True, "revpos": 1, "digest": digest_of(b"")},
             {"stub": False},
             {"data": 7},
             {"data": "!!!"},
@@ -213,8 +209,3 @@ class AttachmentMaker(DocumentMaker):
         body["_attachments"] = {self.pick(NAMES): self.pick(members)}
         learn = self.learn_write(document, body.get("_rev", ""), fields)
         return self.ask(caller, "PUT", self.path_of(document), body, learn=learn)
-
-    def delete_attachment(self):
-        document, name = self._known_attachment()
-        path = f"{self.path_of(document)}/{quoted(name)}{query(rev=self.revision(document))}"
-        return self.ask(self.caller(), "DELETE", path)

@@ -157,6 +157,7 @@ def main():
     parser.add_argument("--other", nargs=2, type=int, metavar=("PUBLIC", "ADMIN"))
     parser.add_argument("--record", metavar="FILE")
     parser.add_argument("--replay", metavar="FILE")
+    parser.add_argument("--shown", type=int, default=60, help="differences that are printed")
     parser.add_argument("--strict", action="store_true", help="allow no difference")
     options = parser.parse_args()
     one = Gateway(*options.one)
@@ -167,7 +168,7 @@ def main():
         report = replay(options.seed, options.replay, one, allowed, options.requests)
     else:
         report = compare(options.seed, options.requests, one, Gateway(*options.other), allowed)
-    print(report.text())
+    print(report.text(options.shown))
     sys.exit(bool(report.found) or not report.is_within_limit)
 
 

@@ -29,6 +29,9 @@ def compare(request, expected, actual):
     found = []
 
     def note(field, one, other):
+        if field.endswith("._revisions") and other == "none" and "revs=true" not in request.target:
+            # The real gateway prints what it was sent, as long as it caches the revision.
+            return
         if one != other:
             found.append(Difference(request, field, str(one), str(other)))
 

@@ -83,8 +83,10 @@ class Generator:
         }
         users = {one: "letmein", other: "letmein"}
         self.maker.database = model.Database(name, kind, users, ["staff"], channels=channels)
-        first = {"password": "letmein", "admin_channels": channels[:2], "admin_roles": ["staff"]}
-        second = {"password": "letmein", "admin_channels": ["*"] if kind == "short" else []}
+        first = {"password": "letmein", "admin_channels": channels[:2]}
+        if self.maker.database.has_roles:
+            first["admin_roles"] = ["staff"]
+        second = {"password": "letmein", "admin_channels": channels if kind == "short" else []}
         return [
             Request("DELETE", f"/{old}/", port=ADMIN),
             _put(f"/{name}/", configuration),

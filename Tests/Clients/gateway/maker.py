@@ -192,7 +192,8 @@ class Maker:
         return fields
 
     def _channel_fields(self, fields):
-        channels = self.random.sample(self.database.channels, self.random.randrange(3))
+        most = 2 if self.database.has_fixed_grants else 1
+        channels = self.random.sample(self.database.channels, self.random.randrange(most + 1))
         if self.chance(0.93):
             fields["channels"] = channels
         else:

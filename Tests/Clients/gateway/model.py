@@ -46,6 +46,22 @@ class Database:
     # Whether the feed may lack rows of earlier writes.
     is_unsettled: bool = True
 
+    @property
+    def has_roles(self):
+        """Whether users have roles; otherwise requests name channels.
+
+        For channels that a request names, the real gateway does not know when the user got the role.
+        """
+        return self.kind in ("plain", "grants")
+
+    @property
+    def has_fixed_grants(self):
+        """Whether each user has the same channels from the start; only then a document may have two of them.
+
+        The real gateway sends a document again with each later grant of one of its channels, ours once.
+        """
+        return self.kind == "short"
+
     def document(self, name):
         return self.documents.setdefault(name, Document(name))
 

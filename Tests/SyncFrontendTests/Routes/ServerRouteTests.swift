@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func logKeysAreReplacedByPutAndAddedByPost() async throws {
-        let prepare: GatewayWorld.Preparation = { $0.logKeys = LogSwitches(["*"]) }
+        let prepare: GatewayWorld.Preparation = { $0.logKeys = LogKeys(["*"]) }
         try await GatewayWorld.administered(prepare: prepare) { world in
             let first = try world.administer("GET /_logging")
             #expect(first.text == "{\"*\":true}")
