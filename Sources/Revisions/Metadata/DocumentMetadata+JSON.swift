@@ -14,7 +14,9 @@ extension DocumentMetadata {
     }
 
     /// Writes the value of `_sync`.
-    package func writeJSON(to writer: inout JSONWriter) {
+    ///
+    /// `expires` is the second at which the document does; 0 for never.
+    package func writeJSON(to writer: inout JSONWriter, expires: UInt64 = 0) {
         let winner = tree.winner
         let newest = tree.newest
         let isHidden = newest != winner?.id
@@ -36,6 +38,10 @@ extension DocumentMetadata {
             if !access.grants.isEmpty { writer.object("access") { access.writeMembers(to: &$0) } }
             if !roleAccess.grants.isEmpty {
                 writer.object("role_access") { roleAccess.writeMembers(to: &$0) }
+            }
+            if expires != 0 {
+                let text = CalendarTime.text(unixNanoseconds: expires * 1_000_000_000)
+                writer.member("exp", text)
             }
             writer.member("time_saved", CalendarTime.text(unixNanoseconds: timeSaved))
         }

@@ -54,7 +54,10 @@ extension RouteCall {
                 output.append("\"_deleted\":true,")
             }
             output.append("\"_sync\":")
-            output.append(JSONWriter.text { document.metadata.writeJSON(to: &$0) })
+            let sync = JSONWriter.text {
+                document.metadata.writeJSON(to: &$0, expires: document.expires)
+            }
+            output.append(sync)
             return true
         }
         exchange.answer(json: output)

@@ -57,9 +57,11 @@ struct RequestParameters {
     ///
     /// - Throws: `.badSequence`.
     func sequence(_ name: String) throws(RequestRefusal) -> SequenceToken? {
-        if let text = query[name] { return try SequenceToken(text) }
-        guard let value = member(name) else { return nil }
-        return try SequenceToken(value)
+        // The body is checked also if the query overrides it.
+        var token: SequenceToken?
+        if let value = member(name) { token = try SequenceToken(value) }
+        if let text = query[name] { token = try SequenceToken(text) }
+        return token
     }
 
     /// A list of names: a JSON array, or a text with commas; nil if the parameter is absent or the text is empty.

@@ -197,7 +197,7 @@ class Maker:
         if self.chance(0.93):
             fields["channels"] = channels
         else:
-            odd = ("news", ["*"], ["!"], None, [1], {}, ["news", "news"], "", [""], ["a,b"])
+            odd = ("news", ["!"], None, [1], {}, ["news", "news"], "", [""], ["a,b"])
             fields["channels"] = self.pick(odd)
 
     def _grant_fields(self, fields):

@@ -1,4 +1,5 @@
 import SyncFrontend
+import SyncWire
 import Testing
 
 @Suite struct ServerRouteTests {
