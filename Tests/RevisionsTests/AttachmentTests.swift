@@ -56,10 +56,10 @@ import Testing
         #expect(merge.blobs.isEmpty && merge.requiredBlobs.isEmpty)
     }
 
-    @Test func stubOfAnotherDatabaseNeedsItsBlob() throws {
+    @Test func stubOfAnotherDatabaseIsStoredAsSentAndNeedsItsBlob() throws {
         let text = #"{"a":{"stub":true,"revpos":7,"digest":"md5-x","length":8}}"#
         let merge = try AttachmentMerge(sent(text), inherited: [], generation: 3)
-        #expect(json(merge) == #"{"a":{"digest":"md5-x","length":8,"revpos":3,"stub":true}}"#)
+        #expect(json(merge) == #"{"a":{"digest":"md5-x","length":8,"revpos":7,"stub":true}}"#)
         #expect(merge.requiredBlobs == merge.attachments)
     }
 

@@ -52,7 +52,7 @@ import Testing
             ("/demo/_nosuch", nil), ("/demo/_t9", nil), ("/demo/%5Ft9", nil), ("/demo/_local", nil),
             ("/demo/_local/", nil), ("/demo/_local/a/b", nil), ("/demo/_user/", nil),
             ("/_all_dbs", nil), ("/_nosuch/x", nil), ("/metrics", "/{db}/ metrics"), ("//", nil),
-            ("/demo//", nil), ("/demo/_design/d/_view", nil),
+            ("/demo/_design/d/_view", nil),
         ] as [(String, String?)]
     )
     func pathOfThePublicPortHasItsRoute(_ path: String, _ expected: String?) throws {
@@ -64,6 +64,21 @@ import Testing
             #expect(answer.status == 404)
             #expect(answer.text == #"{"error":"not_found","reason":"unknown URL"}"#)
         }
+    }
+
+    @Test(arguments: [
+        ("/demo/./doc", "/demo/doc"), ("/demo/a/../doc?rev=1", "/demo/doc"), ("/demo/..", "/"),
+        ("/demo//", "/demo/"), ("/demo/%2E%2E/x%20y/", "/x%20y/"),
+    ]) func pathThatIsNotCleanIsRedirected(_ path: String, _ expected: String) throws {
+        let site = try Site { Self.routes() }
+        let answer = try site.answer(to: request("PUT \(path)"))
+        #expect(answer.status == 301 && answer.body.isEmpty)
+        #expect(answer.headers["location"] == expected)
+    }
+
+    @Test func optionsOfTheServerNeedNoPath() throws {
+        let site = try Site { Self.routes() }
+        #expect(try site.answer(to: request("OPTIONS *")).status == 200)
     }
 
     @Test(arguments: [

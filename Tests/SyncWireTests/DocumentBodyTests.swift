@@ -31,7 +31,7 @@ import Testing
             ("[]", .badJSON), ("1", .badJSON), ("not json", .badJSON), ("", .badJSON),
             (#"{"tag":"public","_foo":1}"#, .userProperty), (#"{"_":1}"#, .userProperty),
             (#"{"\u005ffoo":1}"#, .userProperty), (#"{"_sync":{}}"#, .userProperty),
-            (#"{"_id":1}"#, .badMember("_id")), (#"{"_rev":null}"#, .badMember("_rev")),
+            (#"{"_id":1}"#, .badMember("_id")), (#"{"_deleted":1}"#, .badMember("_deleted")),
             (#"{"_deleted":"yes"}"#, .badMember("_deleted")),
             (#"{"_attachments":[]}"#, .badAttachments),
         ] as [(String, RequestRefusal)]
@@ -137,13 +137,14 @@ import Testing
             (#""2026-11-22T19:04:32Z""#, .unixSeconds(1_795_374_272)),
             (#""2026-11-22T19:04:32.25+01:00""#, .unixSeconds(1_795_370_672)),
             (#""2024-02-29T00:00:00-00:30""#, .unixSeconds(1_709_166_600)),
+            ("60.9", .seconds(60)),
         ] as [(String, DocumentExpiry?)]
     ) func expiryIsSecondsOrTime(json: String, expected: DocumentExpiry?) throws {
         #expect(try DocumentExpiry.parse(Array(json.utf8)) == expected)
     }
 
     @Test(arguments: [
-        "-1", "1.5", "4294967296", "true", "[]", "\"\"", "\"soon\"", "\"2026-02-29T00:00:00Z\"",
+        "-1", "4294967296", "true", "[]", "\"\"", "\"soon\"", "\"2026-02-29T00:00:00Z\"",
         "\"2026-13-01T00:00:00Z\"", "\"2026-11-22T19:04:32\"", "\"2026-11-22T24:00:00Z\"",
         "\"1969-12-31T00:00:00Z\"",
     ]) func otherExpiriesAreRefused(json: String) {

@@ -16,7 +16,7 @@ import Testing
             ("bytes=2-1", 5, .whole),
             ("bytes=-", 5, .whole), ("bytes=a-b", 5, .whole), ("bytes=1-2,3-4", 5, .whole),
             ("lines=1-2", 5, .whole),
-            ("bytes", 5, .whole), ("", 5, .whole), (nil, 5, .whole), ("bytes=1-2", 0, .whole),
+            ("bytes", 5, .whole), ("", 5, .whole), (nil, 5, .whole), ("bytes=1-2", 0, .unsatisfiable),
             ("bytes=99999999999999999999-", 5, .whole),
             ("bytes=1-9223372036854775807", 5, .part(offset: 1, count: 4)),
             ("bytes=-9223372036854775807", 5, .whole), ("bytes=--1", 5, .whole),

@@ -193,7 +193,8 @@ import Testing
     @Test func couchDBGetsNoLineEndBehindTheLastBoundary() {
         #expect(related("b", agent: "CouchDB-Replicator/3.3").hasSuffix("\r\n--b--"))
         #expect(related("b", agent: "CouchbaseLite/1.4").hasSuffix("\r\n--b--\r\n"))
-        #expect(written { MultipartWriter(boundary: "b").end(agent: nil, to: $0) } == "--b--\r\n")
+        let empty = written { MultipartWriter(boundary: "b").end(agent: nil, to: $0) }
+        #expect(empty == "\r\n--b--\r\n")
     }
 
     @Test func attachmentHasItsHeaders() throws {

@@ -118,7 +118,7 @@ import Testing
             ("filter=sync_gateway/bychannel&channels=a,,b", "", .badChannel("")),
             ("filter=sync_gateway/bychannel", #"{"channels":["a,b"]}"#, .badChannel("a,b")),
             ("filter=_doc_ids", "", .missingDocumentIDs),
-            ("filter=_doc_ids&doc_ids=[]", "", .emptyDocumentIDs),
+            ("filter=_doc_ids&doc_ids=[]", "", .missingDocumentIDs),
             ("filter=_doc_ids&doc_ids=a&feed=longpoll", "", .documentIDsNeedNormalFeed),
             ("", "[]", .badJSON), ("", "not json", .badJSON), ("", #"{"limit":"x"}"#, .badJSON),
             ("", #"{"since":-1}"#, .badSequence), ("", #"{"since":[1]}"#, .badSequence),

@@ -174,14 +174,6 @@ struct FeedWorld {
                     left.map { $0 < live } == true ? [left, live] : [live]
                 }
                 for position in (shown ?? [left]).compactMap(\.self) {
-                    let isEnd = version.isDeleted || position != live
-                    let isOld = version.sequence < versions.last?.sequence ?? 0
-                    let isGone = versions.last?.isDeleted ?? true
-                    let newest = versions.last?.channels ?? []
-                    let isSeen = !isGone && access.permits(reading: newest)
-                    if position.trigger > 0, isEnd, isOld, isSeen {
-                        continue
-                    }
                     let removed = own.filter { $0.2 && $0.0 == position }.map { " -\($0.1)" }
                         .sorted()
                     let mark = version.isDeleted ? " x" : ""

@@ -26,8 +26,9 @@ package struct PrincipalConfiguration: Equatable, Sendable {
             throw reader.mistake("", "expected a name of letters, digits and -+.@%_")
         }
         self.name = name
-        // A file may repeat the name; the key counts.
-        if let repeated = try reader.string("name"), repeated != name {
+        // A file may repeat the name; the key counts. `_config` shows that of the guest as an empty text.
+        let external = name == PrincipalConfiguration.guestName ? "" : name
+        if let repeated = try reader.string("name"), repeated != name, repeated != external {
             throw reader.mistake("name", "expected \(name), the key of this object")
         }
         password = try reader.string("password")

@@ -126,7 +126,7 @@ import Testing
             #expect(own.object["bucket"] as? String == "db")
             #expect(own.object["sync"] as? String == GatewayWorld.function)
             let users = own.object["users"] as? [String: [String: Any]]
-            #expect(users?["jane"]?["admin_channels"] as? [String] == ["public", "jane"])
+            #expect(users?["jane"]?["admin_channels"] as? [String] == ["jane", "public"])
             let all = try world.administer("GET /_config")
             #expect(!all.text.contains("password"))
             #expect(all.object["AdminInterface"] as? String == ":1")

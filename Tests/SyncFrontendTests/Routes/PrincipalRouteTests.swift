@@ -96,7 +96,7 @@ import Testing
             let guest = try world.administer("GET /db/_user/GUEST")
             #expect(
                 guest.text
-                    == "{\"name\":\"GUEST\",\"admin_channels\":[\"*\"],\"all_channels\":[\"!\",\"*\"],"
+                    == "{\"name\":\"GUEST\",\"all_channels\":[\"!\"],"
                     + "\"disabled\":true}"
             )
             let answer = try world.administer("DELETE /db/_user/GUEST")
