@@ -178,7 +178,7 @@ class Maker:
 
 
 def writes(seed=SEED, count=DOCUMENTS):
-    """The writes, by rounds: of the documents, 2 of 5 are updated, 1 of 4 deleted, some made anew."""
+    """The writes by rounds: of the documents 2 of 5 are updated, 1 of 4 deleted, some made anew."""
     maker = Maker(seed)
     found = []
     for number in range(count):
