@@ -30,18 +30,24 @@ def _read_frame(connection):
     return first & 0x0F, bool(first & 0x80), connection.exactly(size)
 
 
-def read_all(connection):
-    """Messages as (kind, payload) until the gateway closes; the last is (CLOSE, its payload)."""
-    messages, kind, payload = [], None, b""
+def messages(connection):
+    """Each message as (kind, payload) when it has come; the last is (CLOSE, its payload)."""
+    kind, payload = None, b""
     while True:
         opcode, is_last, data = _read_frame(connection)
         if opcode == CLOSE:
-            return messages + [(CLOSE, data)]
+            yield CLOSE, data
+            return
         if opcode == PING:
             connection.send(_frame(PONG, data))
         elif opcode in (CONTINUATION, TEXT, BINARY):
             kind = opcode if opcode != CONTINUATION else kind
             payload += data
             if is_last:
-                messages.append((kind, payload))
+                yield kind, payload
                 payload = b""
+
+
+def read_all(connection):
+    """Messages as (kind, payload) until the gateway closes; the last is (CLOSE, its payload)."""
+    return list(messages(connection))
