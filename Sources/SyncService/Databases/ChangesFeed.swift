@@ -88,12 +88,17 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     ///
     /// - Throws: `Ended`.
     package func next() async throws(Ended) -> Page {
+        // Read before the grants: a grant between both would be below `through` and not in the scope,
+        // and its late rows would be behind the page for ever.
+        let through = database.updateSequence
         let requester = try await requester()
         let scope = await scope(of: requester)
         listenAgain(to: scope, requester)
+        // What came since `through` is for the next page.
+        hasChanged = database.updateSequence > through
         var wanted = FeedRequest(
             since: position,
-            through: database.updateSequence,
+            through: through,
             limit: min(
                 left ?? .max,
                 request.content.hasDocuments ? Self.documentsMax : Self.rowsMax

@@ -29,7 +29,7 @@ package struct GatewayArguments: Equatable, Sendable {
     /// Nil for a database in memory, which the flags describe.
     package fileprivate(set) var configurationPath: String?
     package fileprivate(set) var logPath: String?
-    /// Nil for no bound but the machine's.
+    /// Nil for the default.
     package fileprivate(set) var memoryQuotaBytes: UInt64?
     /// Whether the gateway serves although the kernel does not confine it.
     package fileprivate(set) var isUnconfined = false
@@ -212,7 +212,7 @@ private struct GatewayFlag: Sendable {
         ),
         GatewayFlag(
             "memory-quota",
-            help: "memory of the databases, for example 512M (no bound)",
+            help: "memory of the databases, for example 512M (1G)",
             .value("a number of bytes, with K, M, G or T") { arguments, value in
                 arguments.memoryQuotaBytes = bytes(value)
                 return arguments.memoryQuotaBytes != nil
