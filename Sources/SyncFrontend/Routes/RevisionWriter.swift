@@ -69,9 +69,10 @@ struct RevisionWriter {
 
     /// Writes an error as a part of a list.
     func writeError(to list: inout MultipartWriter, _ body: (ByteWriter) -> Void) {
+        let json = ByteWriter()
+        body(json)
         let output = ByteWriter()
-        list.beginPart(.error, to: output)
-        body(output)
+        append(json, .error, to: &list, output)
         call.exchange.write(output)
     }
 

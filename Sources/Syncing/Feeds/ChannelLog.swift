@@ -183,8 +183,13 @@ extension ChannelLog: ChannelSource {
         return NewestVersion(
             row: row(documents[slot].version, of: nil),
             channels: places.filter { !$0.isRemoval }.map { channels[Int($0.channel)] },
-            removals: places.filter(\.isRemoval).map {
-                NewestVersion.Removal(channel: channels[Int($0.channel)], sequence: $0.sequence)
+            removals: places.filter(\.isRemoval).map { place in
+                let version = rows[Int(place.channel)].version(at: place.sequence)
+                return NewestVersion.Removal(
+                    channel: channels[Int(place.channel)],
+                    sequence: place.sequence,
+                    isDeletion: version.map { versions[$0].flags.contains(.deleted) } ?? false
+                )
             }
         )
     }

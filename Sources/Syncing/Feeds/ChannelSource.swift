@@ -64,6 +64,8 @@ package struct NewestVersion: Hashable, Sendable {
         package let channel: ChannelName
         /// That of the version that left.
         package let sequence: UInt64
+        /// Whether the version was a tombstone.
+        package let isDeletion: Bool
     }
 
     package let row: LogRow

@@ -84,8 +84,21 @@ package struct FeedPage: Hashable, Sendable {
             guard scope.shows(newest.channels) || !removed.isEmpty && !request.isActiveOnly else {
                 continue
             }
-            let names = removed.map(\.channel).sorted()
-            found.append(FeedRow(SequenceToken(row.sequence), row, removed: names))
+            var flags = row.flags
+            if removed.contains(where: \.isDeletion) { flags.insert(.deleted) }
+            found.append(
+                FeedRow(
+                    SequenceToken(row.sequence),
+                    LogRow(
+                        row.sequence,
+                        row.document,
+                        row.revision,
+                        flags: flags,
+                        entered: row.entered
+                    ),
+                    removed: removed.map(\.channel).sorted()
+                )
+            )
         }
         found.sort { $0.position < $1.position }
         let count = min(request.limit ?? found.count, found.count)

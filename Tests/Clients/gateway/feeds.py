@@ -104,7 +104,7 @@ class FeedMaker(BulkMaker):
     def posted_feed(self):
         body = self.typed(self.parameters())
         suffix = ""
-        if self.chance(0.25):
+        if self.chance(0.25) and "active_only" not in body:
             suffix = query(limit=self.pick((1, 2)), since=self.since())
         if self.chance(0.02):
             body["limit"] = self.pick(("3", 2.5, -1, None))

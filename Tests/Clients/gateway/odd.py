@@ -215,7 +215,6 @@ class OddMaker(PrincipalMaker):
             (
                 "%5flocal/x",
                 "_local%2Fx",
-                "_design%2Fx",
                 "%00",
                 "x" * 251,
                 "./doc",
