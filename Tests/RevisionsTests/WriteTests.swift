@@ -174,6 +174,9 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(desk.known(try edit(#"{"n":2}"#, of: "\(first.revision)")) == second.revision)
         // The first edit was replaced: its author must learn that.
         #expect(desk.refusal(try edit(#"{"n":1}"#)) == .documentExists)
+        _ = try desk.write(edit("{}", of: "\(second.revision)", deletes: true))
+        let again = try edit("{}", of: "\(second.revision)", deletes: true)
+        #expect(desk.refusal(again) == .staleRevision)
     }
 
     @Test func deletedDocumentContinuesItsGenerations() throws {

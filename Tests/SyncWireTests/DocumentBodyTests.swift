@@ -39,6 +39,18 @@ import Testing
         #expect(refusal { try document(json) } == expected)
     }
 
+    @Test(
+        arguments: [
+            (#"{"_rev":"1-a"}"#, ["1-a"]), (#"{"_rev":"5-a","_revisions":null}"#, ["5-a"]),
+            (#"{"_rev":"0-a"}"#, nil), (#"{"_revisions":[]}"#, nil), ("{}", nil),
+            (#"{"_rev":"1-a","_revisions":{}}"#, nil),
+        ] as [(String, [String]?)]
+    ) func historyWithoutListIsTheRevision(json: String, expected: [String]?) throws {
+        let own = try document(json).own
+        let found = try? own.history().revisions.map(\.description)
+        #expect(found == expected)
+    }
+
     @Test func largeDocumentsAreRefused() {
         let text = "{\"a\":\"" + String(repeating: "x", count: 20 << 20) + "\"}"
         #expect(refusal { try document(text) } == .documentTooLarge)

@@ -42,7 +42,7 @@ package struct WriteRules: Sendable {
     /// Whether an edit succeeds that names the revision which a leaf has replaced by the same edit: the
     /// repetition of a request whose answer was lost.
     ///
-    /// Sync Gateway answers 409.
+    /// Sync Gateway answers 409. A repeated deletion stays a conflict: its author finds the document deleted.
     package var acceptsRepeatedEdits: Bool
     package var dialect: GatewayDialect
     /// The MD5 of bytes, 16 bytes.

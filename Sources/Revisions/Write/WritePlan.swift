@@ -123,7 +123,9 @@ package struct WritePlan: Sendable {
             if tree.contains(named.id) { named.merge = nil }
             return named
         case .refused(let refusal):
-            guard rules.acceptsRepeatedEdits, requested != nil else { throw refusal }
+            guard rules.acceptsRepeatedEdits, requested != nil, !request.isDeleted else {
+                throw refusal
+            }
             var named = try name(request, requested, metadata, rules)
             guard tree.isLeaf(named.id) else { throw refusal }
             named.merge = nil

@@ -62,6 +62,11 @@ import Testing
                 without.text
                     == #"[{"error":"bad_request","id":"x","reason":"Bad _revisions","status":400}]"#
             )
+            let first = try world.ask(
+                "POST /db/_bulk_docs",
+                body: #"{"new_edits":false,"docs":[{"_id":"x","_rev":"1-c"}]}"#
+            )
+            #expect(first.text == #"[{"id":"x","rev":"1-c"}]"#)
         }
     }
 
