@@ -14,8 +14,9 @@
 ///   so that variables around it and properties of it are new.
 /// - All objects of the language are compared with what they were; if one differs, the host makes a new
 ///   context. They are not frozen: then assignments to `counts["constructor"]` would be lost in silence.
-/// - Assignment can only change values and add enumerable properties, which is quick to compare. Functions
-///   that can do more (`Object.defineProperty`) leave a mark, and then every descriptor is compared.
+/// - Assignment can only change values and add enumerable properties, which is quick to compare: by functions
+///   that name each property, because the engine remembers where a named property is. Functions that can do
+///   more (`Object.defineProperty`) leave a mark, and then every descriptor is compared.
 /// - Methods are frozen, since most objects are methods and nothing needs members of them.
 /// - A library is evaluated once for a context. Variables inside of it survive: the counter of underscore's
 ///   `uniqueId` is the only one.
@@ -29,6 +30,7 @@ enum SyncHarness {
           const isFrozen = Object.isFrozen;
           const freeze = Object.freeze;
           const hasOwn = Object.hasOwn;
+          const evaluate = eval;
           const noMatch = /(?:)/;
           const match = uncurry(RegExp.prototype.exec);
           let isMarked = false, isNew = false, make;
@@ -99,7 +101,6 @@ enum SyncHarness {
             }
             const builtins = found.size;
             // As global code. A library is trusted as the harness is.
-            const evaluate = eval;
             if (library !== '') evaluate(library);
             visitGlobals();
             // Its functions are methods too, but those that it adds to the global object.
@@ -112,7 +113,7 @@ enum SyncHarness {
             return [...found].filter((object) => !isFrozen(object));
           })();
 
-          let records, recordCount = 0;
+          let records, recordCount = 0, globalsAreSame, globalCount = 0;
 
           // The prototype, names and properties of each object, as lists without prototypes.
           function noteBuiltins() {
@@ -125,26 +126,45 @@ enum SyncHarness {
               record.object = object;
               record.parent = getPrototypeOf(object);
               record.count = keys.length;
-              record.plain = 0;
               record.enumerable = enumerate(object);
               record.isExtensible = isExtensible(object);
               record.names = create(null);
               record.properties = create(null);
-              record.plainNames = create(null);
-              record.plainValues = create(null);
               for (let j = 0; j < keys.length; j += 1) {
-                const property = descriptorOf(object, keys[j]);
                 record.names[j] = keys[j];
-                record.properties[j] = property;
-                if (property.get === undefined && property.set === undefined) {
-                  record.plainNames[record.plain] = keys[j];
-                  record.plainValues[record.plain] = property.value;
-                  record.plain += 1;
-                }
+                record.properties[j] = descriptorOf(object, keys[j]);
               }
               records[i] = record;
             }
+            globalCount = enumerate(global);
             isMarked = false;
+          }
+
+          // Makes the comparisons, before the first document: a function that is only checked needs none.
+          function compareQuickly() {
+            for (let i = 0; i < recordCount; i += 1) {
+              const record = records[i];
+              record.isSame = comparison(record.object, record.names, record.properties, record.count);
+            }
+            const properties = create(null);
+            for (let i = 0; i < count; i += 1) properties[i] = values[names[i]];
+            globalsAreSame = comparison(global, names, properties, count);
+          }
+
+          // A function that compares the values of an object with those of its properties.
+          function comparison(object, names, properties, count) {
+            let noted = '', test = 'true';
+            for (let i = 0; i < count; i += 1) {
+              const property = properties[i];
+              if (property.get !== undefined || property.set !== undefined) continue;
+              const value = property.value;
+              noted += 'const value' + i + ' = properties[' + i + '].value, name' + i + ' = names[' + i + '];';
+              const place = typeof names[i] === 'symbol' ? '[name' + i + ']' : '[' + stringify(names[i]) + ']';
+              test += value === value ? ' && object' + place + ' === value' + i
+                : ' && object' + place + ' !== object' + place;
+            }
+            return evaluate('(function (object, names, properties) { "use strict";' + noted +
+              'return function () { return ' + test + '; }; })')(object, names, properties);
           }
 
           function enumerate(object) {
@@ -162,12 +182,7 @@ enum SyncHarness {
             if (getPrototypeOf(object) !== record.parent) return false;
             // A value may be a getter now, which must not be called.
             if (isMarked) return isUnchanged(record);
-            if (enumerate(object) !== record.enumerable) return false;
-            const names = record.plainNames, values = record.plainValues;
-            for (let j = 0; j < record.plain; j += 1) {
-              if (!isSame(object[names[j]], values[j])) return false;
-            }
-            return true;
+            return enumerate(object) === record.enumerable && record.isSame();
           }
 
           function isUnchanged(record) {
@@ -186,7 +201,10 @@ enum SyncHarness {
           }
 
           function prepare() {
-            if (!sweep()) return false;
+            notes = 0;
+            if (globalsAreSame === undefined) compareQuickly();
+            const isSwept = isMarked || enumerate(global) !== globalCount || !globalsAreSame();
+            if (isSwept && !sweep()) return false;
             for (let i = 0; i < recordCount; i += 1) {
               if (!isIntact(records[i])) return false;
             }

@@ -13,14 +13,22 @@
 /// - A procedure that is suspended when its lane ends is never resumed.
 package final class LaneExecutor: TaskExecutor, SerialExecutor {
     package let lane: any Lane
+    /// Whether an actor has this executor.
+    private let hasActor: Bool
 
-    package init(_ lane: any Lane) {
+    /// - Parameters:
+    ///   - lane: Where procedures run.
+    ///   - hasActor: Whether an actor has this executor. Without one, a call that does not suspend continues at
+    ///     once; otherwise each call of an `async` function is posted to the lane anew, as that of an actor is.
+    package init(_ lane: any Lane, hasActor: Bool = true) {
         self.lane = lane
+        self.hasActor = hasActor
     }
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
         lane.post { [self] in
+            guard hasActor else { return job.runSynchronously(on: asUnownedTaskExecutor()) }
             job.runSynchronously(
                 isolatedTo: asUnownedSerialExecutor(),
                 taskExecutor: asUnownedTaskExecutor()
@@ -38,6 +46,13 @@ package final class LaneExecutor: TaskExecutor, SerialExecutor {
         _ procedure: @escaping @Sendable () async -> Result
     ) -> Task<Result, Never> {
         Task(executorPreference: self) { await procedure() }
+    }
+
+    /// Suspends the caller until the work that is posted now is done.
+    package func yield() async {
+        await withUnsafeContinuation { waiter in
+            lane.post { waiter.resume() }
+        }
     }
 
     /// Suspends the caller, by a timer of the lane.

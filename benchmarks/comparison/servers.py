@@ -52,6 +52,12 @@ class Server:
     def start(self):
         """Starts the process and returns when it answers; returns the seconds that took."""
         began = time.monotonic()
+        self.launch()
+        self.await_ready()
+        return time.monotonic() - began
+
+    def launch(self):
+        """Starts the process only."""
         self.log = open(os.path.join(self.directory, f"{self.name}.log"), "ab")
         pinning = [] if self.core is None else ["taskset", "-c", str(self.core)]
         self.process = subprocess.Popen(
@@ -61,8 +67,6 @@ class Server:
             stderr=self.log,
             cwd=self.directory,
         )
-        self.await_ready()
-        return time.monotonic() - began
 
     def await_ready(self):
         deadline = time.monotonic() + 60

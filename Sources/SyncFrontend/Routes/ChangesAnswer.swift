@@ -64,7 +64,8 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
             for row in page.rows { writer.append(row) }
             if !page.rows.isEmpty {
                 hasRows = true
-                clock.restart()
+                // The other kinds end before they wait again.
+                if request.feed == .continuous { clock.restart() }
             }
             if page.isAtEnd, request.feed == .continuous, !feed.isFinished { writer.heartbeat() }
             send(flushing: request.feed == .continuous)

@@ -37,7 +37,7 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     package init(_ databases: GatewayDatabases) {
         self.databases = databases
         environment = databases.environment
-        executor = LaneExecutor(databases.lane)
+        executor = LaneExecutor(databases.lane, hasActor: false)
     }
 
     /// All routes, of all ports.

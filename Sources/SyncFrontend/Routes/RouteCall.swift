@@ -26,7 +26,7 @@ package struct RouteCall: Sendable {
         self.requester = requester
         self.environment = environment
         self.executor = executor
-        flow = AnswerFlow(exchange)
+        flow = AnswerFlow(exchange, executor)
     }
 
     package var request: GatewayRequest { exchange.request }

@@ -34,7 +34,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     package private(set) var last: SequenceToken
     private var left: Int?
     private var listener: (any ChangeListener)?
-    private var topics: Set<Subscriptions.Topic> = []
+    private var listened = Names()
     /// Whether there may be more rows than the last page had.
     package private(set) var hasChanged = false
     private var isInterrupted = false
@@ -55,6 +55,12 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         left = request.limit.flatMap { $0 == 0 ? nil : $0 }
         filter = try Filter(request.filter)
         database.add(self)
+    }
+
+    /// What a feed listens to, beside its user.
+    private struct Names: Equatable {
+        var channels: [ChannelName] = []
+        var roles: [String] = []
     }
 
     private struct Filter {
@@ -172,17 +178,20 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     private func listenAgain(to scope: FeedScope, _ requester: Requester) {
         hasChanged = false
         guard request.feed != .normal else { return }
-        var topics = Set(scope.channels.names.map { Subscriptions.Topic.channel($0) })
+        let names = Names(
+            channels: scope.channels.names,
+            roles: requester.access?.roles.names ?? []
+        )
+        if listener != nil, names == listened { return }
+        listened = names
+        var topics = Set(names.channels.map { Subscriptions.Topic.channel($0) })
         if let user { topics.insert(.principal(user)) }
-        for role in requester.access?.roles.names ?? [] {
-            topics.insert(.principal(PrincipalKey(.role, role)))
-        }
+        for role in names.roles { topics.insert(.principal(PrincipalKey(.role, role))) }
         if let listener {
-            if topics != self.topics { listener.listen(to: topics) }
+            listener.listen(to: topics)
         } else {
             listener = database.stores.channels.listen(to: topics) { [weak self] in self?.wake() }
         }
-        self.topics = topics
     }
 
     // MARK: Rows

@@ -93,7 +93,7 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
         self.passwords = passwords.verifier
         passwordLane = passwords.lane
         self.environment = environment
-        executor = LaneExecutor(lane)
+        executor = LaneExecutor(lane, hasActor: false)
         startNanoseconds = environment.time.wallNanoseconds()
         if configuration.isOffline { state = .offline }
     }

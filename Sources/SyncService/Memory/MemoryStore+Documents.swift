@@ -131,24 +131,28 @@ extension MemoryStore: RevisionReads {
         let old = before?.grants ?? DocumentGrants()
         let new = after.grants
         guard old != new else { return [] }
-        let previous = grants
+        // Only feeds of the dialect of 3 report what was lost, and only what the document granted can be.
+        var former: [PrincipalKey: Access] = [:]
+        if rules.dialect == .third {
+            for key in Set(old.channels.keys).union(old.roles.keys) {
+                former[key] = storedPrincipal(key).map { Access(of: $0, documents: grants) }
+            }
+        }
+        // A copy of the index that lived until here would be copied with each document.
         let changed = grants.replace(old, with: new)
-        // Only feeds of the dialect of 3 report what was lost.
-        guard rules.dialect == .third else { return changed }
         for key in changed {
-            guard let side = tables.sides[key.sideKey],
-                var principal = Principal(stored: side.document)
-            else { continue }
+            guard let before = former[key], var principal = storedPrincipal(key) else { continue }
             let history = (principal.channelHistory, principal.roleHistory)
-            principal.recordLosses(
-                from: Access(of: principal, documents: previous),
-                to: Access(of: principal, documents: grants),
-                at: sequence
-            )
+            let after = Access(of: principal, documents: grants)
+            principal.recordLosses(from: before, to: after, at: sequence)
             guard history != (principal.channelHistory, principal.roleHistory) else { continue }
             setSide(key.sideKey, principal.encoded, expires: 0)
         }
         return changed
+    }
+
+    private func storedPrincipal(_ key: PrincipalKey) -> Principal? {
+        tables.sides[key.sideKey].flatMap { Principal(stored: $0.document) }
     }
 }
 

@@ -204,10 +204,7 @@ extension MemoryStore: ChannelReads {
         of scope: FeedScope,
         documents: [[UInt8]]?
     ) async -> FeedPage {
-        if let documents {
-            return FeedPage(documents: documents, request, of: scope, from: log)
-        }
-        return FeedPage(request, of: scope, from: log)
+        log.page(request, of: scope, documents: documents)
     }
 
     package func ids(from first: [UInt8], atMost count: Int) async -> [[UInt8]] {

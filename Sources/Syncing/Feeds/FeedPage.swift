@@ -108,3 +108,24 @@ package struct FeedPage: Hashable, Sendable {
         next = last
     }
 }
+
+extension ChannelLog {
+    /// Reads a page.
+    ///
+    /// The initializers of a page are generic, and are made for a log only in this module.
+    ///
+    /// - Parameters:
+    ///   - request: Which rows are wanted.
+    ///   - scope: What the user may see.
+    ///   - documents: The ids of a filter `_doc_ids`; nil for all rows.
+    package func page(
+        _ request: FeedRequest,
+        of scope: FeedScope,
+        documents: [[UInt8]]?
+    ) -> FeedPage {
+        if let documents {
+            return FeedPage(documents: documents, request, of: scope, from: self)
+        }
+        return FeedPage(request, of: scope, from: self)
+    }
+}

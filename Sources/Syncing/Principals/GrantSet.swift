@@ -28,7 +28,8 @@ package struct GrantSet<Name: GrantName>: Hashable, Sendable {
     }
 
     package var isEmpty: Bool { grants.isEmpty }
-    package var names: [Name] { grants.map(\.name) }
+    // A key path of a generic type is made anew for each call.
+    package var names: [Name] { grants.map { $0.name } }
 
     /// The sequence at which `name` was granted; nil if it is not.
     package subscript(name: Name) -> UInt64? {

@@ -1,0 +1,1 @@
+"""The targets of the sync gateway: what `benchmarks/gateway` measures."""
