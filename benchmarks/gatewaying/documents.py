@@ -45,29 +45,37 @@ def pull(gateway):
 
     Returns the number of documents.
     """
-    changes = Connection(gateway.port)
     found = []
+    changes = Connection(gateway.port)
+    ask_for_page(changes, 0)
+    page = receive_page(changes)
+    # A connection without a request would be closed while the first page is read.
     load = Load(gateway.port, BULK_CONNECTIONS, (), wanted=200,
                 seen=lambda body: found.append(body.count(b'"_revisions"')))
     try:
-        since, rows = 0, []
-        while True:
-            changes.send(request(
-                "GET", f"/{DATABASE}/_changes?feed=normal&style=all_docs&limit={PAGE}&since={since}",
-                user=USER))
-            groups = [rows[at:at + BULK_DOCUMENTS] for at in range(0, len(rows), BULK_DOCUMENTS)]
-            load.requests = map(bulk_get, groups)
-            load.run()
-            while (answer := changes.receive()) is None:
-                pass
-            page = json.loads(answer[1])
+        while page["results"]:
+            ask_for_page(changes, page["last_seq"])
             rows = [row for row in page["results"] if not row["id"].startswith("_")]
-            if not page["results"]:
-                return sum(found)
-            since = page["last_seq"]
+            load.requests = map(bulk_get, (
+                rows[at:at + BULK_DOCUMENTS] for at in range(0, len(rows), BULK_DOCUMENTS)))
+            load.run()
+            page = receive_page(changes)
+        return sum(found)
     finally:
         changes.close()
         load.close()
+
+
+def ask_for_page(changes, since):
+    changes.send(request(
+        "GET", f"/{DATABASE}/_changes?feed=normal&style=all_docs&limit={PAGE}&since={since}",
+        user=USER))
+
+
+def receive_page(changes):
+    while (answer := changes.receive()) is None:
+        pass
+    return json.loads(answer[1])
 
 
 def measure(plan, gateway, count):

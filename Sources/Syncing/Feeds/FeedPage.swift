@@ -118,6 +118,7 @@ extension ChannelLog {
     ///   - request: Which rows are wanted.
     ///   - scope: What the user may see.
     ///   - documents: The ids of a filter `_doc_ids`; nil for all rows.
+    /// - Returns: The page, which ends with the last row at present or at the limit.
     package func page(
         _ request: FeedRequest,
         of scope: FeedScope,
