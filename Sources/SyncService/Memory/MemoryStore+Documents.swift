@@ -151,7 +151,7 @@ extension MemoryStore: RevisionReads {
         return changed
     }
 
-    private func storedPrincipal(_ key: PrincipalKey) -> Principal? {
+    func storedPrincipal(_ key: PrincipalKey) -> Principal? {
         tables.sides[key.sideKey].flatMap { Principal(stored: $0.document) }
     }
 }

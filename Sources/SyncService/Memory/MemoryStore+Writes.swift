@@ -147,13 +147,10 @@ extension MemoryStore: RevisionWrites {
 
     /// A user with the grants that there are now; nil if it is gone.
     private func syncUser(_ key: PrincipalKey) -> SyncUser? {
-        principal(key).map { user in
-            Access(of: user, documents: grants) { principal(PrincipalKey(.role, $0)) }.syncUser(key)
+        storedPrincipal(key).map { user in
+            Access(of: user, documents: grants) { storedPrincipal(PrincipalKey(.role, $0)) }
+                .syncUser(key)
         }
-    }
-
-    private func principal(_ key: PrincipalKey) -> Principal? {
-        tables.sides[key.sideKey].flatMap { Principal(stored: $0.document) }
     }
 
     private func verdict(
