@@ -82,7 +82,7 @@ class Generator:
             **model.KINDS[kind],
         }
         users = {one: "letmein", other: "letmein"}
-        self.maker.database = model.Database(name, kind, users, ["staff"], channels=channels)
+        self.maker.database = model.Database(name, kind, users, roles=["staff"], channels=channels)
         first = {"password": "letmein", "admin_channels": channels[:2]}
         if self.maker.database.has_roles:
             first["admin_roles"] = ["staff"]

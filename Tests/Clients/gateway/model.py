@@ -35,6 +35,7 @@ class Database:
     name: str
     kind: str
     users: dict = dataclasses.field(default_factory=dict)
+    disabled: set = dataclasses.field(default_factory=set)
     roles: list = dataclasses.field(default_factory=list)
     documents: dict = dataclasses.field(default_factory=dict)
     locals: dict = dataclasses.field(default_factory=dict)

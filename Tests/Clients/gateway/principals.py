@@ -70,6 +70,9 @@ class PrincipalMaker(FeedMaker):
         def learn(answer):
             if answer["status"] in (200, 201):
                 self.database.is_unsettled = True
+                self.database.disabled.discard(name)
+                if body.get("disabled"):
+                    self.database.disabled.add(name)
                 if password is not None and not body.get("disabled"):
                     self.database.users[name] = password
 
@@ -185,7 +188,9 @@ class PrincipalMaker(FeedMaker):
 
     def make_session(self):
         """A session that the administrator makes for a user."""
-        name = self.pick(list(self.database.users) + ["stranger"])
+        # For a disabled user, the real gateway makes a session that nothing accepts; ours refuses.
+        enabled = [each for each in self.database.users if each not in self.database.disabled]
+        name = self.pick(enabled + ["stranger"])
         body = {"name": name}
         if self.chance(0.5):
             body["ttl"] = self.pick((3600, 86400, 3600, 0, -5))
