@@ -75,6 +75,18 @@ import Testing
         #expect(json(document.metadata).contains(#""time_saved":"\#(text)""#))
     }
 
+    @Test func losingLeafHasItsOwnAttachmentsForItsChildren() throws {
+        let tag = #"{"a":{"data":"aGVsbG8="}}"#
+        var document = try committed(replica("1-r"), SyncAssignment(), at: 1)
+        document = try committed(replica("2-c", "1-r"), SyncAssignment(), on: document, at: 2)
+        let loser = try replica("2-b", "1-r", attachments: tag)
+        document = try committed(loser, SyncAssignment(), on: document, at: 3)
+        let metadata = document.metadata
+        #expect(metadata.tree.winner?.id == rev("2-c"))
+        #expect(metadata.attachments(inheritedFrom: rev("2-b")).map(\.name) == ["a"])
+        #expect(metadata.attachments(inheritedFrom: rev("2-c")).isEmpty)
+    }
+
     @Test func channelRecordsEnteringAndLeaving() throws {
         var document = StoredDocument()
         func write(_ channels: [String], at sequence: UInt64, deletes: Bool = false) throws {

@@ -26,6 +26,26 @@ import Testing
         #expect(held.texts == ["run"])
     }
 
+    @Test func workThatSharesATimerRunsInItsOrderAndCancelsTheRest() async throws {
+        let lane = EventLoopLane("test")
+        defer { lane.stop() }
+        let held = Held()
+        let last = Guarded<LaneTimer?>(nil)
+        try lane.run {
+            for number in 1...3 {
+                lane.post(after: 64_000_000) {
+                    held.note("\(number)")
+                    if number == 2 { last.withLock { $0 }?.cancel() }
+                }
+            }
+            last.withLock { $0 = lane.post(after: 64_000_000) { held.note("cancelled") } }
+        }
+        try await waitUntil("the timers run") { held.texts.count >= 3 }
+        lane.post(after: 10_000_000) { held.note("later") }
+        try await waitUntil("the last timer runs") { held.texts.count >= 4 }
+        #expect(held.texts == ["1", "2", "3", "later"])
+    }
+
     @Test func stopRunsWhatWasPostedAndDropsWhatComesLater() {
         let lane = EventLoopLane("test")
         let held = Held()

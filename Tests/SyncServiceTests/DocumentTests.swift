@@ -54,6 +54,45 @@ import Testing
         #expect(results[3] == .failure(Refusal(409, "Document revision conflict")))
     }
 
+    @Test func documentThatGivesItsAuthorAChannelCountsForTheNextOfTheBatch() async throws {
+        let world = try SyncWorld(
+            "function (doc) { if (doc.needs) requireAccess(doc.needs); access('jane', doc.opens); }"
+        )
+        defer { world.stop() }
+        _ = await world.putUser("jane", #"{"password":"letmein"}"#)
+        let refused = Result<String, Refusal>.failure(Refusal(403, "missing channel access"))
+        #expect(await world.put("a", #"{"needs":"c"}"#, as: "jane") == refused)
+        let results = await world.put(
+            [("b", #"{"needs":"c"}"#), ("c", #"{"opens":"c"}"#), ("d", #"{"needs":"c"}"#)],
+            as: "jane"
+        )
+        #expect(results[0] == refused)
+        #expect(try results[1].get().hasPrefix("1-") && results[2].get().hasPrefix("1-"))
+    }
+
+    @Test func invalidChannelIsNamedWithoutASyncFunctionAndAnExceptionWithOne() async throws {
+        for (sync, refusal) in [
+            (nil, Refusal(400, "Illegal channel name \"a,b\"")),
+            (
+                "function (doc) { channel(doc.channels); }",
+                Refusal(500, "Exception in JS sync function")
+            ),
+        ] {
+            let world = try SyncWorld(sync)
+            defer { world.stop() }
+            #expect(await world.put("a", #"{"channels":["c","a,b"]}"#) == .failure(refusal))
+        }
+    }
+
+    @Test func replacedTombstoneWithoutContentIsStillRead() async throws {
+        let world = try SyncWorld()
+        defer { world.stop() }
+        let first = try await world.put("a", "{}").get()
+        let second = try await world.put("a", #"{"_rev":"\#(first)","_deleted":true}"#).get()
+        _ = try await world.put("a", #"{"x":1}"#).get()
+        #expect(await world.get("a", second) == #"{"_deleted":true,"_id":"a","_rev":"\#(second)"}"#)
+    }
+
     @Test func concurrentWritesOfOneDocumentHaveOneWinner() async throws {
         let world = try SyncWorld("function (doc) { channel('c'); }")
         defer { world.stop() }

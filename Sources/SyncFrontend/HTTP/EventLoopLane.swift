@@ -11,7 +11,25 @@ package final class EventLoopLane: Lane {
     package let name: String
     package let loop: any EventLoop
     private let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
-    private let isStopped = Guarded(false)
+    private let timers = Guarded(Timers())
+
+    /// Delayed work by the time at which it is due.
+    ///
+    /// The event loop cancels a timer in a time that is linear in the number of its timers, and each feed that waits
+    /// has one. So work that is due at about the same time shares one, which is never cancelled.
+    private struct Timers {
+        var isStopped = false
+        var numbers = 0
+        var work: [UInt64: [Int: @Sendable () -> Void]] = [:]
+
+        /// When work is due that may run a 64th later, on the clock of the event loop.
+        static func due(after nanoseconds: UInt64) -> UInt64 {
+            let exact = NIODeadline.now() + .nanoseconds(Int64(clamping: nanoseconds))
+            let bits = 63 - max(nanoseconds / 64, 1).leadingZeroBitCount
+            let grain = UInt64(1) << UInt64(bits)
+            return (exact.uptimeNanoseconds + grain - 1) / grain * grain
+        }
+    }
 
     package init(_ name: String) {
         self.name = name
@@ -22,7 +40,7 @@ package final class EventLoopLane: Lane {
     package var isCurrent: Bool { loop.inEventLoop }
 
     package func post(_ work: @escaping @Sendable () -> Void) {
-        isStopped.withLock { if !$0 { loop.execute(work) } }
+        timers.withLock { if !$0.isStopped { loop.execute(work) } }
     }
 
     @discardableResult
@@ -30,12 +48,29 @@ package final class EventLoopLane: Lane {
         after nanoseconds: UInt64,
         _ work: @escaping @Sendable () -> Void
     ) -> LaneTimer {
-        let delay = TimeAmount.nanoseconds(Int64(clamping: nanoseconds))
-        return isStopped.withLock { isStopped in
-            guard !isStopped else { return LaneTimer {} }
-            let timer = loop.scheduleTask(in: delay, work)
-            return LaneTimer { timer.cancel() }
+        let due = Timers.due(after: nanoseconds)
+        return timers.withLock { timers in
+            guard !timers.isStopped else { return LaneTimer {} }
+            if timers.work[due] == nil {
+                loop.scheduleTask(deadline: .uptimeNanoseconds(due)) { [self] in run(due) }
+            }
+            timers.numbers += 1
+            let number = timers.numbers
+            timers.work[due, default: [:]][number] = work
+            return LaneTimer { [self] in
+                // The work may own what frees it here, and free it in turn: not within the lock.
+                _ = self.timers.withLock { $0.work[due]?.removeValue(forKey: number) }
+            }
         }
+    }
+
+    /// Runs the work of one time; what one cancels of the others does not run.
+    private func run(_ due: UInt64) {
+        let numbers = timers.withLock { $0.work[due]?.keys.sorted() ?? [] }
+        for number in numbers {
+            timers.withLock { $0.work[due]?.removeValue(forKey: number) }?()
+        }
+        timers.withLock { $0.work[due] = nil }
     }
 
     /// Runs `body` on the lane, and waits for it on the caller's thread.
@@ -50,10 +85,14 @@ package final class EventLoopLane: Lane {
 
     package func stop() {
         precondition(!isCurrent, "a lane is stopped by another thread")
-        isStopped.withLock { $0 = true }
+        timers.withLock { $0.isStopped = true }
         // Work that is due runs before this.
         try? loop.submit {}.wait()
         // It fails only if the group was shut down before.
         try? group.syncShutdownGracefully()
+        _ = timers.withLock { timers in
+            defer { timers.work = [:] }
+            return timers.work
+        }
     }
 }

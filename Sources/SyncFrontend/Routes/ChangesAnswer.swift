@@ -58,7 +58,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
     /// Sends rows until the answer is complete, or the client is gone.
     private func follow() async {
         var hasRows = false
-        clock.restart()
+        if request.feed != .normal { clock.restart() }
         while !exchange.isClosed {
             guard let page = try? await feed.next() else { break }
             for row in page.rows { writer.append(row) }
