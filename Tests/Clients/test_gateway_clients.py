@@ -16,12 +16,8 @@ def url(tmp_path_factory):
     """The administration port, which asks for no login."""
     configuration = tmp_path_factory.mktemp("gateway") / "configuration.json"
     configuration.write_text(CONFIGURATION)
-    gateway = DivanGateway(configuration)
-    try:
-        gateway.start()
+    with DivanGateway(configuration) as gateway:
         yield f"http://127.0.0.1:{gateway.admin_port}/"
-    finally:
-        gateway.close()
 
 
 class TestCouchDB:

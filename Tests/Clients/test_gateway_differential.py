@@ -13,7 +13,7 @@ import pytest
 
 from gateway import campaign, comparer, differences, tree
 from gateway.request import Request
-from rig.divan_gateway import PROGRAM, DivanGateway
+from rig.divan_gateway import DivanGateway
 
 SEED = 1
 RECORD = pathlib.Path(__file__).parent / "gateway/answers-1.4.1.jsonl.gz"
@@ -30,18 +30,10 @@ def record():
 @pytest.fixture
 def gateway():
     """Our gateway, just started."""
-    if not PROGRAM.exists():
-        pytest.skip(f"NOT TESTED: {PROGRAM} is not built")
-    running = DivanGateway()
-    client = None
-    try:
-        running.start()
+    with DivanGateway() as running:
         client = campaign.Gateway(running.public_port, running.admin_port)
         yield client
-    finally:
-        if client:
-            client.close()
-        running.close()
+        client.close()
 
 
 def test_gateway_answers_as_recorded_by_real_one(gateway):

@@ -24,13 +24,10 @@ def connection(tmp_path):
     """A connection to the administration port of a gateway with an empty database."""
     path = tmp_path / "gateway.json"
     path.write_text(CONFIGURATION)
-    gateway = DivanGateway(path)
-    try:
-        connection = Connection(("127.0.0.1", gateway.start().admin_port))
+    with DivanGateway(path) as gateway:
+        connection = Connection(("127.0.0.1", gateway.admin_port))
         yield connection
         connection.close()
-    finally:
-        gateway.close()
 
 
 def bulk(connection, bodies):

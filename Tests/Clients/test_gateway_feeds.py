@@ -78,11 +78,8 @@ class Administrator:
 def gateway(tmp_path_factory, request):
     path = tmp_path_factory.mktemp("feeds") / "gateway.json"
     path.write_text(json.dumps({**DIALECTS[request.param], "databases": DATABASES}))
-    gateway = DivanGateway(path)
-    try:
-        yield gateway.start()
-    finally:
-        gateway.close()
+    with DivanGateway(path) as gateway:
+        yield gateway
 
 
 @pytest.fixture
@@ -135,7 +132,7 @@ def test_each_document_of_old_new_and_late_channels_comes_once(admin, subscribe,
     wait_until(
         lambda: len(subscriber.latest) == DOCUMENTS or subscriber.failure, SECONDS, "all documents"
     )
-    # What comes twice may come behind all others.
+    # A repeated row may come behind all others.
     admin.write([{"_id": f"{name}-last", "channels": [before]}])
     wait_until(lambda: f"{name}-last" in subscriber.latest or subscriber.failure, SECONDS)
     subscriber.stop()
@@ -239,7 +236,7 @@ def test_grant_amid_requests_of_feeds_loses_no_late_row(admin, subscribe):
         time.sleep(0.003)
     last = f"grant-{count - 1}"
     wait_until(lambda: all(last in each.latest or each.failure for each in subscribers), SECONDS)
-    # What was lost never comes, also not with the next change.
+    # A lost row never comes, also not with the next change.
     admin.write([{"_id": "amid-last", "channels": ["!"]}])
     wait_until(lambda: all("amid-last" in each.latest or each.failure for each in subscribers))
     expected = {f"{kind}-{at}" for kind in ("old", "grant") for at in range(count)}

@@ -20,8 +20,8 @@ SECONDS = 60
 TARGET = {"isTarget": True}
 MEGABYTE = 1_024
 
-# What a function does with a document that it was made for. Each endless one costs 4 s of processor
-# time, so only a campaign runs all of them.
+# Endless bodies of a sync function. Each costs 4 s of processor time, so only a campaign runs
+# all of them.
 IS_CAMPAIGN = "DIVAN_KILL_ROUNDS" in os.environ
 ENDLESS = {
     "loop that catches": "while (true) { try { while (true) {} } catch (e) {} }",
@@ -144,11 +144,8 @@ def gateway(tmp_path_factory):
     path = tmp_path_factory.mktemp("hostile") / "gateway.json"
     databases = {name: {"server": "walrus:", "bucket": name} for name in ("healthy", "changed")}
     path.write_text(json.dumps({"log": [], "databases": databases}))
-    gateway = DivanGateway(path)
-    try:
-        yield gateway.start()
-    finally:
-        gateway.close()
+    with DivanGateway(path) as gateway:
+        yield gateway
 
 
 @pytest.fixture

@@ -42,11 +42,8 @@ def gateway(tmp_path):
     (configuration,) = [each for each in blocks() if each.startswith("{")]
     path = tmp_path / "gateway.json"
     path.write_text(configuration)
-    gateway = DivanGateway(path)
-    try:
-        yield gateway.start()
-    finally:
-        gateway.close()
+    with DivanGateway(path) as gateway:
+        yield gateway
 
 
 def test_commands_of_the_tutorial_give_its_answers(gateway, tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import socket
 import ssl
@@ -170,6 +171,11 @@ def test_kernel_without_filters_is_refused_unless_the_operator_allows_it(gateway
     gateway("--unconfined", file(MEMORY), prefix=prefix).wait_for_start()
 
 
+def listens(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
 def test_ports_have_the_tls_of_the_file(gateway, file, tmp_path):
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
@@ -184,13 +190,23 @@ def test_ports_have_the_tls_of_the_file(gateway, file, tmp_path):
     )
     text = MEMORY.replace("{", f'{{ "SSLCert": "{cert}", "SSLKey": "{key}",', 1)
     running = gateway(file(text))
-    wait_until(lambda: "Starting server on" in running.log)
+    wait_until(lambda: "Starting server on" in running.log and listens(running.public))
     context = ssl.create_default_context(cafile=cert)
-    for port in (running.public, running.admin):
+
+    def ask(port, line, body=b""):
+        """The head of an answer over TLS."""
+        head = f"{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        head += f"Content-Length: {len(body)}\r\n\r\n"
         with socket.create_connection(("127.0.0.1", port), timeout=10) as plain:
             with context.wrap_socket(plain, server_hostname="localhost") as secured:
-                secured.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-                assert secured.recv(4096).startswith(b"HTTP/1.1 200")
+                secured.sendall(head.encode() + body)
+                return secured.recv(4096).partition(b"\r\n\r\n")[0]
+
+    for port in (running.public, running.admin):
+        assert ask(port, "GET /").startswith(b"HTTP/1.1 200")
+    login = ask(running.public, "POST /demo/_session", b'{"name":"joe","password":"password"}')
+    (cookie,) = re.findall(rb"Set-Cookie: (.*)", login)
+    assert b"; Secure" in cookie, login
 
 
 def test_certificate_that_cannot_be_read_is_refused(file):

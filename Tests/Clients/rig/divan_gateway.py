@@ -40,6 +40,16 @@ class DivanGateway:
             wait_until(lambda port=port: self._listens(port), START_SECONDS, f"port {port} listens")
         return self
 
+    def __enter__(self):
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(self, *_):
+        self.close()
+
     def _listens(self, port):
         if self.process.poll() is not None:
             raise RuntimeError(f"the gateway ended ({self.process.returncode})\n{self.log}")
