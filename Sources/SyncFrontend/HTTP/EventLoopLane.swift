@@ -58,7 +58,7 @@ package final class EventLoopLane: Lane {
             let number = timers.numbers
             timers.work[due, default: [:]][number] = work
             return LaneTimer { [self] in
-                // The work may own what frees it here, and free it in turn: not within the lock.
+                // The closure is freed behind the lock: its objects may post or cancel work when they end.
                 _ = self.timers.withLock { $0.work[due]?.removeValue(forKey: number) }
             }
         }

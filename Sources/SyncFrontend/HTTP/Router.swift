@@ -44,7 +44,7 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
     /// Answers a request, at once or later.
     func serve(_ exchange: GatewayExchange) {
         let request = exchange.request
-        // What the server as a whole can do (RFC 9110, section 9.3.7).
+        // A question about the server as a whole (RFC 9110, section 9.3.7).
         if request.method == "OPTIONS", request.target == "*" { return exchange.answer(200) }
         if let flaw = request.flaw { return exchange.refuse(flaw) }
         if request.port == .administration, let refusal = administration.refusal(of: request) {

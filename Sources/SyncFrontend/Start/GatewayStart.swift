@@ -93,6 +93,7 @@ package struct GatewayStart: Sendable {
         let gateway = Gateway(databases)
         gateway.configuration = plan.configuration
         gateway.logKeys = plan.logKeys
+        gateway.isSecure = security != nil
         gateway.heartbeatMillisecondsMax = plan.configuration.http.heartbeatSecondsMax * 1_000
         gateway.crossOrigin = crossOrigin
         let server = try makeServer(lane, gateway, time: environment.time)
