@@ -57,7 +57,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         database.add(self)
     }
 
-    /// What a feed listens to, beside its user.
+    /// Channels and roles that a feed listens to, beside its user.
     private struct Names: Equatable {
         var channels: [ChannelName] = []
         var roles: [String] = []
@@ -100,7 +100,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         let requester = try await requester()
         let scope = await scope(of: requester)
         listenAgain(to: scope, requester)
-        // What came since `through` is for the next page.
+        // Changes since `through` are for the next page.
         hasChanged = database.updateSequence > through
         var wanted = FeedRequest(
             since: position,

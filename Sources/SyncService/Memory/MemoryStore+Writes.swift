@@ -100,7 +100,7 @@ extension MemoryStore: RevisionWrites {
             let user = author.flatMap { renewed[$0] } ?? write.author?.user
             let (outcome, changed) = commit(one, write, runs, user)
             outcomes[one.index] = outcome
-            // What a document gives its author counts for the next one.
+            // Grants of a document to its author count for the next document.
             if let author, changed.contains(author) { renewed[author] = syncUser(author) }
         }
         return outcomes.map { outcome in

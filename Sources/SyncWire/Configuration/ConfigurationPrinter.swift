@@ -70,7 +70,7 @@ enum ConfigurationPrinter {
             $0.name == "admin_channels" ? .init(name: $0.name, value: sorted($0.value)) : $0
         }
         move("admin_channels")
-        // What the configuration does not have, and the user has.
+        // The channels of a user, which its configuration does not have.
         printed.append(.init(name: "all_channels", value: .null))
         for name in ["email", "disabled", "admin_roles", "roles"] { move(name) }
         return .object(printed + left)

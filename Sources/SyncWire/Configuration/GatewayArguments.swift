@@ -204,7 +204,7 @@ private struct GatewayFlag: Sendable {
                 return !value.isEmpty
             }
         ),
-        GatewayFlag("verbose", help: "log more of each request", .claim { $0.isVerbose = $1 }),
+        GatewayFlag("verbose", help: "switch the subject HTTP+ on", .claim { $0.isVerbose = $1 }),
         GatewayFlag(
             "pretty",
             help: "answer JSON with line ends and blanks",

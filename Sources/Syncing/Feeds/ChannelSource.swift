@@ -62,7 +62,7 @@ package struct NewestVersion: Hashable, Sendable {
     /// A channel that the document has left.
     package struct Removal: Hashable, Sendable {
         package let channel: ChannelName
-        /// That of the version that left.
+        /// The sequence of the version that left.
         package let sequence: UInt64
         /// Whether the version was a tombstone.
         package let isDeletion: Bool
