@@ -21,6 +21,8 @@ struct BatchExecution {
 
     /// Where replies go.
     struct Replies {
+        /// The number of the batch.
+        let batch: UInt32
         let encoder: ScriptReplyEncoder
         let output: ByteWriter
         /// For the texts of results, kept to be reused.
@@ -77,6 +79,7 @@ struct BatchExecution {
             )
             next = cells.next
             let hasTimedOut = watch.hasTimedOut
+            if hasTimedOut, cells.item == HarnessCells.noItem { overrun() }
             // The results first: what follows may call the harness.
             sendResults()
             if cells.isDirty {
@@ -172,6 +175,10 @@ struct BatchExecution {
         }
     }
 
+    private func overrun() -> Never {
+        host.overrun(batch: replies.batch, function: function)
+    }
+
     /// Ends the process if the memory is used up, of which an exception or a failed conversion may be the
     /// consequence.
     private func requireMemory() {
@@ -187,6 +194,7 @@ struct BatchExecution {
         // The conversion has a time of its own: the last item may have used most of its time.
         watch.begin(timeoutMilliseconds: timeoutMilliseconds)
         guard context.append(.results, to: scratch) else {
+            if watch.hasTimedOut { overrun() }
             host.fail("the engine does not return the results")
         }
         let isMap = batch.purpose == .map

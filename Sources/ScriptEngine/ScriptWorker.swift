@@ -25,6 +25,11 @@ package final class ScriptWorker {
         /// `output` has the last replies.
         func retire(_ output: ByteWriter) -> Never
 
+        /// Ends the process because jobs that items of the function left behind do not end.
+        ///
+        /// The engine continues them with each further call, so the process is of no use.
+        func overrun(batch: UInt32, function: UInt32) -> Never
+
         /// Ends the process in a batch that cannot be answered; the batch is suspect.
         func fail(_ reason: String) -> Never
     }
@@ -114,6 +119,7 @@ package final class ScriptWorker {
                     request,
                     batch,
                     BatchExecution.Replies(
+                        batch: batch,
                         encoder: encoder,
                         output: output,
                         scratch: scratch,
@@ -169,7 +175,9 @@ package final class ScriptWorker {
             let isClean = observed(batch, number, timeout: function.timeoutMilliseconds) {
                 execution.run { renewed(number, function) }
                 watch.begin(timeoutMilliseconds: function.timeoutMilliseconds)
-                return execution.context.sweep()
+                let isClean = execution.context.sweep()
+                if watch.hasTimedOut { host.overrun(batch: batch, function: number) }
+                return isClean
             }
             functions[number]?.context = execution.context
             if !isClean { recreate(number, function, batch) }

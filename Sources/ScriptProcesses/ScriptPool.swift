@@ -383,7 +383,9 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .log(_, let dropped, let text):
             sent[batch]?.results.addLog(text.text, dropped: Int(dropped))
         case .overran(_, let item):
-            if let item { handle(.overran(id, batch: batch, item: first + Int(item))) }
+            // Jobs that calls left behind belong to the only call of a piece.
+            let call = item.map(Int.init) ?? (frame.piece.isSingle ? 0 : nil)
+            if let call { handle(.overran(id, batch: batch, item: first + call)) }
         case .finished:
             sent[batch] = nil
             jobs[frame.piece.job]?.results.add(frame.results)

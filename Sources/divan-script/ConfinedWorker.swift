@@ -7,6 +7,8 @@ import Wire
 enum ConfinedWorker {
     /// A step that exceeds this many timeouts is in native code that the engine cannot interrupt.
     private static let timeoutsUntilEnd: UInt32 = 2
+    /// The status with which `OverrunWatch` ends the process.
+    private static let overrunStatus: Int32 = 3
     private static let readBytes = 256 << 10
 
     static func run(
@@ -148,6 +150,15 @@ enum ConfinedWorker {
         func retire(_ output: ByteWriter) -> Never {
             _ = socket.write(output.view)
             ProcessEnd.exit(0)
+        }
+
+        func overrun(batch: UInt32, function: UInt32) -> Never {
+            frame.removeAll()
+            ScriptReplyEncoder(batch: batch, output: frame).overran(function: function)
+            // No item: the jobs belong to none of them.
+            frame.replace(at: ScriptReplyEncoder.overranItemOffset, bigEndian: UInt32.max)
+            _ = socket.write(frame.view)
+            ProcessEnd.exit(overrunStatus)
         }
 
         func fail(_ reason: String) -> Never {

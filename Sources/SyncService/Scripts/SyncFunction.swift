@@ -11,8 +11,6 @@ internal import Wire
 /// Calls of concurrent requests are one batch: while a batch is under way, the next one collects. A call in a
 /// batch costs a tenth of a call alone.
 package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs to its lane
-    /// Processor time of one call: an endless function fails its write within 5 seconds.
-    package static let timeoutMilliseconds: UInt32 = 2_000
     /// Batches under way: the process has a next one while the results of one are handled.
     private static let batchesMax = 2
     /// Beyond it, calls wait for the next batch, so that one request does not delay all others.
@@ -80,7 +78,7 @@ package final class SyncFunction: @unchecked Sendable {  // tidy:allow belongs t
                 $0.text,
                 .sync,
                 ofBucket: database,
-                timeoutMilliseconds: Self.timeoutMilliseconds,
+                timeoutMilliseconds: ScriptLimits.mapTimeoutMilliseconds,
                 library: $0.library
             )
         }

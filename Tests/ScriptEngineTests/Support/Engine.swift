@@ -10,6 +10,9 @@ final class Engine {
         func didExecute() {}
         var hasMemory: Bool { true }
         func retire(_ output: ByteWriter) -> Never { fatalError("a worker with memory retires") }
+        func overrun(batch: UInt32, function: UInt32) -> Never {
+            fatalError("jobs of function \(function) do not end")
+        }
         func fail(_ reason: String) -> Never { fatalError(reason) }
     }
 
