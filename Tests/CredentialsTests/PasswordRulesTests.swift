@@ -60,8 +60,12 @@ import Testing
         let rules = rules("a cluster")
         let clock = ContinuousClock()
         var fastest = [Duration.seconds(1), .seconds(1)]
-        // The fastest of many batches: what else the machine does only adds to a batch's time.
-        for _ in 0..<200 {
+        // The fastest of many batches: what else the machine does only adds to a batch's time. A derivation
+        // more or less is a third of it.
+        func areClose() -> Bool {
+            max(fastest[0], fastest[1]) < min(fastest[0], fastest[1]) * 1.15
+        }
+        for batch in 0..<10_000 where batch < 200 || !areClose() {
             for (place, known) in [nil, stored].enumerated() {
                 let time = clock.measure {
                     for _ in 0..<20 { _ = challenge(rules, user: "ada", stored: known) }
@@ -69,8 +73,6 @@ import Testing
                 fastest[place] = min(fastest[place], time)
             }
         }
-        // A derivation more or less is a third of it.
-        #expect(fastest[0] < fastest[1] * 1.15, "\(fastest)")
-        #expect(fastest[1] < fastest[0] * 1.15, "\(fastest)")
+        #expect(areClose(), "\(fastest)")
     }
 }

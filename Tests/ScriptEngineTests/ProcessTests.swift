@@ -89,7 +89,11 @@ import Wire
             if next.finished == [2] {
                 #expect(next.pairs(2) == ["0=0", "1=0", "2=0", "3=0", "4=0"])
             } else {
-                #expect(next.isRetiring && next.executing.isEmpty && child.end() == 0)
+                // It may notice only while it executes: then the node calls the function again, apart.
+                #expect(next.finished.isEmpty && next.rows.isEmpty, "\(next)")
+                let isFailing = next.executing == [2] && !next.isRetiring
+                #expect(isFailing || next.isRetiring && next.executing.isEmpty, "\(next)")
+                #expect(child.end() == (isFailing ? 70 : 0))
             }
         }
     }

@@ -112,7 +112,7 @@ import Wire
     @Test func strangersAreBoundedInNumber() async throws {
         var limits = PeerLimits()
         limits.strangersMax = 4
-        let strangers = try Strangers(limits)
+        let strangers = try await Strangers(limits)
         defer { strangers.stop() }
         for count in 1...12 {
             strangers.call()
@@ -127,7 +127,7 @@ import Wire
     @Test func strangersAreBoundedInTime() async throws {
         var limits = PeerLimits()
         limits.strangerNanoseconds = 300_000_000
-        let strangers = try Strangers(limits)
+        let strangers = try await Strangers(limits)
         defer { strangers.stop() }
         strangers.call()
         #expect(await strangers.ended.wait().first == .failure(.unreachable))
@@ -141,12 +141,16 @@ import Wire
         let called = Signal<Void>()
         let ended = Signal<Result<[UInt8], PeerCallError>>()
 
-        init(_ limits: PeerLimits) throws {
+        /// Returns once the called node has its identity: before, it refuses a connection.
+        init(_ limits: PeerLimits) async throws {
             nodes = try [PeerNode(1, limits: limits), PeerNode(2)]
             for node in nodes { node.identify() }
+            let isReady = Signal<Void>()
             nodes[0].lane.post { [calls = nodes[0].calls, called] in
                 calls.handleStrangers(3) { _, _, _ in called.send(()) }
+                isReady.send(())
             }
+            #expect(await isReady.wait().count == 1)
         }
 
         func call() {
