@@ -173,6 +173,10 @@ let laneTests: Set<String> =
     }
 if lane == "address" { settings.append(.define("SYSTEM_ALLOCATOR")) }
 
+/// Modules whose requests are procedures of one lane: their `async` functions run where their callers run, so that
+/// a call asks the runtime for no executor.
+let procedures: Set<String> = ["SyncService", "SyncFrontend"]
+
 var floors: [Substring: Substring] = [:]
 var shimsUsed: Set<String> = []
 var packagesUsed: Set<Substring> = []
@@ -226,6 +230,8 @@ for row in plan.split(separator: "\n").map({ $0.split(separator: " ") }) {
                 exclude: papers,
                 resources: resources,
                 swiftSettings: settings
+                    + (procedures.contains(name)
+                        ? [.enableUpcomingFeature("NonisolatedNonsendingByDefault")] : [])
             )
     )
 }

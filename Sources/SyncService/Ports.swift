@@ -106,6 +106,8 @@ package struct RevisionName: Hashable, Sendable {
 package protocol ChannelReads: AnyObject, Sendable {
     /// Everything up to this sequence is complete.
     var newest: UInt64 { get }
+    /// When principals changed, and what documents grant to them.
+    var accessVersions: AccessVersions { get }
     /// The next rows of a feed; those of named documents if `documents` is not nil.
     func page(
         _ request: FeedRequest,

@@ -129,6 +129,45 @@ import Testing
         #expect(late == ["4:2 other 1"])
         await world.run { _ in feed.close() }
     }
+
+    /// A feed computes anew what its user may see only if the user or a role has changed.
+    @Test func openFeedNoticesEachChangeOfItsUserAndRoles() async throws {
+        let world = try SyncWorld(Self.function)
+        defer { world.stop() }
+        func role(_ channels: [String]) async {
+            _ = await world.run { database in
+                var update = PrincipalUpdate()
+                update.channels = channels
+                return await database.change(update, .role, path: "readers", .replace)
+            }
+        }
+        func rows(_ feed: ChangesFeed) async -> [String]? {
+            await world.run { _ in (try? await feed.next())?.rows.map(SyncWorld.text) }
+        }
+        for name in ["a", "b", "c"] { _ = try await world.put(name, #"{"c":"\#(name)"}"#).get() }
+        await role([])
+        let body = #""admin_channels":[],"admin_roles":["readers"]"#
+        _ = await world.putUser("jane", #"{"password":"letmein",\#(body)}"#)
+        let feed = try await world.feed("feed=continuous", as: "jane")
+        #expect(await rows(feed) == ["5 _user/jane "])
+        #expect(await rows(feed) == [])
+        await role(["a"])
+        #expect(await rows(feed) == ["6:1 a 1"])
+        _ = await world.putUser("jane", #"{"admin_channels":["b"],"admin_roles":["readers"]}"#)
+        #expect(await rows(feed) == ["7:2 b 1", "7 _user/jane "])
+        _ = try await world.put("g", #"{"grant":"role:readers","to":"c"}"#).get()
+        #expect(await rows(feed) == ["8:3 c 1"])
+        // Another user's change is none of it.
+        _ = await world.putUser("joe", #"{"password":"letmein"}"#)
+        _ = await world.run { await $0.delete(PrincipalKey(.role, "readers")) }
+        _ = try await world.put("d", #"{"c":["a","c"]}"#).get()
+        #expect(await rows(feed) == [])
+        _ = try await world.put("e", #"{"c":"b"}"#).get()
+        #expect(await rows(feed) == ["11 e 1"])
+        _ = await world.run { await $0.delete(PrincipalKey(.user, "jane")) }
+        #expect(await rows(feed) == nil)
+        await world.run { _ in feed.close() }
+    }
 }
 
 extension Result {

@@ -106,16 +106,14 @@ extension GatewayExchange {
     /// Ends a begun answer.
     package func end() {
         connection.checkLoop()
-        guard case .streaming(var answer) = progress else { return requireClosed() }
+        guard case .streaming(let answer) = progress else { return requireClosed() }
         finish(answer.end(), isLast: connection.isLast)
     }
 
-    private func stream(_ step: (inout StreamedAnswer) -> ByteBuffer?) {
+    private func stream(_ step: (StreamedAnswer) -> ByteBuffer?) {
         connection.checkLoop()
-        guard case .streaming(var answer) = progress else { return requireClosed() }
-        let bytes = step(&answer)
-        progress = .streaming(answer)
-        if let bytes { connection.send(bytes) }
+        guard case .streaming(let answer) = progress else { return requireClosed() }
+        if let bytes = step(answer) { connection.send(bytes) }
     }
 
     private func requireClosed() {

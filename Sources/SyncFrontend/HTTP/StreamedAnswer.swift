@@ -6,7 +6,7 @@ internal import NIOCore
 ///
 /// The head is sent with the first part, so that an answer that ends before its first flush has a length, like
 /// one of Sync Gateway.
-struct StreamedAnswer {
+final class StreamedAnswer {
     private let head: AnswerHead
     private let encoder: AnswerEncoder
     private var conditions: AnswerEncoder.Conditions
@@ -43,7 +43,7 @@ struct StreamedAnswer {
     /// Adds a part of the body.
     ///
     /// - Returns: What has to be sent now; nil if it is kept.
-    mutating func write(_ bytes: ByteView) -> ByteBuffer? {
+    func write(_ bytes: ByteView) -> ByteBuffer? {
         guard hasBody, !bytes.isEmpty else { return nil }
         if let deflater {
             deflater.deflate(bytes, to: pending)
@@ -54,13 +54,13 @@ struct StreamedAnswer {
     }
 
     /// The bytes that were written and not sent, and the head before them.
-    mutating func flush() -> ByteBuffer? {
+    func flush() -> ByteBuffer? {
         deflater?.flush(to: pending)
         return isHeadSent && pending.view.isEmpty ? nil : send()
     }
 
     /// The rest, and the end of the body.
-    mutating func end() -> ByteBuffer {
+    func end() -> ByteBuffer {
         deflater?.finish(to: pending)
         if !isHeadSent {
             conditions.framing = hasBody ? .length(pending.count) : .none
@@ -68,7 +68,7 @@ struct StreamedAnswer {
         return send(isLast: true)
     }
 
-    private mutating func send(isLast: Bool = false) -> ByteBuffer {
+    private func send(isLast: Bool = false) -> ByteBuffer {
         let isFirst = !isHeadSent
         isHeadSent = true
         let bytes = encoder.make { buffer in

@@ -7,7 +7,7 @@ internal import Syncing
 /// A feed of changes that one request follows.
 ///
 /// It holds a position, not a queue: a client that reads slowly costs nothing, and one that waits costs its
-/// topics. What the user may see is read anew with each page.
+/// topics. What the user may see is read anew with each page, unless neither the user nor a role has changed.
 package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to the database's lane
     package struct Page: Sendable {
         package var rows: [ChangesRow] = []
@@ -33,6 +33,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     /// The position behind the last row: `last_seq`.
     package private(set) var last: SequenceToken
     private var left: Int?
+    /// What the user saw with the last page.
+    private var view: View?
     private var listener: (any ChangeListener)?
     private var listened = Names()
     /// Whether there may be more rows than the last page had.
@@ -57,10 +59,19 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         database.add(self)
     }
 
-    /// Channels and roles that a feed listens to, beside its user.
+    /// What a feed listens to.
     private struct Names: Equatable {
         var channels: [ChannelName] = []
-        var roles: [String] = []
+        var principals: [PrincipalKey] = []
+    }
+
+    /// What the user may see, as of `version` of the access.
+    private struct View {
+        let version: UInt64
+        /// The user, and the roles of now and before; none for the administrator.
+        let principals: [PrincipalKey]
+        let requester: Requester
+        let scope: FeedScope
     }
 
     private struct Filter {
@@ -97,9 +108,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         // Read before the grants: a grant between both would be below `through` and not in the scope,
         // and its late rows would be behind the page for ever.
         let through = database.updateSequence
-        let requester = try await requester()
-        let scope = await scope(of: requester)
-        listenAgain(to: scope, requester)
+        let view = try await currentView()
         // Changes since `through` are for the next page.
         hasChanged = database.updateSequence > through
         var wanted = FeedRequest(
@@ -113,10 +122,10 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         wanted.isActiveOnly = request.content.isActiveOnly
         let found = await database.stores.channels.page(
             wanted,
-            of: scope,
+            of: view.scope,
             documents: filter.documents
         )
-        let rows = await rows(found.rows, for: requester)
+        let rows = await rows(found.rows, for: view.requester)
         position = found.next
         if !rows.isEmpty { last = found.last }
         left = left.map { $0 - rows.count }
@@ -153,8 +162,29 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 
     // MARK: The user
 
-    private func requester() async throws(Ended) -> Requester {
+    private func currentView() async throws(Ended) -> View {
         guard database.refusal == nil else { throw Ended() }
+        let versions = database.stores.channels.accessVersions
+        if let view, !versions.hasChanged(view.principals, since: view.version) { return view }
+        let requester = try await requester()
+        let scope = await scope(of: requester)
+        let roles = requester.access?.roles.names ?? []
+        let principals =
+            (user.map { [$0] } ?? []) + roles.map { PrincipalKey(.role, $0) }
+        listen(to: scope.channels.names, principals)
+        // What was lost with a former role is known from the role.
+        let former = requester.user?.roleHistory.entries.map { PrincipalKey(.role, $0.name) } ?? []
+        let view = View(
+            version: versions.newest,
+            principals: principals + former,
+            requester: requester,
+            scope: scope
+        )
+        self.view = view
+        return view
+    }
+
+    private func requester() async throws(Ended) -> Requester {
         guard let user else { return .administrator }
         guard let requester = await database.requester(user), requester.user?.isDisabled == false
         else { throw Ended() }
@@ -175,18 +205,14 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     }
 
     /// Listens before it reads, so that no change is between.
-    private func listenAgain(to scope: FeedScope, _ requester: Requester) {
-        hasChanged = false
+    private func listen(to channels: [ChannelName], _ principals: [PrincipalKey]) {
         guard request.feed != .normal else { return }
-        let names = Names(
-            channels: scope.channels.names,
-            roles: requester.access?.roles.names ?? []
-        )
+        let names = Names(channels: channels, principals: principals)
         if listener != nil, names == listened { return }
         listened = names
-        var topics = Set(names.channels.map { Subscriptions.Topic.channel($0) })
-        if let user { topics.insert(.principal(user)) }
-        for role in names.roles { topics.insert(.principal(PrincipalKey(.role, role))) }
+        let topics = Set(
+            channels.map { Subscriptions.Topic.channel($0) } + principals.map { .principal($0) }
+        )
         if let listener {
             listener.listen(to: topics)
         } else {

@@ -50,6 +50,7 @@ extension MemoryStore: SideDocuments {
     package func remove(_ key: String, version: UInt64) async -> Bool {
         guard tables.sides[key]?.document.version == version else { return false }
         removeSide(key)
+        if let principal = PrincipalKey(sideKey: key) { noteAccess(of: principal) }
         return true
     }
 
@@ -79,6 +80,15 @@ extension PrincipalKey {
 
     /// The key of the side document, as Sync Gateway names it in a bucket.
     var sideKey: String { (kind == .user ? Self.userPrefix : Self.rolePrefixOfSides) + name }
+
+    /// Nil for the key of another side document.
+    init?(sideKey: String) {
+        let prefixes = [(Kind.user, Self.userPrefix), (.role, Self.rolePrefixOfSides)]
+        guard let (kind, prefix) = prefixes.first(where: { sideKey.hasPrefix($0.1) }) else {
+            return nil
+        }
+        self.init(kind, String(sideKey.dropFirst(prefix.count)))
+    }
 
     /// As `access` and `role` name it in documents.
     var accessName: String { kind == .user ? name : PrincipalKey.rolePrefix + name }

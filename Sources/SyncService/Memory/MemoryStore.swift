@@ -51,6 +51,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     private struct Numbers {
         var sequences = SequenceCounter()
         var versions: UInt64 = 0
+        var access = AccessVersions()
     }
 
     let time: any TimeSource
@@ -193,11 +194,19 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     }
 
     /// Wakes the listeners of topics, behind the work that is posted now.
-    func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
+    func notify(_ topics: [Subscriptions.Topic]) {
+        for case .principal(let key) in topics { noteAccess(of: key) }
+        listeners.notify(topics)
+    }
+
+    /// What a principal may see has changed.
+    func noteAccess(of principal: PrincipalKey) { numbers.access.note(principal) }
 }
 
 extension MemoryStore: ChannelReads {
     package var newest: UInt64 { log.newest }
+
+    package var accessVersions: AccessVersions { numbers.access }
 
     package func page(
         _ request: FeedRequest,

@@ -92,10 +92,17 @@ struct FeedTrigger: Hashable {
 
     /// In order of sequences; the first one has all grants from the beginning, with the sequence 0.
     static func all(of scope: FeedScope, _ request: FeedRequest) -> [FeedTrigger] {
-        var found: [UInt64: FeedTrigger] = [0: FeedTrigger(sequence: 0)]
+        // Most grants are from the beginning.
+        var first = FeedTrigger(sequence: 0)
+        var found: [UInt64: FeedTrigger] = [:]
         for grant in scope.channels.grants where grant.sequence <= request.through {
             let sequence = start(of: grant)
-            found[sequence, default: FeedTrigger(sequence: sequence)].channels.append(grant.name)
+            if sequence == 0 {
+                first.channels.append(grant.name)
+            } else {
+                found[sequence, default: FeedTrigger(sequence: sequence)].channels
+                    .append(grant.name)
+            }
         }
         // A device that has pulled nothing has nothing to lose.
         if request.sendsRevocations, request.since > .zero, !request.isActiveOnly {
@@ -104,7 +111,7 @@ struct FeedTrigger: Hashable {
                 found[sequence, default: FeedTrigger(sequence: sequence)].lost.append(channel)
             }
         }
-        return found.values.sorted { $0.sequence < $1.sequence }
+        return [first] + found.values.sorted { $0.sequence < $1.sequence }
     }
 
     /// The trigger of a grant: 0 if it is from the beginning.
