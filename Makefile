@@ -52,7 +52,7 @@ build-tests: ## Build everything and the Swift tests in release
 	$(BUILD) --build-tests
 
 clients: $(VENV)/ready ## Run the client tests on the built programs (PYTEST="-k sdk": some of them)
-	$(VENV)/bin/python -m pytest Tests/Clients -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST)
+	$(VENV)/bin/python -m pytest Tests/Clients -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 # The tests' Python packages, at the versions of the requirements file.
 $(VENV)/ready: Tests/Clients/requirements.txt
@@ -78,6 +78,7 @@ campaign: ## Run long tests, fuzzing and simulation, for hours (CONTRIBUTING.md)
 	@deps/install build install demo test
 	@$(MAKE) --no-print-directory build-tests
 	@$(export_campaign); $(MAKE) --no-print-directory clients
+	@$(MAKE) --no-print-directory sanitize
 	BUILD="$(BUILD)" Fuzzing/run $(or $(SECONDS),1800)
 	BUILD="$(BUILD)" Tests/sweep $(SEEDS)
 

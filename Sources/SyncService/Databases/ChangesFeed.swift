@@ -66,12 +66,24 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     }
 
     /// What the user may see, as of `version` of the access.
-    private struct View {
+    private final class View: Sendable {
         let version: UInt64
         /// The user, and the roles of now and before; none for the administrator.
         let principals: [PrincipalKey]
         let requester: Requester
         let scope: FeedScope
+
+        init(
+            _ version: UInt64,
+            _ principals: [PrincipalKey],
+            _ requester: Requester,
+            _ scope: FeedScope
+        ) {
+            self.version = version
+            self.principals = principals
+            self.requester = requester
+            self.scope = scope
+        }
     }
 
     private struct Filter {
@@ -174,12 +186,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         listen(to: scope.channels.names, principals)
         // What was lost with a former role is known from the role.
         let former = requester.user?.roleHistory.entries.map { PrincipalKey(.role, $0.name) } ?? []
-        let view = View(
-            version: versions.newest,
-            principals: principals + former,
-            requester: requester,
-            scope: scope
-        )
+        let view = View(versions.newest, principals + former, requester, scope)
         self.view = view
         return view
     }
