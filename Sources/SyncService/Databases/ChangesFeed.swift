@@ -35,8 +35,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     private var left: Int?
     /// What the user saw with the last page.
     private var view: View?
-    private var listener: (any ChangeListener)?
-    private var listened = Names()
+    private var listening: (listener: any ChangeListener, names: Names)?
     /// Whether there may be more rows than the last page had.
     package private(set) var hasChanged = false
     private var isInterrupted = false
@@ -166,8 +165,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 
     /// Must be called at the end.
     package func close() {
-        listener?.cancel()
-        listener = nil
+        listening?.listener.cancel()
+        listening = nil
         database.remove(self)
         interrupt()
     }
@@ -215,16 +214,15 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     private func listen(to channels: [ChannelName], _ principals: [PrincipalKey]) {
         guard request.feed != .normal else { return }
         let names = Names(channels: channels, principals: principals)
-        if listener != nil, names == listened { return }
-        listened = names
+        if listening?.names == names { return }
         let topics = Set(
             channels.map { Subscriptions.Topic.channel($0) } + principals.map { .principal($0) }
         )
-        if let listener {
-            listener.listen(to: topics)
-        } else {
-            listener = database.stores.channels.listen(to: topics) { [weak self] in self?.wake() }
-        }
+        let listener =
+            listening?.listener
+            ?? database.stores.channels.listen(to: topics) { [weak self] in self?.wake() }
+        if listening != nil { listener.listen(to: topics) }
+        listening = (listener, names)
     }
 
     // MARK: Rows
