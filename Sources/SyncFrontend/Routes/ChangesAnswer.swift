@@ -11,7 +11,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
     private let feed: ChangesFeed
     private let request: ChangesRequest
     private let clock: FeedClock
-    private let output = ByteWriter(capacity: 4_096)
+    private let output = ByteWriter(capacity: 512)
     private var writer: ChangesWriter
 
     init(_ call: RouteCall, _ feed: ChangesFeed, _ request: ChangesRequest) {
@@ -41,7 +41,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
             mayCompress: request.feed != .continuous
         )
         guard !exchange.request.isHead else { return exchange.end() }
-        exchange.whenClosed { [weak feed] in feed?.interrupt() }
+        exchange.whenClosed { [feed] in feed.interrupt() }
         writer.begin()
         // A client of a long poll knows by the first bytes that the gateway has the request.
         send(flushing: request.feed != .normal)
@@ -69,11 +69,12 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
             }
             if page.isAtEnd, request.feed == .continuous, !feed.isFinished { writer.heartbeat() }
             send(flushing: request.feed == .continuous)
-            guard (try? await call.writable()) != nil else { break }
             if feed.isFinished { break }
-            guard page.isAtEnd else { continue }
-            if request.feed == .normal || request.feed == .longpoll && hasRows { break }
-            if await !waitForChange() { break }
+            if page.isAtEnd, request.feed == .normal || request.feed == .longpoll && hasRows {
+                break
+            }
+            guard (try? await call.writable()) != nil else { break }
+            if page.isAtEnd, await !waitForChange() { break }
         }
     }
 

@@ -163,7 +163,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         waiter = nil
     }
 
-    /// Must be called at the end.
+    /// Must be called at the end: until then the listener keeps the feed.
     package func close() {
         listening?.listener.cancel()
         listening = nil
@@ -220,7 +220,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         )
         let listener =
             listening?.listener
-            ?? database.stores.channels.listen(to: topics) { [weak self] in self?.wake() }
+            ?? database.stores.channels.listen(to: topics) { [self] in wake() }
         if listening != nil { listener.listen(to: topics) }
         listening = (listener, names)
     }
@@ -229,19 +229,18 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 
     private func rows(_ found: [FeedRow], for requester: Requester) async -> [ChangesRow] {
         let content = request.content
-        var documents: [StoredDocument?] = []
-        if content.hasDocuments || content.hasAllLeaves && found.contains(where: \.needsLeaves) {
-            documents = await database.stores.reads.documents(found.map(\.document))
-        }
-        var rows: [ChangesRow] = []
-        for (index, row) in found.enumerated() {
-            var row = row
-            if content.hasAllLeaves, row.needsLeaves, let document = documents[index] {
-                let leaves = document.metadata.tree.leaves.map { ($0.id, $0.isDeleted) }
-                row.add(leaves: leaves, isActiveOnly: content.isActiveOnly)
+        var found = found
+        if content.hasAllLeaves, found.contains(where: \.needsLeaves) {
+            let documents = await database.stores.reads.documents(found.map(\.document))
+            for index in found.indices where found[index].needsLeaves {
+                let leaves = documents[index]?.metadata.tree.leaves ?? []
+                found[index].add(
+                    leaves: leaves.map { ($0.id, $0.isDeleted) },
+                    isActiveOnly: content.isActiveOnly
+                )
             }
-            rows.append(ChangesRow(row))
         }
+        var rows = found.map { ChangesRow($0) }
         if content.hasDocuments {
             for (index, text) in await texts(of: found, for: requester).enumerated() {
                 rows[index].document = text
