@@ -123,6 +123,10 @@ import Testing
             ("", "[]", .badJSON), ("", "not json", .badJSON), ("", #"{"limit":"x"}"#, .badJSON),
             ("", #"{"since":-1}"#, .badSequence), ("", #"{"since":[1]}"#, .badSequence),
             ("", #"{"feed":1}"#, .badJSON), ("", #"{"limit":1.5}"#, .badJSON),
+            ("limit=1", #"{"limit":"3"}"#, .badJSON), ("style=x", #"{"style":1}"#, .badJSON),
+            ("active_only=true", #"{"active_only":1}"#, .badJSON),
+            ("filter=_doc_ids&doc_ids=a", #"{"doc_ids":1}"#, .badJSON),
+            ("", #"{"timeout":-1}"#, .badJSON),
         ] as [(String, String, RequestRefusal)]
     ) func refusedRequestsSayWhy(
         query: String,
@@ -153,6 +157,18 @@ import Testing
         #expect(
             [.documents(["a", "b,c"]), .documents(["a", "b"]), .documents(["a"])].contains(filter)
         )
+    }
+
+    @Test func emptyListOfTheQueryOverridesNothing() throws {
+        let body = #"{"doc_ids":["a"]}"#
+        #expect(try request("filter=_doc_ids&doc_ids=", body).filter == .documents(["a"]))
+        #expect(try request("filter=_doc_ids&doc_ids=[]", body).filter == .documents(["a"]))
+        #expect(try request("filter=_doc_ids&doc_ids=b", body).filter == .documents(["b"]))
+    }
+
+    @Test func negativeLimitOfABodyIsNone() throws {
+        #expect(try request("", #"{"limit":-1}"#).limit == nil)
+        #expect(try request("limit=2", #"{"limit":-1}"#).limit == 2)
     }
 
     @Test func listsAreBounded() {

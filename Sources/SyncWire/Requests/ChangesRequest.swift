@@ -20,7 +20,7 @@ package struct ChangesRequest: Equatable, Sendable {
         case none
         /// Without any, nothing.
         case channels([String])
-        /// At least one document; only with the feed `normal`, whose `last_seq` is then a number.
+        /// At least one document; only with the feed `normal`, whose `last_seq` is then a number in 1.4.
         case documents([String])
     }
 
@@ -69,7 +69,7 @@ package struct ChangesRequest: Equatable, Sendable {
 
     package private(set) var feed: Feed
     package let since: Since
-    /// The largest number of rows; nil if there is no bound.
+    /// The largest number of rows; nil if there is no bound, as with a negative number in a body.
     ///
     /// CouchDB's replicator requests 0 rows; for Sync Gateway 0 is no bound.
     package let limit: Int?
@@ -125,7 +125,7 @@ package struct ChangesRequest: Equatable, Sendable {
         feed = .normal
         filter = .none
         since = try ChangesRequest.since(given)
-        limit = try given.integer("limit")
+        limit = try given.integer("limit", mayBeNegative: true)
         content = try Content(given)
         waiting = Waiting(
             heartbeat: try given.integer("heartbeat"),

@@ -2,6 +2,8 @@ internal import Bytes
 internal import JSON
 
 /// The parameters of a request that come in the query, in a JSON body, or in both: the query overrides the body.
+///
+/// The types in the body are checked also of parameters that the query overrides, as in Sync Gateway.
 struct RequestParameters {
     private let query: QueryParameters
     private let body: JSONValue?
@@ -25,39 +27,42 @@ struct RequestParameters {
     ///
     /// - Throws: `.badJSON` if the body has another type.
     func string(_ name: String) throws(RequestRefusal) -> String? {
-        if let text = query[name] { return text }
-        guard let value = member(name) else { return nil }
-        guard let string = value.string else { throw .badJSON }
-        return string
+        let value = member(name)
+        let string = value?.string
+        if value != nil, string == nil { throw .badJSON }
+        return query[name] ?? string
     }
 
     /// Whether the query has `true`, or else the body.
     ///
     /// - Throws: `.badJSON` if the body has another type.
     func bool(_ name: String) throws(RequestRefusal) -> Bool {
-        if query[name] != nil { return query.bool(name) }
-        guard let value = member(name) else { return false }
-        guard let claim = value.bool else { throw .badJSON }
-        return claim
+        let value = member(name)
+        let claim = value?.bool
+        if value != nil, claim == nil { throw .badJSON }
+        return query[name] == nil ? claim ?? false : query.bool(name)
     }
 
     /// A number without sign; nil if it is absent, or the query has something else.
     ///
-    /// - Throws: `.badJSON` if the body has another type or a negative number.
-    func integer(_ name: String) throws(RequestRefusal) -> Int? {
-        if query[name] != nil { return query.integer(name) }
-        guard let value = member(name) else { return nil }
-        guard let number = value.double.flatMap(Int.init(exactly:)), number >= 0 else {
-            throw .badJSON
+    /// - Parameters:
+    ///   - name: The parameter.
+    ///   - mayBeNegative: Whether a negative number in the body is taken for an absent one, instead of refused.
+    /// - Throws: `.badJSON` if the body has another type.
+    func integer(_ name: String, mayBeNegative: Bool = false) throws(RequestRefusal) -> Int? {
+        var number: Int?
+        if let value = member(name) {
+            number = value.double.flatMap(Int.init(exactly:))
+            guard let given = number, given >= 0 || mayBeNegative else { throw .badJSON }
+            if given < 0 { number = nil }
         }
-        return number
+        return query[name] == nil ? number : query.integer(name)
     }
 
     /// A sequence; nil if it is absent.
     ///
     /// - Throws: `.badSequence`.
     func sequence(_ name: String) throws(RequestRefusal) -> SequenceToken? {
-        // The body is checked also if the query overrides it.
         var token: SequenceToken?
         if let value = member(name) { token = try SequenceToken(value) }
         if let text = query[name] { token = try SequenceToken(text) }
@@ -65,14 +70,21 @@ struct RequestParameters {
     }
 
     /// A list of names: a JSON array, or a text with commas; nil if the parameter is absent or the text is empty.
+    /// An empty text in the query overrides nothing.
     ///
     /// - Throws: `.badJSON` if the body has another type, `.tooMany`.
     func list(_ name: String) throws(RequestRefusal) -> [String]? {
-        if let text = query[name] { return try RequestParameters.list(text, named: name) }
-        guard let value = member(name) else { return nil }
-        if let text = value.string { return try RequestParameters.list(text, named: name) }
-        guard let strings = try RevisionList.strings(of: value, named: name) else { throw .badJSON }
-        return strings
+        var strings: [String]?
+        if let value = member(name) {
+            if let text = value.string {
+                strings = try RequestParameters.list(text, named: name)
+            } else {
+                strings = try RevisionList.strings(of: value, named: name)
+                if strings == nil { throw .badJSON }
+            }
+        }
+        guard let text = query[name] else { return strings }
+        return try RequestParameters.list(text, named: name) ?? strings
     }
 
     private static func list(
