@@ -105,13 +105,13 @@ extension RouteCall {
         _ query: DocumentQuery
     ) async throws(Refusal) {
         let revisions = try await database.revisions(asked, of: id, isLatest: query.isLatest)
-        // Sync Gateway sends contents in any case.
+        // Sync Gateway sends all contents in any case: `atts_since` only ends histories here.
         let requests = revisions.map { revision in
             ReadRequest(
                 id,
                 revision,
                 history: query.history,
-                attachmentsSince: query.known,
+                attachmentsSince: [],
                 details: query.details
             )
         }

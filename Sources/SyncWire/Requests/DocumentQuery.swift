@@ -9,8 +9,6 @@ package struct DocumentQuery: Equatable, Sendable {
     package let history: HistoryOptions?
     /// The revisions whose attachments the client has (`atts_since`); nil if bodies are not asked for.
     package let attachmentsSince: [String]?
-    /// `atts_since`; empty if there is none.
-    package let known: [String]
     /// Whether the newest descendants replace the requested revision (CouchDB's `latest`).
     package let isLatest: Bool
     package let details: Details
@@ -66,8 +64,7 @@ package struct DocumentQuery: Equatable, Sendable {
         let ended = try DocumentQuery.list("revs_from", query) ?? since ?? []
         let hasHistory = query.bool("revs") && limit != 0
         history = hasHistory ? HistoryOptions(limit: limit, known: Set(ended)) : nil
-        known = since ?? []
-        attachmentsSince = query.bool("attachments") ? known : nil
+        attachmentsSince = query.bool("attachments") ? since ?? [] : nil
         isLatest = query.bool("latest")
         details = Details(query)
     }

@@ -199,6 +199,18 @@ import Testing
         }
     }
 
+    @Test func openRevisionsHaveContentsThatTheClientHas() async throws {
+        try await GatewayWorld.with { world in
+            let revision = try world.put("a", #""_attachments":{"t":{"data":"aGVsbG8="}}"#)
+            let known = "%5B%22\(revision)%22%5D"
+            let answer = try world.ask(
+                "GET /db/a?open_revs=\(known)&atts_since=\(known)&attachments=true",
+                headers: ["Accept: application/json"]
+            )
+            #expect(answer.text.contains(#""data":"aGVsbG8=""#), "\(answer.text)")
+        }
+    }
+
     @Test func optionsOfCouchDBAreAnswered() async throws {
         try await GatewayWorld.with { world in
             try world.replicate("a", ["2-b", "1-a"])
