@@ -43,6 +43,30 @@ import Testing
         #expect(tree[rev("3-t")]?.parent == rev("2-t"))
     }
 
+    @Test func dialectOf14RemovesGenerationsFarBelowTheLiveLeaves() {
+        let live = (1...5).map { "\($0)-a" }.joined(separator: " ")
+        var tree = RevisionTree(live, "1-a 2-t!")
+        var other = tree
+        let pruned = tree.prune(limit: 4, .first)
+        #expect(pruned.count == 1 && pruned.outdatedLeaves.isEmpty)
+        #expect(names(tree) == ["2-a", "2-a 3-a", "3-a 4-a", "4-a 5-a", "2-t"])
+        #expect(tree[rev("2-t")]?.parent == nil)
+        #expect(other.prune(limit: 4, .third).count == 0)
+        // A low live leaf keeps generations, but not those far from all leaves.
+        var branched = RevisionTree(live, "1-x")
+        #expect(branched.prune(limit: 3, .first).count == 2)
+        #expect(branched.leafNames == ["5-a", "1-x"])
+    }
+
+    @Test func dialectOf14ComparesWithTheHighestTombstoneIfNoBranchIsLive() {
+        let dead = (1...9).map { "\($0)-a" }.joined(separator: " ") + "!"
+        var tree = RevisionTree(dead, "1-a 2-t 3-t!")
+        let pruned = tree.prune(limit: 2, .first)
+        #expect(pruned.outdatedLeaves == revs("3-t"))
+        #expect(tree.ancestry(of: rev("9-a")) == revs("9-a", "8-a"))
+        #expect(tree.ancestry(of: rev("3-t")) == revs("3-t"))
+    }
+
     /// Random trees: leaves survive, every kept path is a part of the path before, limits hold.
     @Test func pruningRemovesNoLeafAndOnlyDistantAncestors() throws {
         for seed in UInt64(1)...60 {

@@ -9,24 +9,34 @@ extension RevisionTree {
         package var outdatedLeaves: [RevisionID] = []
     }
 
-    /// Removes old ancestors, as Sync Gateway 3 does, except that every leaf stays.
+    /// Removes old ancestors, as Sync Gateway does, except that every leaf stays.
     ///
     /// A revision stays if a leaf is less than `limit` revisions away. A deleted leaf whose
     /// generation is more than `limit` below that of every live leaf loses its ancestors, which no
     /// writer will refer to. Sync Gateway removes the leaf too; then devices that have it offer it
     /// again, and it comes back with each offer. Its id costs 17 bytes.
     ///
-    /// - Parameter limit: `revs_limit`, at least 1.
+    /// In the dialect of 1.4 a revision stays only if its generation also is less than `limit` below
+    /// that of every live leaf, or without one of the highest leaf. Sync Gateway 1.4 has this rule alone,
+    /// with which an old conflict keeps all revisions of the other branch.
+    ///
+    /// - Parameters:
+    ///   - limit: `revs_limit`, at least 1.
+    ///   - dialect: That of the database.
     /// - Returns: What was removed.
     @discardableResult
-    package mutating func prune(limit: Int) -> Pruned {
+    package mutating func prune(limit: Int, _ dialect: GatewayDialect = .third) -> Pruned {
         precondition(limit >= 1, "revs_limit is at least 1")
         guard nodes.count > limit else { return Pruned() }
         let isLeaf = leafFlags
         let liveLeaves = zip(nodes, isLeaf).filter { !$0.isDeleted && $1 }
         let shortestLive = liveLeaves.map(\.0.generation).min()
+        let generationMin =
+            dialect == .first
+            ? (shortestLive ?? nodes.map(\.generation).max() ?? 0) - limit + 1
+            : (shortestLive ?? 0) - limit
         let isOutdated = zip(nodes, isLeaf).map { node, isLeaf in
-            isLeaf && node.isDeleted && node.generation < (shortestLive ?? 0) - limit
+            isLeaf && node.isDeleted && node.generation < generationMin
         }
         // The depth of a leaf is 1; that of an outdated one leaves no room for a parent.
         var depths = nodes.indices.map { isLeaf[$0] ? (isOutdated[$0] ? limit : 1) : Int.max }
@@ -36,7 +46,11 @@ extension RevisionTree {
             depths[parent] = min(depths[parent], depths[index] + 1)
         }
         let outdated = nodes.indices.filter { isOutdated[$0] }.map { id(at: $0) }
-        return Pruned(count: keep { depths[$0] <= limit }, outdatedLeaves: outdated)
+        let isNear = nodes.indices.map { index in
+            let isHigh = dialect == .third || nodes[index].generation >= generationMin
+            return isLeaf[index] || isHigh && depths[index] <= limit
+        }
+        return Pruned(count: keep { isNear[$0] }, outdatedLeaves: outdated)
     }
 
     /// Removes all revisions whose index does not satisfy `isKept`, and returns their number.

@@ -107,8 +107,9 @@ package struct StoredWrite: Hashable, Sendable {
     // MARK: Pruning
 
     /// Removes old revisions, and the bodies of tombstones of which only the ids stay.
-    mutating func prune(limit: Int) {
-        for outdated in document.metadata.tree.prune(limit: limit).outdatedLeaves {
+    mutating func prune(_ rules: WriteRules) {
+        let pruned = document.metadata.tree.prune(limit: rules.revsLimit, rules.dialect)
+        for outdated in pruned.outdatedLeaves {
             guard let leaf = removeLeaf(outdated), leaf.json == nil else { continue }
             separateBodies.removeAll { $0.revision == outdated }
             removedBodies.append(outdated)

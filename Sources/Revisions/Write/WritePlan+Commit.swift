@@ -82,7 +82,7 @@ extension WritePlan {
         if let current {
             write.changed = write.document.metadata.assign(current, at: sequence)
         }
-        write.prune(limit: rules.revsLimit)
+        write.prune(rules)
         let owned = write.document.metadata.blobs
         write.condemnedBlobs = document.metadata.blobs.subtracting(owned).sorted()
         return write

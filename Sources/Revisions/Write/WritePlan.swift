@@ -187,7 +187,7 @@ package struct WritePlan: Sendable {
     ) throws(Refusal) {
         guard tree.count > RevisionTree.countMax else { return }
         var pruned = tree
-        pruned.prune(limit: rules.revsLimit)
+        pruned.prune(limit: rules.revsLimit, rules.dialect)
         if pruned.count > RevisionTree.countMax { throw .treeTooLarge }
     }
 }
