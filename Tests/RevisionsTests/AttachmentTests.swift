@@ -79,7 +79,6 @@ import Testing
         (#"{"a":{"stub":true,"revpos":0}}"#, .invalidRevpos("a")),
         (#"{"a":{"stub":true,"revpos":"1"}}"#, .invalidRevpos("a")),
         (#"{"a":{"stub":true,"revpos":1}}"#, .missingDigest("a")),
-        (#"{"a":{"data":5}}"#, .invalidAttachmentData),
         (#"{"a":{"data":"?"}}"#, .invalidAttachmentData),
         (#"{"_a":{"data":"aGVsbG8="}}"#, .invalidAttachmentName("_a")),
     ])
@@ -88,6 +87,15 @@ import Testing
             try AttachmentMerge(sent(text), inherited: [], generation: 1)
         }
         #expect(refusal.status == 400)
+    }
+
+    @Test(arguments: [
+        ("5", "float64"), ("true", "bool"), ("[]", "[]interface {}"),
+        ("{}", "map[string]interface {}"),
+    ])
+    func dataThatIsNoStringIsRefusedWithGosNameOfItsType(data: String, type: String) {
+        let refusal = Refusal(400, "invalid attachment data (type \(type))")
+        #expect(throws: refusal) { try sent("{\"a\":{\"data\":\(data)}}") }
     }
 
     @Test func reasonsAreThoseOfSyncGateway() {

@@ -84,10 +84,11 @@ package struct AttachmentBlob: Hashable, Sendable {
 
     /// - Throws: `Refusal` if `data` is no string of base64.
     init(base64 data: JSONValue, sha1: ([UInt8]) -> [UInt8]) throws(Refusal) {
+        guard let string = data.string else { throw .invalidAttachmentData(data) }
         // Encoders of MIME break lines, and Sync Gateway's decoder ignores it.
-        let text = data.string?.utf8.filter { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
-        let decoded = text?.withUnsafeBytes { Base64.decode(ByteView($0)) }
-        guard let bytes = decoded ?? nil else { throw .invalidAttachmentData }
+        let text = string.utf8.filter { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+        let decoded = text.withUnsafeBytes { Base64.decode(ByteView($0)) }
+        guard let bytes = decoded else { throw .invalidAttachmentData }
         let name = sha1(bytes).withUnsafeBytes { Base64.encode(ByteView($0)) }
         self.init(
             digest: "sha1-" + String(decoding: name, as: UTF8.self),

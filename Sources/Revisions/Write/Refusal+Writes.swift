@@ -1,3 +1,4 @@
+internal import JSON
 package import SyncWire
 
 /// Refusals of writes, with the reasons that Sync Gateway prints (S 3).
@@ -23,6 +24,18 @@ extension Refusal {
 
     package static let invalidAttachments = badRequest("Invalid _attachments")
     package static let invalidAttachmentData = badRequest("Invalid attachment data")
+
+    /// Data of an attachment that is no string, with Go's name of its type, as in Sync Gateway.
+    static func invalidAttachmentData(_ data: JSONValue) -> Refusal {
+        let type =
+            switch data {
+            case .bool: "bool"
+            case .array: "[]interface {}"
+            case .object: "map[string]interface {}"
+            default: "float64"
+            }
+        return badRequest("invalid attachment data (type \(type))")
+    }
 
     package static func invalidAttachmentName(_ name: String) -> Refusal {
         badRequest("Attachment name '\(name)' starts with prohibited character '_'")
