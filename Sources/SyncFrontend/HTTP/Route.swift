@@ -18,18 +18,21 @@ package struct Route {
     let handler: Handler
 
     /// - Parameters:
-    ///   - methods: With `.get`, the route serves HEAD too: the handler answers as to GET, and the body is not
+    ///   - methods: With `.get`, the route mostly serves HEAD too: the handler answers as to GET, and the body is not
     ///     sent.
     ///   - pattern: As of `RoutePattern`.
     ///   - ports: Where the route is; on other ports its path is unknown.
+    ///   - servesHead: Whether the route serves HEAD with `.get`.
     ///   - handler: Called on the event loop, once for each request.
     package init(
         _ methods: Set<RouteMethod>,
         _ pattern: String,
         on ports: Set<PortKind> = [.publicPort, .administration],
+        servesHead: Bool = true,
         _ handler: @escaping Handler
     ) {
-        self.methods = methods.contains(.get) ? methods.union([.head]) : methods
+        let addsHead = servesHead && methods.contains(.get)
+        self.methods = addsHead ? methods.union([.head]) : methods
         self.pattern = RoutePattern(pattern)
         self.ports = ports
         self.handler = handler

@@ -43,7 +43,7 @@ extension Gateway {
         let paths = ["_oidc", "_oidc_callback", "_oidc_refresh", "_oidc_challenge"]
         return configured
             + paths.map { path in
-                Route([.get], "/{db}/\(path)") { [self] exchange in
+                Route([.get], "/{db}/\(path)", servesHead: false) { [self] exchange in
                     serve(exchange, .anyone) { call async throws(Refusal) in
                         guard call.database.configuration.extensions.oidc == nil else {
                             throw .noOpenID

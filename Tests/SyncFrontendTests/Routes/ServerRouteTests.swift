@@ -112,6 +112,8 @@ import Testing
                 let answer = try world.ask("GET /db/\(path)", .none)
                 #expect(answer.status == 400)
                 #expect(answer.reason == "OpenID Connect not configured for database db")
+                let head = try world.ask("HEAD /db/\(path)", .none)
+                #expect(head.status == 405 && head.headers["allow"] == "GET")
             }
         }
         try await GatewayWorld.administered(
