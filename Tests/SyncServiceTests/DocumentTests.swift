@@ -93,6 +93,20 @@ import Testing
         #expect(await world.get("a", second) == #"{"_deleted":true,"_id":"a","_rev":"\#(second)"}"#)
     }
 
+    @Test func replacedTombstoneWithoutContentIsTheOldDocumentOfItsSecondChild() async throws {
+        let world = try SyncWorld(
+            "function (doc, oldDoc) { if (doc.n) throw({forbidden: Object.keys(oldDoc).join()}); }"
+        )
+        defer { world.stop() }
+        let first = try await world.put("a", #"{"x":1}"#).get()
+        let second = try await world.put("a", #"{"_rev":"\#(first)","_deleted":true}"#).get()
+        _ = try await world.put("a", #"{"x":2}"#).get()
+        let ids = #"["x","\#(second.dropFirst(2))","\#(first.dropFirst(2))"]"#
+        let child = #"{"n":1,"_rev":"3-x","_revisions":{"start":3,"ids":\#(ids)}}"#
+        let refusal = Refusal(403, "_id,_deleted")
+        #expect(await world.put("a", child, isEdit: false) == .failure(refusal))
+    }
+
     @Test func concurrentWritesOfOneDocumentHaveOneWinner() async throws {
         let world = try SyncWorld("function (doc) { channel('c'); }")
         defer { world.stop() }

@@ -208,15 +208,17 @@ extension MemoryStore: RevisionWrites {
         )
     }
 
-    /// The nearest ancestor whose body is still stored.
+    /// The nearest ancestor whose body is still stored, or that is a tombstone: most have no content, which
+    /// is not stored.
     private func oldBody(
         _ ancestors: [RevisionID],
         _ id: [UInt8],
         _ before: StoredDocument?
     ) -> SyncCall.Old? {
         for ancestor in ancestors {
-            if let body = body(of: ancestor, id, before) {
-                let isDeleted = before?.metadata.tree[ancestor]?.isDeleted ?? false
+            let isDeleted = before?.metadata.tree[ancestor]?.isDeleted ?? false
+            let blank = isDeleted ? RevisionBody() : nil
+            if let body = body(of: ancestor, id, before) ?? blank {
                 return SyncCall.Old(body: body, isDeleted: isDeleted)
             }
         }
