@@ -77,6 +77,16 @@ import Testing
         #expect(page.rows.map(\.isRemoval) == [true, false])
     }
 
+    @Test func removalComesAgainWithALaterGrantOfItsChannel() {
+        var log = ChannelLog()
+        log.write("a", "x y")
+        log.write("a", "y")
+        log.write("grant", "")
+        let late = grants(["y": 1, "x": 3])
+        #expect(log.page(FeedScope(late)).text == "2 a, 3:2 a -x")
+        #expect(log.page(FeedScope(late, .third)).text == "2 a")
+    }
+
     @Test func activeOnlyHasNeitherTombstonesNorDocumentsThatLeft() {
         var log = ChannelLog()
         log.write("a", "x")
@@ -110,6 +120,7 @@ import Testing
         #expect(log.page(scope, since: SequenceToken(3)).text == "4 a")
         let names = log.page(FeedScope(administrator: .first)).text
         #expect(names == "1 _user/, 2 _user/joe, 3 _user/jane, 4 a")
+        #expect(log.page(FeedScope(administrator: .third)).text == "4 a")
         var guest = Principal(.guest)
         guest.sequence = 1
         let access = Access(of: guest, documents: GrantIndex())
@@ -125,6 +136,9 @@ import Testing
         #expect(log.page(FeedScope(administrator: .first)).text == "2 b, 3 a")
         let named = FeedScope(administrator: .first, filter: channels("x z"))
         #expect(log.page(named).text == "3 a -x")
+        // The log of `*` has no removals.
+        let all = FeedScope(administrator: .first, filter: channels("x *"))
+        #expect(log.page(all).text == "2 b, 3 a")
     }
 
     @Test func starGrantShowsEveryDocument() {

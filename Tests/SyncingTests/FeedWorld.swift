@@ -168,12 +168,10 @@ struct FeedWorld {
                         SequenceToken(version.sequence, trigger: trigger), place.channel, place.left
                     )
                 }
-                let live = own.filter { !$0.2 }.map(\.0).min()
-                let left = own.filter { $0.2 }.map(\.0).min()
-                let shown = live.map { live in
-                    left.map { $0 < live } == true ? [left, live] : [live]
-                }
-                for position in (shown ?? [left]).compactMap(\.self) {
+                let live = own.filter { !$0.2 }.map(\.0)
+                // Each grant of a channel that the version left, and the first of one that it is in.
+                let left = Set(own.filter { $0.2 }.map(\.0)).subtracting(live)
+                for position in left.union([live.min()].compactMap(\.self)) {
                     let removed = own.filter { $0.2 && $0.0 == position }.map { " -\($0.1)" }
                         .sorted()
                     let mark = version.isDeleted ? " x" : ""

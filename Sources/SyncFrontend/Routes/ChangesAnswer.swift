@@ -47,7 +47,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
         send(flushing: request.feed != .normal)
         await follow()
         if request.feed != .continuous {
-            writer.end(last: feed.last, isNumber: isOfDocuments)
+            writer.end(last: feed.last, isNumber: isOfDocuments && call.database.dialect == .first)
             send(flushing: false)
         }
         exchange.end()

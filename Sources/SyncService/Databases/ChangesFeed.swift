@@ -50,9 +50,15 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         self.request = request
         self.database = database
         user = requester.user?.key
-        position = database.position(of: request.since)
-        // Without rows, a feed of named documents ends at 0, as in Sync Gateway.
-        if case .documents = request.filter { last = .zero } else { last = position }
+        let since = database.token(request.since)
+        if case .documents = request.filter {
+            // As in Sync Gateway, neither a grant nor a low sequence counts; in 1.4 a feed without rows ends at 0.
+            position = SequenceToken(since.sequence)
+            last = database.dialect == .first ? .zero : since
+        } else {
+            position = since.resumption
+            last = since
+        }
         left = request.limit.flatMap { $0 == 0 ? nil : $0 }
         filter = try Filter(request.filter)
         database.add(self)
@@ -271,14 +277,14 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 }
 
 extension SyncDatabase {
-    /// Where a feed begins.
-    fileprivate func position(of since: ChangesRequest.Since) -> SequenceToken {
+    /// The token after which a feed begins.
+    fileprivate func token(_ since: ChangesRequest.Since) -> SequenceToken {
         switch since {
         case .now: return SequenceToken(updateSequence)
         case .token(let token):
             // Sync Gateway 1.4 waits until the sequence is reached.
             guard dialect == .third, token.resumption.sequence > updateSequence else {
-                return token.resumption
+                return token
             }
             let text = "A feed of \(name) continues after \(token), but the newest sequence is"
             environment.trace.info(

@@ -87,7 +87,7 @@ package struct ChangesWriter {
     ///
     /// - Parameters:
     ///   - last: The token from which the client continues.
-    ///   - isNumber: For the filter `_doc_ids`, where `last_seq` is a number.
+    ///   - isNumber: For the filter `_doc_ids` of 1.4, where `last_seq` is a number.
     package mutating func end(last: SequenceToken, isNumber: Bool = false) {
         switch feed {
         case .normal, .longpoll:

@@ -60,6 +60,7 @@ package struct FeedPage: Hashable, Sendable {
     /// Reads the newest versions of named documents that the scope shows, for the filter `_doc_ids`.
     ///
     /// The scope shows a document also if it has left one of its channels since the request's position.
+    /// `isActiveOnly` has no effect, as in Sync Gateway.
     ///
     /// - Throws: `Source.Failure` if the log cannot be read.
     package init<Source: ChannelSource>(
@@ -74,16 +75,13 @@ package struct FeedPage: Hashable, Sendable {
         for document in Set(documents) {
             guard let newest = try source.newest(document), case let row = newest.row,
                 !row.flags.contains(.principal), row.sequence <= request.through,
-                SequenceToken(row.sequence) > request.since,
-                !(request.isActiveOnly && row.flags.contains(.deleted))
+                SequenceToken(row.sequence) > request.since
             else { continue }
             let removed = newest.removals.filter { removal in
                 SequenceToken(removal.sequence) > request.since && scope.channels[.all] == nil
                     && scope.shows([removal.channel])
             }
-            guard scope.shows(newest.channels) || !removed.isEmpty && !request.isActiveOnly else {
-                continue
-            }
+            guard scope.shows(newest.channels) || !removed.isEmpty else { continue }
             var flags = row.flags
             if removed.contains(where: \.isDeletion) { flags.insert(.deleted) }
             found.append(

@@ -42,17 +42,18 @@ package struct FeedScope: Hashable, Sendable {
         channels[.all] != nil || names.contains { channels[$0] != nil }
     }
 
-    /// Whether rows of principals in the log of `*` are shown.
-    var showsPrincipals: Bool { principal == nil }
+    /// Whether rows of principals in the log of `*` are shown; Sync Gateway 3 shows a user's own row only.
+    var showsPrincipals: Bool { principal == nil && dialect == .first }
 
     /// The feed of an administrator.
     ///
     /// - Parameters:
     ///   - dialect: That of the database.
-    ///   - filter: The channels that the request names; nil for all.
+    ///   - filter: The channels that the request names, where `*` stands for all; nil for all.
     package init(administrator dialect: GatewayDialect, filter: Set<ChannelName>? = nil) {
         self.dialect = dialect
-        channels = GrantSet(filter ?? [.all], at: 0)
+        let names = filter ?? [.all]
+        channels = GrantSet(names.contains(.all) ? [.all] : names, at: 0)
         principal = nil
         lostChannels = []
         regainedChannels = []

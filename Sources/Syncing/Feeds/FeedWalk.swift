@@ -7,7 +7,8 @@ internal import SyncWire
 /// documents only, and a feed resumes at any row on any node.
 ///
 /// - A version occurs once; twice only if it left a channel that the user had, and a later grant shows it
-///   in another one: first as a removal, then late.
+///   in another one: first as a removal, then late. In the dialect of 1.4 it also occurs with each later
+///   grant of a channel that it left.
 /// - A grant at sequence 1 is from the beginning.
 ///
 /// Cost: of a plain row, one comparison for each channel; of a late one, one look-up of its channels.

@@ -64,6 +64,10 @@ struct LateRows<Source: ChannelSource> {
                 return nil
             }
         }
+        let position = SequenceToken(row.sequence, trigger: trigger.sequence)
+        let late = FeedRow(position, row, removed: found.removed.filter(sendsEnds))
+        // Sync Gateway 1.4 sends each version with each grant, ours so only the removals.
+        if scope.dialect == .first, !found.isLive { return late }
         for membership in try source.memberships(of: row) {
             guard let earlier = scope.channels[membership.channel], earlier < trigger.sequence
             else { continue }
@@ -73,8 +77,7 @@ struct LateRows<Source: ChannelSource> {
             let isPlain = earlier <= row.sequence
             if !isEnd || isPlain || sendsEnds(of: membership.channel) { return nil }
         }
-        let position = SequenceToken(row.sequence, trigger: trigger.sequence)
-        return FeedRow(position, row, removed: found.removed.filter(sendsEnds))
+        return late
     }
 
     /// Whether the user sees a live document; its tombstone may be one that is not sent late.

@@ -23,6 +23,48 @@ import Testing
         }
     }
 
+    @Test func feedWithoutRowsEndsAtTheTokenOfTheRequest() async throws {
+        try await GatewayWorld.administered { world in
+            _ = await world.put("d", "{}")
+            let query = "filter=sync_gateway/bychannel&channels=none"
+            for since in ["3::7", "9", "7:2", ""] {
+                let answer = try world.administer("GET /db/_changes?since=\(since)&\(query)")
+                let last = since.isEmpty ? "0" : since
+                #expect(answer.text == "{\"results\":[\r\n],\n\"last_seq\":\"\(last)\"}\n")
+            }
+        }
+    }
+
+    /// Neither the grant nor the low sequence of a token counts, nor does `active_only`.
+    @Test func feedOfNamedDocumentsContinuesAfterTheSequenceAlone() async throws {
+        try await GatewayWorld.administered { world in
+            let revision = await world.put("d", "{}")
+            _ = await world.put("d", "{\"_rev\":\"\(revision)\",\"_deleted\":true}")
+            let query = "active_only=true&filter=_doc_ids&doc_ids=d"
+            let newest = await world.updateSequence()
+            for since in ["\(newest + 9):\(newest - 1)", "1::\(newest - 1)", "0"] {
+                let answer = try world.administer("GET /db/_changes?since=\(since)&\(query)")
+                #expect(answer.text.contains("\"seq\":\(newest),\"id\":\"d\",\"deleted\":true"))
+            }
+            for since in ["1:\(newest)", "1::\(newest)"] {
+                let answer = try world.administer("GET /db/_changes?since=\(since)&\(query)")
+                #expect(answer.text == "{\"results\":[\r\n],\n\"last_seq\":0}\n")
+            }
+        }
+    }
+
+    @Test func feedOfNamedDocumentsEndsWithATextInTheDialectOf3() async throws {
+        try await GatewayWorld.administered(GatewayWorld.file("3")) { world in
+            _ = await world.put("d", "{}")
+            let newest = await world.updateSequence()
+            let query = "filter=_doc_ids&doc_ids=d"
+            let some = try world.administer("GET /db/_changes?\(query)")
+            #expect(some.text.hasSuffix("],\n\"last_seq\":\"\(newest)\"}\n"))
+            let none = try world.administer("GET /db/_changes?since=\(newest)&\(query)")
+            #expect(none.text == "{\"results\":[\r\n],\n\"last_seq\":\"\(newest)\"}\n")
+        }
+    }
+
     @Test func longPollAnswersWithTheNextChange() async throws {
         try await GatewayWorld.administered { world in
             let client = try RawClient(port: world.administrationPort)

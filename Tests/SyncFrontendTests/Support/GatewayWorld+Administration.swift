@@ -88,6 +88,12 @@ extension GatewayWorld {
         let database = database
         return await run { database.feedCount }
     }
+
+    /// The newest sequence of the first database.
+    func updateSequence() async -> UInt64 {
+        let database = database
+        return await run { database.updateSequence }
+    }
 }
 
 extension GatewayClient {
