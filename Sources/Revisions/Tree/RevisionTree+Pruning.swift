@@ -48,7 +48,7 @@ extension RevisionTree {
         let outdated = nodes.indices.filter { isOutdated[$0] }.map { id(at: $0) }
         let isNear = nodes.indices.map { index in
             let isHigh = dialect == .third || nodes[index].generation >= generationMin
-            return isLeaf[index] || isHigh && depths[index] <= limit
+            return depths[index] <= limit && (isLeaf[index] || isHigh)
         }
         return Pruned(count: keep { isNear[$0] }, outdatedLeaves: outdated)
     }
