@@ -36,9 +36,9 @@ extension Gateway {
                 call.answerSession(of: requester)
             },
             administrationRoute([.delete], "_session/{id}") { call async throws(Refusal) in
-                let isDeleted = await call.database.deleteSession(call.parameter("id"))
-                // In the dialect of 3, a session that is over is deleted too.
-                guard isDeleted || call.database.dialect == .third else { throw .missing }
+                guard await call.database.deleteSession(call.parameter("id")) else {
+                    throw .missing
+                }
                 call.exchange.answer(200)
             },
             administrationRoute([.delete], "_user/{name}/_session") {

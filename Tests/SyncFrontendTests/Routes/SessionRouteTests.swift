@@ -179,6 +179,14 @@ import Testing
         }
     }
 
+    @Test(arguments: ["1.4", "3"])
+    func unknownSessionIsMissingWhenItIsDeleted(dialect: String) async throws {
+        try await GatewayWorld.administered(GatewayWorld.file(dialect)) { world in
+            let answer = try world.administer("DELETE /db/_session/none")
+            #expect(answer.status == 404 && answer.reason == "missing")
+        }
+    }
+
     @Test func invalidSessionsOfAdministratorAreRefused() async throws {
         try await GatewayWorld.administered { world in
             for (body, status, reason) in [
