@@ -48,6 +48,7 @@ struct RequestParameters {
     /// - Parameters:
     ///   - name: The parameter.
     ///   - mayBeNegative: Whether a negative number in the body is taken for an absent one, instead of refused.
+    /// - Returns: The number.
     /// - Throws: `.badJSON` if the body has another type.
     func integer(_ name: String, mayBeNegative: Bool = false) throws(RequestRefusal) -> Int? {
         var number: Int?
@@ -70,6 +71,7 @@ struct RequestParameters {
     }
 
     /// A list of names: a JSON array, or a text with commas; nil if the parameter is absent or the text is empty.
+    ///
     /// An empty text in the query overrides nothing.
     ///
     /// - Throws: `.badJSON` if the body has another type, `.tooMany`.
