@@ -169,6 +169,33 @@ def test_lost_row_of_continuous_feed_is_found(record):
     assert "body lines count" in fields(planted(record, change))
 
 
+def test_lost_row_is_the_one_difference_of_an_array(record):
+    """The rows behind it move, but are not different."""
+
+    def change(request, answer):
+        text = answer["body"].get("text", "")
+        rows = text.split("\n,{\"seq\":")
+        if "_changes" not in request.target or len(rows) < 4:
+            return False
+        answer["body"]["text"] = "\n,{\"seq\":".join(rows[:1] + rows[2:])
+        return True
+
+    assert fields(planted(record, change)) == ["body.results[] only there"]
+
+
+def test_order_of_an_array_is_compared(record):
+    def change(request, answer):
+        text = answer["body"].get("text", "")
+        rows = text.split("\n,{\"seq\":")
+        if "_changes" not in request.target or len(rows) < 4:
+            return False
+        rows[1], rows[2] = rows[2], rows[1]
+        answer["body"]["text"] = "\n,{\"seq\":".join(rows)
+        return True
+
+    assert "body.results[].seq" in fields(planted(record, change))
+
+
 def test_places_without_order_compare_as_sets():
     rows = [
         '"a":{"missing":["1-a"],"possible_ancestors":["1-b","1-c"]}\n',

@@ -5,7 +5,8 @@
     python -m gateway.campaign --seed 1 --requests 2000 --one PUBLIC ADMIN --replay FILE
 
 Ports are numbers on the loopback interface. Both gateways must have started anew, with the
-configuration of the users jane and joe.
+configuration of the users jane and joe. With `--release 3` the first one is Sync Gateway 3, started with
+`-disable_persistent_config`, and the other's file has `"compatibility": "3"`.
 """
 
 import argparse
@@ -15,7 +16,7 @@ import json
 import sys
 import zlib
 
-from . import comparer, differences
+from . import comparer, differences, model
 from .driver import Driver
 from .generator import Generator
 from .normal import Names, normalise
@@ -24,9 +25,9 @@ from .normal import Names, normalise
 class Gateway:
     """One gateway: sends requests, gives normalised answers."""
 
-    def __init__(self, public, admin, host="127.0.0.1"):
+    def __init__(self, public, admin, host="127.0.0.1", release="1.4"):
         self.names = Names()
-        self.driver = Driver((host, public), (host, admin), self.names)
+        self.driver = Driver((host, public), (host, admin), self.names, release)
 
     def answer(self, request):
         return normalise(request, self.driver.send(request), self.names)
@@ -86,9 +87,18 @@ class Report:
         return self.excused * 100 <= self.requests
 
     def text(self, shown=60):
-        """The differences by route and field, the most frequent first."""
+        """The uses of the rows, and the differences by route and field, the most frequent first."""
         groups = collections.Counter((each.request.pattern, each.field) for _, each in self.found)
-        lines = [f"{self.requests} requests, {self.excused} excused, {len(self.found)} differences"]
+        numbers = {number for number, _ in self.found}
+        lines = [
+            f"{self.requests} requests, {self.excused} excused, {len(numbers)} without a row,"
+            f" {len(self.found)} differences"
+        ]
+        entries = {entry.number: entry for entry in self.allowed}
+        lines += [
+            f"{count:6} by row {number}: {entries[number].route} | {', '.join(entries[number].fields)}"
+            for number, count in self.uses.most_common()
+        ]
         lines += [
             f"{count:6} {route}: {field}" for (route, field), count in groups.most_common(shown)
         ]
@@ -159,15 +169,20 @@ def main():
     parser.add_argument("--replay", metavar="FILE")
     parser.add_argument("--shown", type=int, default=60, help="differences that are printed")
     parser.add_argument("--strict", action="store_true", help="allow no difference")
+    parser.add_argument("--release", choices=("1.4", "3"), default="1.4", help="of the real one")
     options = parser.parse_args()
-    one = Gateway(*options.one)
+    if options.release == "3":
+        # The lowest that it accepts.
+        model.KINDS["short"]["revs_limit"] = 20
+    one = Gateway(*options.one, release=options.release)
     if options.record:
         return record(options.seed, options.requests, one, options.record)
-    allowed = [] if options.strict else differences.load()
+    allowed = [] if options.strict else differences.load(release=options.release)
     if options.replay:
         report = replay(options.seed, options.replay, one, allowed, options.requests)
     else:
-        report = compare(options.seed, options.requests, one, Gateway(*options.other), allowed)
+        other = Gateway(*options.other, release=options.release)
+        report = compare(options.seed, options.requests, one, other, allowed)
     print(report.text(options.shown))
     sys.exit(bool(report.found) or not report.is_within_limit)
 

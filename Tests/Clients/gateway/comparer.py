@@ -35,6 +35,10 @@ def compare(request, expected, actual):
         if one != other:
             found.append(Difference(request, field, str(one), str(other)))
 
+    if not expected["status"] or not actual["status"]:
+        # A connection that was closed without an answer.
+        note("answer", *(each["status"] or "none" for each in (expected, actual)))
+        return found
     note("status", expected["status"], actual["status"])
     note("reason", expected["reason"], actual["reason"])
     headers, others = (_by_name(each["headers"]) for each in (expected, actual))
@@ -115,6 +119,9 @@ def _compare_nodes(one, other, path, note):
             note(f"{path} writing" if same else path, one.text, other.text)
     elif (one.keys is None) != (other.keys is None):
         note(path, one.text, other.text)
+    elif one.keys is None and len(one.items) != len(other.items) and _is_part(one, other):
+        there, here = (_lacking(*pair) for pair in ((one, other), (other, one)))
+        note(f"{path}[] only {'there' if there else 'here'}", there or "none", here or "none")
     elif one.keys is None:
         note(f"{path}[] count", len(one.items), len(other.items))
         note(f"{path} framing", *_spaces(one, other))
@@ -122,6 +129,25 @@ def _compare_nodes(one, other, path, note):
             _compare_nodes(mine, theirs, f"{path}[]", note)
     else:
         _compare_objects(one, other, path, note)
+
+
+def _is_part(one, other):
+    """Whether the items of one array are among those of the other, in the same order."""
+    short, long = sorted(([each.text for each in node.items] for node in (one, other)), key=len)
+    rest = iter(long)
+    return all(each in rest for each in short)
+
+
+def _lacking(one, other):
+    """The texts of the items that only the first of two arrays has."""
+    found = [each.text for each in other.items]
+    lacking = []
+    for item in one.items:
+        if item.text in found:
+            found.remove(item.text)
+        else:
+            lacking.append(item.text)
+    return ", ".join(lacking)
 
 
 def _spaces(one, other):

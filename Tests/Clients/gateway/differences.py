@@ -5,7 +5,11 @@ import pathlib
 import re
 
 DOCUMENT = pathlib.Path(__file__).resolve().parents[3] / "docs/gateway-compatibility.md"
-HEADING = "| requests | field | reason |"
+# The heads of the tables, by the release that is compared.
+HEADINGS = {
+    "1.4": "| requests | field | reason |",
+    "3": "| requests to 3.2.8 | field | reason |",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,9 +39,9 @@ def _fits(pattern, text):
     return re.fullmatch(expression, text, re.DOTALL) is not None
 
 
-def load(path=DOCUMENT):
+def load(path=DOCUMENT, release="1.4"):
     """The entries; each has patterns of requests and fields, and a reason."""
-    rows = path.read_text(encoding="utf-8").partition(HEADING)[2].splitlines()[2:]
+    rows = path.read_text(encoding="utf-8").partition(HEADINGS[release])[2].splitlines()[2:]
     entries = []
     for row in rows:
         if not row.startswith("|"):

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import re
 import socket
 import time
 
@@ -11,6 +12,7 @@ from .request import ADMIN, PUBLIC, Request
 
 SECONDS = 30
 SETTLE_SECONDS = 10
+TAG = re.compile('If-Match: ([^"]+)$')
 
 
 @dataclasses.dataclass
@@ -101,9 +103,10 @@ class Connection:
 class Driver:
     """A client of one gateway. `names` has what this gateway chose at random."""
 
-    def __init__(self, public, admin, names):
+    def __init__(self, public, admin, names, release="1.4"):
         self.addresses = {PUBLIC: public, ADMIN: admin}
         self.names = names
+        self.release = release
         self.connections = {}
         self.settled = {}
 
@@ -113,11 +116,14 @@ class Driver:
 
     def send(self, request):
         """The answer; afterwards what `request.settles` names is in the feed."""
+        if request.settles == "" and self.release == "3":
+            # Its _resync goes on behind the answer.
+            self._await_state(request, "Offline")
         answer = self._send(request)
         if request.settles:
             self._settle(request)
         elif request.settles == "":
-            self._await_online(request)
+            self._await_state(request, "Online")
         return answer
 
     def _connection(self, key, port):
@@ -130,6 +136,9 @@ class Driver:
         host = "%s:%d" % self.addresses[request.port]
         lines = [f"{request.method} {self.names.restore(request.target)} HTTP/1.1", f"Host: {host}"]
         lines += [f"{name}: {self.names.restore(value)}" for name, value in request.headers]
+        if self.release == "3":
+            # It takes an unquoted tag for none.
+            lines = [TAG.sub(r'If-Match: "\1"', line) for line in lines]
         body = b"" if request.body is None else self.names.restore_bytes(request.body)
         if request.header("Transfer-Encoding"):
             size = max(1, len(body) // 3)
@@ -211,7 +220,7 @@ class Driver:
         target = f"/{database}/_changes?since={self.settled.get(database, 0)}"
         self._asked_until(target, has_row, f"{request.settles} is in the feed of {database}")
 
-    def _await_online(self, request):
+    def _await_state(self, request, state):
         database = request.target.split("/")[1]
-        is_online = lambda info: info["state"] == "Online"
-        self._asked_until(f"/{database}/", is_online, f"{database} is online")
+        has_state = lambda info: info["state"] == state
+        self._asked_until(f"/{database}/", has_state, f"{database} is {state}")

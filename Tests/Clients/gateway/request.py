@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import json
 import typing
 import urllib.parse
 
@@ -60,9 +61,24 @@ class Request:
 
     @property
     def route(self):
-        """`GET /{db}/{doc}?rev=1-a [Accept: x]`: names of the path replaced, the query kept."""
-        accept = self.header("Accept")
-        return self.pattern + self.query_text + (f" [Accept: {accept}]" if accept else "")
+        """`GET /{db}/{doc}?rev=1-a [Accept: x]`: names of the path replaced, the query kept.
+
+        The `since` of a feed's body follows: `POST /{db}/_changes [since: 9:4]`.
+        """
+        accept, since = self.header("Accept"), self.body_since
+        shown = f" [Accept: {accept}]" if accept else ""
+        return self.pattern + self.query_text + shown + (f" [since: {since}]" if since else "")
+
+    @property
+    def body_since(self):
+        """The text `since` of a body of `_changes`, or ""."""
+        if not self.body or "/_changes" not in self.target:
+            return ""
+        try:
+            since = json.loads(self.body).get("since")
+        except (ValueError, AttributeError):
+            return ""
+        return since if isinstance(since, str) else ""
 
     @property
     def query_text(self):
