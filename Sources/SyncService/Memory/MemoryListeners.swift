@@ -7,6 +7,11 @@ final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its
     private var subscriptions = Subscriptions()
     private var wakes: [Subscriptions.SessionID: @Sendable () -> Void] = [:]
     private var isWaking = false
+    var accessVersions = AccessVersions()
+    /// The page that was read last since a change.
+    ///
+    /// Many clients of one user, as those without a login are, wake for the same page.
+    private var last: (request: FeedRequest, scope: FeedScope, page: FeedPage)?
 
     init(on lane: any Lane) {
         self.lane = lane
@@ -14,6 +19,8 @@ final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its
 
     /// Wakes the listeners of topics, behind the work that is posted now.
     func notify(_ topics: [Subscriptions.Topic]) {
+        last = nil
+        for case .principal(let key) in topics { accessVersions.note(key) }
         subscriptions.notify(topics)
         guard subscriptions.hasReadySessions, !isWaking else { return }
         isWaking = true
@@ -21,6 +28,14 @@ final class MemoryListeners: @unchecked Sendable {  // tidy:allow belongs to its
             isWaking = false
             for session in subscriptions.removeReady() { wakes[session]?() }
         }
+    }
+
+    /// The page of a feed; `read` reads it if it is not the one that was read last.
+    func page(_ request: FeedRequest, of scope: FeedScope, _ read: () -> FeedPage) -> FeedPage {
+        if let last, last.request == request, last.scope == scope { return last.page }
+        let page = read()
+        last = (request, scope, page)
+        return page
     }
 
     func add(

@@ -51,7 +51,6 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     private struct Numbers {
         var sequences = SequenceCounter()
         var versions: UInt64 = 0
-        var access = AccessVersions()
     }
 
     let time: any TimeSource
@@ -194,26 +193,26 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     }
 
     /// Wakes the listeners of topics, behind the work that is posted now.
-    func notify(_ topics: [Subscriptions.Topic]) {
-        for case .principal(let key) in topics { noteAccess(of: key) }
-        listeners.notify(topics)
-    }
+    ///
+    /// Must be called after each change of the log.
+    func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
 
     /// What a principal may see has changed.
-    func noteAccess(of principal: PrincipalKey) { numbers.access.note(principal) }
+    func noteAccess(of principal: PrincipalKey) { listeners.accessVersions.note(principal) }
 }
 
 extension MemoryStore: ChannelReads {
     package var newest: UInt64 { log.newest }
 
-    package var accessVersions: AccessVersions { numbers.access }
+    package var accessVersions: AccessVersions { listeners.accessVersions }
 
     package func page(
         _ request: FeedRequest,
         of scope: FeedScope,
         documents: [[UInt8]]?
     ) async -> FeedPage {
-        log.page(request, of: scope, documents: documents)
+        if documents != nil { return log.page(request, of: scope, documents: documents) }
+        return listeners.page(request, of: scope) { log.page(request, of: scope, documents: nil) }
     }
 
     package func ids(from first: [UInt8], atMost count: Int) async -> [[UInt8]] {
