@@ -5,8 +5,9 @@ import Wire
 
 /// A worker in a process of its own: confines the process, then answers the node until it closes.
 enum ConfinedWorker {
-    /// A step that exceeds this many timeouts is in native code that the engine cannot interrupt.
-    private static let timeoutsUntilEnd: UInt32 = 2
+    /// A step that exceeds this time cannot be interrupted by the engine, which does so after 1.25 timeouts: it is in
+    /// native code, or consists of jobs of promises, for each of which the engine begins the timeout anew.
+    private static func millisecondsUntilEnd(_ timeout: UInt32) -> UInt32 { timeout / 2 * 3 }
     /// The status with which `OverrunWatch` ends the process.
     private static let overrunStatus: Int32 = 3
     private static let readBytes = 256 << 10
@@ -135,7 +136,7 @@ enum ConfinedWorker {
             watch?.begin(
                 message: frame.view,
                 offset: ScriptReplyEncoder.overranItemOffset,
-                milliseconds: timeout * timeoutsUntilEnd
+                milliseconds: millisecondsUntilEnd(timeout)
             )
         }
 
