@@ -3,6 +3,7 @@ import DivanClient
 import Foundation
 import LinuxPlatform
 import Seams
+import TestSupport
 import Testing
 import Vocabulary
 import Wire
@@ -289,6 +290,26 @@ import Wire
             let found = try await client.get("key")
             #expect(found.value == [9])
         }
+    }
+
+    /// A connection that is given up makes the client ask for a map within the same check.
+    @Test func nodeThatNeverAnswersTheLoginIsGivenUp() async throws {
+        let mute = try world.environment.network.listen(
+            on: SocketAddress(host: "127.0.0.1", port: 0)
+        ) { _ in ClosureHandler.sink() }
+        defer { world.stop() }
+        var settings = ClientSettings(
+            bootstrap: [mute.address],
+            bucket: "documents",
+            user: "ann",
+            password: "secret"
+        )
+        settings.connectMilliseconds = 300
+        settings.openTimeoutMilliseconds = 1_500
+        await #expect(throws: ClientError.self) {
+            _ = try await Client.open(settings, environment: world.environment)
+        }
+        mute.close()
     }
 
     /// As with a stopped process or a cut cable, the connection stays open and nothing arrives.

@@ -121,19 +121,19 @@ extension ClientCore {
     /// Checks for silent connections, newer maps and removed nodes.
     func runChecks() {
         schedule(.periodicCheck, after: ClientCore.checkIntervalNanoseconds)
-        let time = now
+        // A node that is given up may begin a connection or a request, which are later than this check's begin.
         for node in nodes {
             switch node.state {
             case .connecting(let since):
-                guard time - since >= settings.connectMilliseconds * 1_000_000 else { continue }
+                guard now - since >= settings.connectMilliseconds * 1_000_000 else { continue }
                 node.closeReason = "connecting and logging in timed out"
                 disconnect(node)
-            case .ready: checkSilence(of: node, at: time)
+            case .ready: checkSilence(of: node, at: now)
             case .idle, .backingOff: continue
             }
         }
         removeUnusedNodes()
-        pollForMap(at: time)
+        pollForMap()
     }
 
     private func checkSilence(of node: ClusterNode, at time: UInt64) {

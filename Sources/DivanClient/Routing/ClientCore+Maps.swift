@@ -60,12 +60,12 @@ extension ClientCore {
 
     /// Requests a map if there is none, if operations wait for a node that is not connected, or if
     /// the polling interval has passed and a connected node does not push maps.
-    func pollForMap(at time: UInt64) {
+    func pollForMap() {
         let hasTrouble =
             cache.current == nil || nodes.contains { !$0.waiting.isEmpty && !$0.isReady }
         let ready = nodes.filter(\.isReady)
         let isPushed = !ready.isEmpty && ready.allSatisfy(\.pushesMaps)
-        let isDue = time - lastMapRequest >= settings.pollMilliseconds * 1_000_000
+        let isDue = now - lastMapRequest >= settings.pollMilliseconds * 1_000_000
         if hasTrouble {
             requestMap(isUrgent: true)
         } else if isDue && !isPushed {
