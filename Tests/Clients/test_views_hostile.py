@@ -270,7 +270,7 @@ def test_several_hostile_views_delay_no_healthy_one(node, views, documents):
     for name, body in zip(names, bodies):
         assert views.put(name, {"v": f"function (doc, meta) {{ {body} }}"}).status == 201
     try:
-        # Behind all three it would wait three times as long.
+        # A healthy view behind all three would wait three times as long.
         check_healthy(node, views, documents, turns=10, seconds=25)
         # A view that is made meanwhile does not wait for them either, but may share processors.
         source = "function (doc, meta) { emit(doc.n, 2); }"

@@ -33,9 +33,9 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     /// The position behind the last row: `last_seq`.
     package private(set) var last: SequenceToken
     private var left: Int?
-    /// What the user saw with the last page.
-    private var view: View?
-    private var listening: (listener: any ChangeListener, names: Names)?
+    /// Of the last page.
+    private var visibility: Visibility?
+    private var listening: (listener: any ChangeListener, topics: Set<Subscriptions.Topic>)?
     /// Whether there may be more rows than the last page had.
     package private(set) var hasChanged = false
     private var isInterrupted = false
@@ -64,14 +64,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         database.add(self)
     }
 
-    /// What a feed listens to.
-    private struct Names: Equatable {
-        var channels: [ChannelName] = []
-        var principals: [PrincipalKey] = []
-    }
-
-    /// What the user may see, as of `version` of the access.
-    private final class View: Sendable {
+    /// The user and its scope, as of `version` of the access.
+    private final class Visibility: Sendable {
         let version: UInt64
         /// The user, and the roles of now and before; none for the administrator.
         let principals: [PrincipalKey]
@@ -125,7 +119,7 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         // Read before the grants: a grant between both would be below `through` and not in the scope,
         // and its late rows would be behind the page for ever.
         let through = database.updateSequence
-        let view = try await currentView()
+        let visibility = try await currentVisibility()
         // Changes since `through` are for the next page.
         hasChanged = database.updateSequence > through
         var wanted = FeedRequest(
@@ -139,10 +133,10 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         wanted.isActiveOnly = request.content.isActiveOnly
         let found = await database.stores.channels.page(
             wanted,
-            of: view.scope,
+            of: visibility.scope,
             documents: filter.documents
         )
-        let rows = await rows(found.rows, for: view.requester)
+        let rows = await rows(found.rows, for: visibility.requester)
         position = found.next
         if !rows.isEmpty { last = found.last }
         left = left.map { $0 - rows.count }
@@ -179,21 +173,29 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
 
     // MARK: The user
 
-    private func currentView() async throws(Ended) -> View {
+    private func currentVisibility() async throws(Ended) -> Visibility {
         guard database.refusal == nil else { throw Ended() }
         let versions = database.stores.channels.accessVersions
-        if let view, !versions.hasChanged(view.principals, since: view.version) { return view }
+        if let visibility,
+            !versions.hasChanged(visibility.principals, since: visibility.version)
+        {
+            return visibility
+        }
         let requester = try await requester()
         let scope = await scope(of: requester)
         let roles = requester.access?.roles.names ?? []
-        let principals =
-            (user.map { [$0] } ?? []) + roles.map { PrincipalKey(.role, $0) }
-        listen(to: scope.channels.names, principals)
-        // What was lost with a former role is known from the role.
+        let principals = (user.map { [$0] } ?? []) + roles.map { PrincipalKey(.role, $0) }
+        listen(
+            to: Set(
+                scope.channels.names.map { Subscriptions.Topic.channel($0) }
+                    + principals.map { .principal($0) }
+            )
+        )
+        // Channels that were lost with a former role are known from the role.
         let former = requester.user?.roleHistory.entries.map { PrincipalKey(.role, $0.name) } ?? []
-        let view = View(versions.newest, principals + former, requester, scope)
-        self.view = view
-        return view
+        let found = Visibility(versions.newest, principals + former, requester, scope)
+        visibility = found
+        return found
     }
 
     private func requester() async throws(Ended) -> Requester {
@@ -217,18 +219,13 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
     }
 
     /// Listens before it reads, so that no change is between.
-    private func listen(to channels: [ChannelName], _ principals: [PrincipalKey]) {
-        guard request.feed != .normal else { return }
-        let names = Names(channels: channels, principals: principals)
-        if listening?.names == names { return }
-        let topics = Set(
-            channels.map { Subscriptions.Topic.channel($0) } + principals.map { .principal($0) }
-        )
+    private func listen(to topics: Set<Subscriptions.Topic>) {
+        guard request.feed != .normal, listening?.topics != topics else { return }
         let listener =
             listening?.listener
             ?? database.stores.channels.listen(to: topics) { [self] in wake() }
         if listening != nil { listener.listen(to: topics) }
-        listening = (listener, names)
+        listening = (listener, topics)
     }
 
     // MARK: Rows

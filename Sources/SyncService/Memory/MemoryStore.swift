@@ -197,7 +197,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     /// Must be called after each change of the log.
     func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
 
-    /// What a principal may see has changed.
+    /// Must be called when channels or roles of a principal change without a notification.
     func noteAccess(of principal: PrincipalKey) { listeners.accessVersions.note(principal) }
 }
 
