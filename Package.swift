@@ -29,15 +29,16 @@ let plan = """
     adapters   ScriptProcesses    Bytes Seams Wire JSON Scripting
     adapters   Deflate            Bytes CZlib
     platforms  LinuxPlatform      Bytes Seams CLinux
-    platforms  OpenSSLPlatform    Bytes Seams COpenSSL
+    platforms  OpenSSLPlatform    Bytes Vocabulary Seams COpenSSL
     platforms  SimulatedPlatform  Bytes Seams CSQLite
     services   DataService        Bytes Vocabulary Seams Wire JSON Engine Replication SubDocument Credentials Persistence
     services   ClusterService     Bytes Vocabulary Seams Wire JSON Consensus Orchestration Credentials Persistence
     services   ViewService        Bytes Vocabulary Seams Wire JSON Indexing Scripting Credentials Persistence ScriptProcesses
     services   SyncService        Bytes Seams Wire JSON SyncWire Revisions Syncing Credentials ScriptProcesses
     assembly   Server             Bytes Vocabulary Seams Wire JSON Engine Indexing Orchestration Credentials Persistence ScriptProcesses DataService ClusterService ViewService
-    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
-    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Scripting Revisions Syncing Credentials Deflate ScriptProcesses SyncService OpenSSLPlatform swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
+    facades    NIOSecurity        Bytes Vocabulary Seams swift-nio/NIOCore
+    facades    HTTPFrontend       Bytes Vocabulary Seams JSON Indexing Orchestration Scripting ScriptProcesses ClusterService ViewService NIOSecurity hummingbird/HummingbirdCore swift-service-lifecycle/ServiceLifecycle swift-log/Logging swift-nio/NIOCore swift-nio/NIOHTTP1 swift-nio/NIOPosix swift-nio-extras/NIOHTTPTypes swift-http-types/HTTPTypes
+    facades    SyncFrontend       Bytes Vocabulary Seams JSON SyncWire Scripting Revisions Syncing Credentials Deflate ScriptProcesses SyncService OpenSSLPlatform NIOSecurity swift-nio/NIOCore swift-nio/NIOPosix swift-nio/NIOHTTP1 swift-nio/NIOWebSocket
     facades    DivanClient        Bytes Vocabulary Seams Wire JSON Credentials
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser

@@ -11,6 +11,8 @@ struct ConnectedSocket: Sendable {
     let listener: UInt64
     /// The memory bound that the connection shares; nil if the connection is exempt.
     let memory: ConnectionMemory?
+    /// Secures the connection; nil for a plain one.
+    var security: (any ClientSecurity)?
 
     /// What the connection's descriptor is for; clients' connections share memory.
     var use: DescriptorPlan.Use { memory == nil ? .nodes : .clients }

@@ -19,11 +19,14 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         let descriptor: Int32
         /// The memory bound that the connections share; nil if they are exempt.
         let memory: ConnectionMemory?
+        /// Secures the connections; nil for plain ones.
+        let security: (any ClientSecurity)?
     }
 
     let number: UInt64
     private let descriptor: Int32
     private let memory: ConnectionMemory?
+    private let security: (any ClientSecurity)?
     private let loop: Reactor
     private let reactors: [Reactor]
     private let accept: Accept
@@ -39,6 +42,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         number = claim.number
         descriptor = claim.descriptor
         memory = claim.memory
+        security = claim.security
         self.loop = loop
         self.reactors = reactors
         self.accept = accept
@@ -162,7 +166,8 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             peer: peer,
             local: local,
             listener: number,
-            memory: memory
+            memory: memory,
+            security: security
         )
         let target = Reactor.leastBusy(of: reactors)
         if target === loop {

@@ -43,6 +43,8 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     let limits: ReactorLimits
     let input: UnsafeMutableRawPointer
     var output = ByteWriter(capacity: 256 << 10)
+    /// Output of secured connections, sealed; grows when there is one.
+    var sealed = ByteWriter(capacity: 16)
     /// The number of connections that are served here or assigned; read to assign new ones.
     let load = Atomic<Int>(0)
 
@@ -59,6 +61,8 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
     private var timedConnections: [SocketConnection] = []
     private var nextDeadlineCheck: UInt64?
     private var closedListeners: Set<UInt64> = []
+    /// The lines about clients that broke TLS.
+    private var refusals = RefusalLog()
     private var isStopped = false
     private let thread = Guarded<SystemThread?>(nil)
 
@@ -210,6 +214,19 @@ final class Reactor: Lane, @unchecked Sendable {  // tidy:allow one thread, and 
 
     func forEachTarget(_ body: (any ReadinessTarget) -> Void) {
         for slot in slots { slot.target.map(body) }
+    }
+
+    /// Logs why a client's secured connection ends; some lines of many.
+    func logRefusal(of peer: SocketAddress, _ reason: String) {
+        let now = LinuxClock.waitingNanoseconds()
+        guard let line = refusals.line("closed \(peer): \(reason)", at: now) else { return }
+        trace.warning("network", line)
+    }
+
+    /// Replaces a shared buffer that a connection keeps.
+    func replace(_ kept: ByteWriter) {
+        let new = ByteWriter(capacity: limits.receiveBytes)
+        if kept === output { output = new } else { sealed = new }
     }
 
     func isClosed(listener: UInt64) -> Bool { closedListeners.contains(listener) }

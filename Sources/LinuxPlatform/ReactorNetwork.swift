@@ -45,7 +45,8 @@ package final class ReactorNetwork: Network {
             PortListener.Claim(
                 number: number,
                 descriptor: descriptor,
-                memory: callers == .clients ? memory : nil
+                memory: callers.areBounded ? memory : nil,
+                security: callers.security
             ),
             loop: loop,
             reactors: reactors,

@@ -52,6 +52,9 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     private let loop: Reactor
     private let descriptor: Int32
+    /// Receives and seals if the connection is secured; nil if it is plain, and after its end.
+    private var secure: (any SecureSocket)?
+    let isSecured: Bool
     private var slot = -1
     private var handler: (any ConnectionHandler)?
     /// The handler, if it is one.
@@ -82,6 +85,8 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             isStranger: socket.memory != nil
         )
         self.loop = loop
+        secure = socket.security?.makeSocket(socket.descriptor)
+        isSecured = secure != nil
     }
 
     deinit { input.clear() }
@@ -168,7 +173,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             } else if isDraining {
                 isDraining = false
                 callHandler(input.view, isShared: false, isWake: false)
-            } else if isWoken {
+            } else if isWakeDue {
                 isWoken = false
                 isPaused = false
                 callHandler(input.view, isShared: false, isWake: true)
@@ -182,7 +187,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         guard !isQueued, backlog == nil || (phase == .open && isDuplex) else { return }
         let hasMore =
             phase == .open
-            ? mayReceive || (backlog == nil && (isDraining || isWoken))
+            ? mayReceive || (backlog == nil && (isDraining || isWakeDue))
             : phase == .lingering && isReadable
         guard hasMore else { return }
         isQueued = true
@@ -190,6 +195,9 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     }
 
     private var isDuplex: Bool { duplex?.isDuplex ?? false }
+
+    /// Whether the handler has to be woken now: nothing can be sent during the handshake.
+    private var isWakeDue: Bool { isWoken && secure?.isOpen ?? true }
 
     private var mayReceive: Bool { isReadable && !isPaused && !allowance.isWaiting }
 
@@ -233,6 +241,34 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
     ///
     /// - Returns: The number of bytes; nil if there were none or the connection ended.
     private func receive(into place: UnsafeMutableRawPointer, _ room: Int) -> Int? {
+        guard let secure else { return receivePlain(into: place, room) }
+        let (output, wasOpen) = (loop.sealed, secure.isOpen)
+        let receipt = secure.receive(into: place, most: room, output: output)
+        guard transmit(output) else { return nil }
+        if !wasOpen, let certificate = secure.clientCertificate {
+            handler?.authenticated(by: certificate)
+        }
+        switch receipt {
+        case .content(let count, let hasMore):
+            isReadable = hasMore || hasPeerEnded
+            allowance.received(count)
+            return count
+        case .wait:
+            isReadable = hasPeerEnded
+        case .end(let reason):
+            guard let reason else {
+                end()
+                return nil
+            }
+            loop.logRefusal(of: peer, reason)
+            // The alert tells the client why.
+            phase = .finishing
+            if backlog == nil { linger() }
+        }
+        return nil
+    }
+
+    private func receivePlain(into place: UnsafeMutableRawPointer, _ room: Int) -> Int? {
         while true {
             let count = recv(descriptor, place, room, 0)
             if count > 0 {
@@ -308,10 +344,23 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
 
     // MARK: Output
 
-    /// Sends the handler's output; the unsent part becomes the backlog.
+    /// Sends the handler's output, sealed if the connection is secured.
     ///
     /// - Returns: False if the connection ended.
     private func send(_ output: ByteWriter) -> Bool {
+        guard output.count > 0, let secure else { return transmit(output) }
+        let sealed = loop.sealed
+        let isSealed = secure.send(output.view, output: sealed)
+        output.removeAll(keepingAtMost: loop.limits.outputBytesKept)
+        guard transmit(sealed) else { return false }
+        if !isSealed { end() }
+        return isSealed
+    }
+
+    /// Sends bytes as they are; the unsent part becomes the backlog.
+    ///
+    /// - Returns: False if the connection ended.
+    private func transmit(_ output: ByteWriter) -> Bool {
         guard output.count > 0 else { return true }
         if let backlog {
             countBacklog(-1)
@@ -333,7 +382,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
             // The connection keeps the buffer, since copying megabytes is more expensive.
             backlog = output
             backlogSent = count
-            loop.output = ByteWriter(capacity: loop.limits.receiveBytes)
+            loop.replace(output)
         } else {
             let own = ByteWriter(capacity: rest.count)
             own.append(rest)
@@ -405,19 +454,31 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         phase = .lingering
         input.clear()
         allowance.end()
+        sendEnd()
+        guard phase == .lingering else { return }
         shutdown(descriptor, Int32(SHUT_WR))
         notifyHandler()
         setDeadline(after: loop.limits.lingerNanoseconds)
         isReadable = true
     }
 
+    /// Sends the end of the content, by which the client can tell it from a lost connection.
+    private func sendEnd() {
+        guard let secure else { return }
+        secure.sendEnd(output: loop.sealed)
+        self.secure = nil
+        _ = sendOnce(loop.sealed.view)
+        loop.sealed.removeAll()
+    }
+
     private func discard() {
-        _ = receive(into: loop.input, loop.limits.receiveBytes)
+        _ = receivePlain(into: loop.input, loop.limits.receiveBytes)
     }
 
     private func end() {
         guard phase != .gone else { return }
         phase = .gone
+        secure = nil
         input.clear()
         allowance.end()
         dropBacklog()

@@ -23,6 +23,8 @@ package struct OpenSSLSecurity: TransportSecurity {
         }
     }
 
+    package var certificates: (any CertificateTools)? { OpenSSLCertificates() }
+
     /// Whether this system's OpenSSL can do all that a node needs.
     ///
     /// - Throws: `TLSError`: for example, if its configuration forbids Ed25519.
@@ -121,7 +123,8 @@ final class TLSIdentity: SecurityIdentity,
             throw TLSError("TLS 1.3 with Ed25519 cannot be used")
         }
         divan_ssl_keep_no_sessions(context)
-        divan_ssl_bound_buffers(context, TLSChannel.inputBufferBytes)
+        // A certificate of a node has some 250 bytes.
+        divan_ssl_bound_buffers(context, TLSChannel.inputBufferBytes, 4_096)
         SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nil)
         // The handshake proves that the other side has the certificate's key. The user of the channel
         // decides whether it accepts that key.

@@ -1,39 +1,69 @@
 package import Bytes
 internal import COpenSSL
+internal import Glibc
 package import Seams
+package import Vocabulary
 
 /// One TLS connection, which reads from and writes to the caller's buffers.
 ///
-/// OpenSSL gets a BIO whose reads come from the input of the current call and whose writes go to its
-/// output, so that no bytes are copied between them.
+/// OpenSSL gets a BIO whose reads come from the input of the current call, or from a socket, and whose writes go
+/// to the output of the call, so that no bytes are copied between them.
 ///
 /// - Belongs to one thread at a time.
-package final class TLSChannel: SecureChannel {
+package final class TLSChannel: SecureSocket {
     /// The proof that the other side owes in the handshake.
     enum Proof {
         /// An Ed25519 key, as nodes have.
         case key
-        /// Nothing: a client of a server.
-        case none
+        /// A certificate if the context requests one: a client of a server.
+        case certificate
+    }
+
+    /// The source of the records that are read.
+    fileprivate enum Source {
+        /// The input of the current call.
+        case input
+        case socket(Int32)
+    }
+
+    /// What was sealed since the last change of the key.
+    private struct KeyUse {
+        var bytes: UInt64 = 0
+        var records: UInt64 = 0
+    }
+
+    /// The state of a socket, as far as one call has found it.
+    fileprivate enum SocketState {
+        case readable
+        /// A short read has emptied it: later bytes cause a new event.
+        case drained
+        /// The client has shut down its side, or the connection is lost.
+        case ended
     }
 
     /// Bytes that OpenSSL reads ahead: one read for several records.
     static let inputBufferBytes = 64 << 10
+    /// As `inputBufferBytes`, for clients, of which there are many: two records.
+    static let clientInputBufferBytes = 33 << 10
     /// Content of one call, so that the receiver can pause between two calls.
     private static let contentBytesMax = 256 << 10
     /// Content of one record, RFC 8446, section 5.1.
     private static let recordBytesMax = 16 << 10
 
     package private(set) var peerKey: [UInt8]?
+    package private(set) var clientCertificate: ClientCertificate?
     /// Whether the handshake is over, so that content can be sent.
     package private(set) var isOpen = false
     private let session: OpaquePointer
     private let proof: Proof
     private let limits: TLSLimits
-    /// Sealed since the last change of the key.
-    private var (bytesOfKey, recordsOfKey): (UInt64, UInt64) = (0, 0)
+    /// Why content ends, if that was found behind content.
+    private var end: SecureReceipt?
+    private var keyUse = KeyUse()
 
     // The buffers of the current call.
+    fileprivate let source: Source
+    fileprivate var socketState = SocketState.readable
     fileprivate var input = ByteView.empty
     fileprivate var consumed = 0
     fileprivate var output: ByteWriter?
@@ -42,7 +72,8 @@ package final class TLSChannel: SecureChannel {
         _ context: OpaquePointer,
         isInitiator: Bool,
         _ limits: TLSLimits,
-        proof: Proof = .key
+        proof: Proof = .key,
+        socket: Int32? = nil
     ) {
         guard let session = SSL_new(context), let bio = BIO_new(TLSChannel.method) else {
             preconditionFailure("there is memory for a TLS connection")
@@ -50,6 +81,7 @@ package final class TLSChannel: SecureChannel {
         self.session = session
         self.proof = proof
         self.limits = limits
+        source = socket.map { .socket($0) } ?? .input
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
         // The session owns the BIO.
@@ -65,15 +97,47 @@ package final class TLSChannel: SecureChannel {
         output: ByteWriter
     ) -> SecureProgress {
         begin(input, output)
-        defer { end() }
-        let next = isOpen ? read(content) : greet()
+        defer { finish() }
+        let next = isOpen ? read(content) : (greet() ?? .more)
         return SecureProgress(consumed: consumed, next: next)
+    }
+
+    package func receive(
+        into place: UnsafeMutableRawPointer,
+        most: Int,
+        output: ByteWriter
+    ) -> SecureReceipt {
+        if let end { return end }
+        begin(.empty, output)
+        defer { finish() }
+        socketState = .readable
+        if !isOpen, let next = greet() { return receipt(of: next) }
+        var received = 0
+        while received < most {
+            var count = 0
+            let result = SSL_read_ex(session, place + received, most - received, &count)
+            guard result == 1 else {
+                let next = receipt(of: next(after: result))
+                guard received > 0 else { return next }
+                if next != .wait { end = next }
+                return .content(received, hasMore: next != .wait)
+            }
+            received += count
+        }
+        return .content(received, hasMore: true)
+    }
+
+    private func receipt(of next: SecureProgress.Next) -> SecureReceipt {
+        switch next {
+        case .receive, .more: socketState == .ended ? .end(nil) : .wait
+        case .close(let reason): .end(socketState == .ended ? nil : reason)
+        }
     }
 
     package func send(_ content: ByteView, output: ByteWriter) -> Bool {
         precondition(isOpen, "content is sent after the handshake")
         begin(.empty, output)
-        defer { end() }
+        defer { finish() }
         var rest = content
         while !rest.isEmpty {
             guard changeKey() else { return false }
@@ -82,8 +146,8 @@ package final class TLSChannel: SecureChannel {
             // A caller may have asked for shorter records. Nothing is sealed while a message of a
             // handshake has arrived in part.
             guard SSL_write_ex(session, part.start, part.count, &count) == 1 else { return false }
-            bytesOfKey += UInt64(count)
-            recordsOfKey += 1
+            keyUse.bytes += UInt64(count)
+            keyUse.records += 1
             rest = rest.dropFirst(count)
         }
         return true
@@ -93,7 +157,7 @@ package final class TLSChannel: SecureChannel {
     package func sendEnd(output: ByteWriter) {
         guard isOpen else { return }
         begin(.empty, output)
-        defer { end() }
+        defer { finish() }
         SSL_shutdown(session)
     }
 
@@ -104,20 +168,27 @@ package final class TLSChannel: SecureChannel {
         ERR_clear_error()
     }
 
-    private func end() {
+    private func finish() {
         input = .empty
         output = nil
     }
 
-    private func greet() -> SecureProgress.Next {
+    /// Continues the handshake; nil once it is complete.
+    private func greet() -> SecureProgress.Next? {
         let result = SSL_do_handshake(session)
         guard result == 1 else { return next(after: result) }
-        if case .key = proof {
+        switch proof {
+        case .key:
             peerKey = TLSChannel.key(of: session)
             if peerKey == nil { return .close("its certificate has no Ed25519 key") }
+        case .certificate:
+            if let certificate = SSL_get0_peer_certificate(session) {
+                let names = CertificateNames(of: certificate).found
+                clientCertificate = ClientCertificate(names: names)
+            }
         }
         isOpen = true
-        return .more
+        return nil
     }
 
     private func read(_ content: ByteWriter) -> SecureProgress.Next {
@@ -137,16 +208,22 @@ package final class TLSChannel: SecureChannel {
         switch SSL_get_error(session, result) {
         case SSL_ERROR_WANT_READ: .receive
         case SSL_ERROR_ZERO_RETURN: .close(nil)
-        default: .close(TLSError("TLS failed").description)
+        default: .close(TLSChannel.reason(of: TLSError("TLS failed"), isOpen: isOpen))
         }
+    }
+
+    private static func reason(of error: TLSError, isOpen: Bool) -> String {
+        guard error.isPlainText, !isOpen else { return error.description }
+        return "it does not speak TLS on a port with TLS"
     }
 
     /// Replaces the key before it has sealed as much as its limits allow; false if that fails.
     private func changeKey() -> Bool {
-        guard bytesOfKey >= limits.bytesOfKeyMax || recordsOfKey >= limits.recordsOfKeyMax else {
-            return true
-        }
-        (bytesOfKey, recordsOfKey) = (0, 0)
+        guard keyUse.bytes >= limits.bytesOfKeyMax || keyUse.records >= limits.recordsOfKeyMax
+        else { return true }
+        keyUse = KeyUse()
+        // TLS 1.2 has no key update, and none of its other bounds is reached earlier.
+        guard divan_ssl_is_tls13(session) != 0 else { return true }
         return SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1
     }
 
@@ -172,6 +249,9 @@ package final class TLSChannel: SecureChannel {
         }
         BIO_meth_set_read_ex(method) { bio, place, capacity, count in
             let channel = TLSChannel.of(bio)
+            if case .socket(let descriptor) = channel.source {
+                return channel.read(descriptor, bio, place, capacity, count)
+            }
             let part = min(capacity, channel.input.count - channel.consumed)
             guard part > 0, let place else {
                 divan_bio_set_retry_read(bio)
@@ -193,9 +273,38 @@ package final class TLSChannel: SecureChannel {
             count?.pointee = length
             return 1
         }
-        BIO_meth_set_ctrl(method) { _, command, _, _ in Int(divan_bio_is_flush(command)) }
+        BIO_meth_set_ctrl(method) { bio, command, _, _ in
+            if divan_bio_is_end_query(command) != 0 {
+                return TLSChannel.of(bio).socketState == .ended ? 1 : 0
+            }
+            return Int(divan_bio_is_flush(command))
+        }
         return method
     }()
+
+    /// Receives once for the BIO of a socket, unless this call has emptied the socket already.
+    private func read(
+        _ descriptor: Int32,
+        _ bio: OpaquePointer?,
+        _ place: UnsafeMutablePointer<CChar>?,
+        _ capacity: Int,
+        _ count: UnsafeMutablePointer<Int>?
+    ) -> Int32 {
+        divan_bio_clear_retry(bio)
+        while socketState == .readable {
+            let received = recv(descriptor, place, capacity, 0)
+            if received > 0 {
+                if received < capacity { socketState = .drained }
+                count?.pointee = received
+                return 1
+            }
+            if received < 0, errno == EINTR { continue }
+            let isDrained = received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)
+            socketState = isDrained ? .drained : .ended
+        }
+        if socketState == .drained { divan_bio_set_retry_read(bio) }
+        return 0
+    }
 
     private static func of(_ bio: OpaquePointer?) -> TLSChannel {
         guard let data = BIO_get_data(bio) else { preconditionFailure("a BIO has its channel") }

@@ -3,6 +3,10 @@ internal import COpenSSL
 /// Why OpenSSL could not do something.
 package struct TLSError: Error, Sendable, CustomStringConvertible {
     package let description: String
+    /// Whether a key has a passphrase that was missing or wrong.
+    let isAboutPassphrase: Bool
+    /// Whether the other side does not speak TLS.
+    let isPlainText: Bool
 
     /// The newest error of this thread's queue, which is emptied.
     init(_ failed: String) {
@@ -13,6 +17,8 @@ package struct TLSError: Error, Sendable, CustomStringConvertible {
             code = next
         }
         description = "\(failed): \(TLSError.text(of: code))"
+        isAboutPassphrase = divan_is_passphrase_error(code) != 0
+        isPlainText = divan_ssl_is_plain_text_error(code) != 0
     }
 
     private static func text(of code: UInt) -> String {

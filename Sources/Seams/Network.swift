@@ -1,4 +1,5 @@
 package import Bytes
+package import Vocabulary
 
 /// Sockets, served by reactors that run handlers to completion.
 ///
@@ -54,9 +55,19 @@ package protocol Network: Sendable {
 package enum Callers: Sendable {
     /// Any number of connections: `Network.memory` bounds what they hold together.
     case clients
+    /// As `clients`, over secured connections.
+    case securedClients(any ClientSecurity)
     /// Nodes of the cluster, whose number and protocols bound what they send. Exempt from
     /// `Network.memory`, so that clients cannot block the messages between nodes.
     case nodes
+
+    /// Secures the connections; nil for plain ones.
+    package var security: (any ClientSecurity)? {
+        if case .securedClients(let security) = self { security } else { nil }
+    }
+
+    /// Whether `Network.memory` bounds the connections.
+    package var areBounded: Bool { if case .nodes = self { false } else { true } }
 }
 
 extension Network {
@@ -108,10 +119,16 @@ package protocol ConnectionPort: AnyObject, Sendable {
     var local: SocketAddress { get }
     /// The number of the reactor that serves this connection, from 0.
     var reactor: Int { get }
+    /// Whether the client's connection is secured, so that others cannot read it.
+    var isSecured: Bool { get }
     /// Makes the reactor call the handler's `wake`; no effect if the connection is closed.
     func wake()
     /// Makes the reactor close the connection, without sending unsent bytes.
     func close()
+}
+
+extension ConnectionPort {
+    package var isSecured: Bool { false }
 }
 
 /// What the reactor does after a handler has handled the received bytes.
@@ -153,8 +170,15 @@ package protocol ConnectionHandler: AnyObject {
     func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
     /// Handles the results of another lane, after `ConnectionPort.wake`; `input` as in `receive`.
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
+    /// The client has proved a certificate; called at most once, before any input.
+    func authenticated(by certificate: ClientCertificate)
     /// The connection is closed. This is the last call.
     func closed()
+}
+
+extension ConnectionHandler {
+    /// Ignores the certificate: for protocols without users.
+    package func authenticated(by certificate: ClientCertificate) {}
 }
 
 /// A handler of a connection on which both sides send much.

@@ -30,6 +30,12 @@ extension KeyPair: CustomStringConvertible, CustomReflectable {
 package protocol TransportSecurity: Sendable {
     /// What this side needs for its connections; made once for a key pair.
     func identity(of keys: KeyPair) -> any SecurityIdentity
+    /// The certificates by which clients know nodes; nil if clients have no secured connections.
+    var certificates: (any CertificateTools)? { get }
+}
+
+extension TransportSecurity {
+    package var certificates: (any CertificateTools)? { nil }
 }
 
 /// This side of all connections that are secured with one key pair.

@@ -56,7 +56,7 @@ struct SimulatedNetwork: Network {
         }
         let listener = SimulatedListener(
             address: SocketAddress(host: address.host, port: port),
-            memory: callers == .clients ? memory : nil,
+            memory: callers.areBounded ? memory : nil,
             process: process,
             accept: accept
         )

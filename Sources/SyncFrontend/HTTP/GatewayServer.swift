@@ -1,6 +1,7 @@
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOPosix
+internal import NIOSecurity
 internal import OpenSSLPlatform
 package import Seams
 

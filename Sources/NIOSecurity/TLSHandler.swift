@@ -1,16 +1,29 @@
 internal import Bytes
-internal import NIOCore
-internal import OpenSSLPlatform
-internal import Seams
+package import NIOCore
+package import Seams
+package import Vocabulary
 
-/// Secures one connection: the handlers behind it see its content.
-final class TLSHandler: ChannelDuplexHandler {
-    typealias InboundIn = ByteBuffer
-    typealias InboundOut = ByteBuffer
-    typealias OutboundIn = ByteBuffer
-    typealias OutboundOut = ByteBuffer
+/// Secures one connection of SwiftNIO: the handlers behind it see its content.
+///
+/// - Belongs to the event loop of the connection.
+package final class TLSHandler: ChannelDuplexHandler {
+    package typealias InboundIn = ByteBuffer
+    package typealias InboundOut = ByteBuffer
+    package typealias OutboundIn = ByteBuffer
+    package typealias OutboundOut = ByteBuffer
 
-    private let channel: TLSChannel
+    /// The owner of the connection, as far as it wants to know.
+    package struct Observer: Sendable {
+        /// The client has proved a certificate.
+        package var authenticated: @Sendable (ClientCertificate) -> Void = { _ in }
+        /// The connection ends because the client broke TLS.
+        package var refused: @Sendable (String) -> Void = { _ in }
+
+        package init() {}
+    }
+
+    private let channel: any ClientChannel
+    private let observer: Observer
     private let content = ByteWriter(capacity: 16)
     private let output = ByteWriter(capacity: 16)
     /// Received bytes that OpenSSL has not taken yet.
@@ -21,11 +34,12 @@ final class TLSHandler: ChannelDuplexHandler {
     /// Memory that is kept between two calls.
     private static let keptBytesMax = 16 << 10
 
-    init(_ channel: TLSChannel) {
+    package init(_ channel: any ClientChannel, _ observer: Observer = Observer()) {
         self.channel = channel
+        self.observer = observer
     }
 
-    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var input = unwrapInboundIn(data)
         if rest.readableBytes > 0 {
             rest.writeBuffer(&input)
@@ -34,8 +48,12 @@ final class TLSHandler: ChannelDuplexHandler {
         }
         var isOver = false
         while !isOver {
+            let wasOpen = channel.isOpen
             let progress = input.withUnsafeReadableBytes { bytes in
                 channel.receive(ByteView(bytes), content: content, output: output)
+            }
+            if !wasOpen, let certificate = channel.clientCertificate {
+                observer.authenticated(certificate)
             }
             input.moveReaderIndex(forwardBy: progress.consumed)
             sendOutput(context, promise: nil)
@@ -47,13 +65,18 @@ final class TLSHandler: ChannelDuplexHandler {
             case .close(let reason):
                 isOver = true
                 input.clear()
-                if reason == nil { endInput(context) } else { context.close(promise: nil) }
+                if let reason {
+                    observer.refused(reason)
+                    context.close(promise: nil)
+                } else {
+                    endInput(context)
+                }
             }
         }
         rest = input
     }
 
-    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         guard case ChannelEvent.inputClosed? = event as? ChannelEvent else {
             return context.fireUserInboundEventTriggered(event)
         }
@@ -67,7 +90,11 @@ final class TLSHandler: ChannelDuplexHandler {
         context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     }
 
-    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    package func write(
+        context: ChannelHandlerContext,
+        data: NIOAny,
+        promise: EventLoopPromise<Void>?
+    ) {
         guard channel.isOpen, !hasEnded else {
             promise?.fail(ChannelError.ioOnClosedChannel)
             return
@@ -79,7 +106,11 @@ final class TLSHandler: ChannelDuplexHandler {
         if !isSealed { context.close(promise: nil) }
     }
 
-    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    package func close(
+        context: ChannelHandlerContext,
+        mode: CloseMode,
+        promise: EventLoopPromise<Void>?
+    ) {
         if mode != .input, !hasEnded {
             hasEnded = true
             channel.sendEnd(output: output)
