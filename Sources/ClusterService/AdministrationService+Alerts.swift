@@ -18,6 +18,7 @@ extension AdministrationService {
         }
         alerts += diskAlerts
         alerts += descriptorAlerts
+        alerts += certificateAlerts
         if let listener = settings.memcached,
             let refusal = MemcachedListener.refusal(
                 ofBucket: listener.bucket,

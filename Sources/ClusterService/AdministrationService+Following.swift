@@ -33,6 +33,9 @@ extension AdministrationService {
         core.withLock { $0.state = now }
         defer { notifyStateObserver() }
         if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
+        if effects.contains(.settingsChanged) || effects.contains(.nodesChanged) {
+            updateCertificates()
+        }
         guard core.withLock({ $0.isFollowing }) else {
             if effects.contains(.nodesChanged) { member.nodesChanged() }
             // This change may remove the voter configuration that validated our lease (one- or
@@ -61,6 +64,7 @@ extension AdministrationService {
         core.withLock { $0.state = now }
         defer { notifyStateObserver() }
         if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
+        updateCertificates()
         guard core.withLock({ $0.isFollowing }) else { return }
         replaceUsers(before, now)
         for bucket in before.buckets

@@ -112,6 +112,8 @@ package final class AdministrationService: Sendable {
     /// Streams to other nodes, for services beside this one.
     package var streams: any NodeStreams { transport }
     package let initToken: InitToken
+    /// Nil if the environment has no certificates.
+    let certificates: NodeCertificates?
     let environment: Environment
     let passwords: PasswordVerifier
     let derivation: PasswordDerivation
@@ -167,6 +169,10 @@ package final class AdministrationService: Sendable {
         )
         let member = try ClusterMember.restore(surroundings)
         try member.start()
+        let supplied = try Self.storedCertificate(in: member.store)
+        certificates = environment.security.certificates.map {
+            NodeCertificates($0, supplied: supplied, environment.entropy)
+        }
         core = Guarded(Core(state: member.state, member: member))
         do throws(DiskError) {
             try initToken.reconcile(isNeeded: !member.state.isProvisioned)
@@ -177,6 +183,7 @@ package final class AdministrationService: Sendable {
         if let node = member.state.node(number: member.node) {
             environment.trace.identify(node: node.otpNode)
         }
+        watchCertificates()
     }
 
     /// The current member; replaced when the node joins or leaves a cluster.
@@ -271,6 +278,7 @@ package final class AdministrationService: Sendable {
     /// - Throws: `ClusterError` if a lone node cannot store its address.
     package func start(host: String, ports: NodePorts) async throws(ClusterError) {
         core.withLock { $0.address = Address(host: host, ports: ports) }
+        updateCertificates()
         await onControl { self.connect() }
         if isAlone {
             try await announceAddress()
@@ -346,6 +354,7 @@ package final class AdministrationService: Sendable {
         handleStatistics()
         handleHistories()
         handleEvents()
+        handleCertificates()
         handleBucketOrders()
         handleViewCompaction()
         handleDocuments()

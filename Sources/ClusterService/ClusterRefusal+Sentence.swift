@@ -33,6 +33,11 @@ extension ClusterRefusal {
         case .memoryQuotaExceeded:
             "The memory quotas of all buckets together would exceed the memory quota of a node. "
                 + "Lower a bucket's quota, or raise memoryQuota (POST /pools/default)."
+        case .authorityUnknown:
+            "There is no trusted CA with this id that was loaded. GET /pools/default/trustedCAs lists them."
+        case .authoritiesTooLarge:
+            "The certificates of all trusted CAs would have more than "
+                + "\(ClusterState.authorityBytesMax) bytes. Delete those that are not used."
         case .rowsImpossible:
             "The cluster's nodes, or the bucket, changed while vBuckets were assigned to nodes. "
                 + "Retry."

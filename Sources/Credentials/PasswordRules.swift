@@ -1,3 +1,5 @@
+package import Vocabulary
+
 /// How new passwords are stored, which mechanisms are offered, and how unknown names are answered.
 ///
 /// All nodes of a cluster have the same rules, so that an unknown name has the same salt on each of
@@ -17,6 +19,12 @@ package struct PasswordRules: Equatable, Sendable {
     package var offersSHA1: Bool
     /// Keys of unknown names are derived from it.
     package let decoySecret: [UInt8]
+    /// Whether a client on another machine may send its password without TLS.
+    package var allowsPlainWithoutTLS = true
+    /// Whether the plain ports serve only clients that connect over loopback.
+    package var hidesPlainPorts = false
+    /// How certificates of clients name users, who then need no password.
+    package var certificates = ClientCertificateSettings()
 
     package init(
         decoySecret: [UInt8],

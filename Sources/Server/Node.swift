@@ -131,6 +131,8 @@ package final class Node: Sendable {
     /// The addresses and ports on which a node listens.
     package struct Addresses: Sendable {
         package let kv: SocketAddress
+        /// Nil if there is no TLS.
+        package let kvTLS: SocketAddress?
         package let peer: UInt16
         package let memcached: SocketAddress?
     }
@@ -145,6 +147,12 @@ package final class Node: Sendable {
         data.startHousekeeping()
         do throws(NetworkError) {
             let kv = try data.listen(on: SocketAddress(host: settings.host, port: kvPort))
+            let kvTLS = try clientSecurity.map { security throws(NetworkError) in
+                try data.listen(
+                    on: SocketAddress(host: settings.host, port: kvTLSPort),
+                    securedBy: security
+                )
+            }
             let peer = try cluster.listenForPeers(
                 on: SocketAddress(host: settings.host, port: peerPort)
             )
@@ -153,7 +161,12 @@ package final class Node: Sendable {
                 let address = SocketAddress(host: settings.host, port: port)
                 memcached = try data.listenPlainly(on: address).address
             }
-            return Addresses(kv: kv.address, peer: peer, memcached: memcached)
+            return Addresses(
+                kv: kv.address,
+                kvTLS: kvTLS?.address,
+                peer: peer,
+                memcached: memcached
+            )
         } catch {
             throw NodeError(error.description)
         }
@@ -178,6 +191,48 @@ package final class Node: Sendable {
         settings.viewsPort.map { $0 != 0 ? $0 : remembered?.views ?? 0 }
     }
 
+    /// Secures the connections of clients; nil if the node serves no TLS.
+    package var clientSecurity: (any ClientSecurity)? {
+        settings.tls == nil ? nil : cluster.clientSecurity
+    }
+
+    private var kvTLSPort: UInt16 {
+        tlsPort(settings.tls?.kv, beside: (settings.kvPort, 11_210), 11_207, remembered?.dataTLS)
+    }
+
+    /// The port of the admin interface over TLS, as `adminPort`.
+    package var adminTLSPort: UInt16 {
+        tlsPort(
+            settings.tls?.admin,
+            beside: (settings.adminPort, 8_091),
+            18_091,
+            remembered?.adminTLS
+        )
+    }
+
+    /// The port for views over TLS, as `adminPort`.
+    package var viewsTLSPort: UInt16 {
+        tlsPort(
+            settings.tls?.views,
+            beside: (settings.viewsPort ?? 0, 8_092),
+            18_092,
+            remembered?.viewsTLS
+        )
+    }
+
+    /// A port with TLS: the configured one; without one the known one, if the plain port is the known one too;
+    /// otherwise the port of the previous run, or any free one.
+    private func tlsPort(
+        _ configured: UInt16?,
+        beside plain: (port: UInt16, known: UInt16),
+        _ known: UInt16,
+        _ remembered: UInt16?
+    ) -> UInt16 {
+        if configured == nil, plain.port == plain.known { return known }
+        let port = configured ?? 0
+        return port != 0 ? port : remembered ?? 0
+    }
+
     private var peerPort: UInt16 {
         settings.peerPort != 0 ? settings.peerPort : remembered?.peer ?? 0
     }
@@ -185,20 +240,30 @@ package final class Node: Sendable {
     /// The ports of the previous run, from the cluster's state; nil at the first run.
     private var remembered: NodePorts? { cluster.state.node(number: cluster.thisNode)?.ports }
 
+    /// The ports of HTTP, which the facades have claimed; nil for those that there are not.
+    package struct HTTPPorts: Sendable {
+        package let admin: UInt16
+        package var adminTLS: UInt16?
+        package var views: UInt16?
+        package var viewsTLS: UInt16?
+
+        package init(admin: UInt16) {
+            self.admin = admin
+        }
+    }
+
     /// Publishes this node's addresses in the cluster.
     ///
     /// - Parameters:
     ///   - addresses: The result of `serve`.
-    ///   - adminPort: The port of the admin interface.
-    ///   - viewsPort: The port for views; nil if there is none.
+    ///   - http: The ports of HTTP.
     /// - Throws: `NodeError` if the cluster service cannot be started.
-    package func announce(
-        _ addresses: Addresses,
-        adminPort: UInt16,
-        viewsPort: UInt16? = nil
-    ) async throws(NodeError) {
-        var ports = NodePorts(admin: adminPort, data: addresses.kv.port, peer: addresses.peer)
-        ports.views = viewsPort ?? 0
+    package func announce(_ addresses: Addresses, _ http: HTTPPorts) async throws(NodeError) {
+        var ports = NodePorts(admin: http.admin, data: addresses.kv.port, peer: addresses.peer)
+        ports.dataTLS = addresses.kvTLS?.port ?? 0
+        ports.adminTLS = http.adminTLS ?? 0
+        ports.views = http.views ?? 0
+        ports.viewsTLS = http.viewsTLS ?? 0
         do throws(ClusterError) {
             try await cluster.start(host: settings.host, ports: ports)
         } catch {

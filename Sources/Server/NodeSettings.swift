@@ -16,6 +16,8 @@ package struct NodeSettings: Sendable {
     package var viewsPort: UInt16? = 8_092
     /// The port of the other nodes' connections; 0 as for `kvPort`.
     package var peerPort: UInt16 = 0
+    /// The ports with TLS; nil for none.
+    package var tls: TLSPorts? = TLSPorts()
     /// The port of plain memcached clients, without passwords; nil for none.
     package var memcachedPort: UInt16?
     /// The bucket of plain memcached clients; nil for none.
@@ -35,6 +37,20 @@ package struct NodeSettings: Sendable {
 
     package init(memoryTotal: UInt64) {
         self.memoryTotal = memoryTotal
+    }
+
+    /// The ports of clients over TLS.
+    ///
+    /// Nil stands for the known port if the plain port is the known one, and else for 0, as for `kvPort`.
+    package struct TLSPorts: Sendable {
+        /// Known: 11207.
+        package var kv: UInt16?
+        /// Known: 18091.
+        package var admin: UInt16?
+        /// Known: 18092.
+        package var views: UInt16?
+
+        package init() {}
     }
 
     /// Why a memory quota is invalid on a machine of `memoryTotal` bytes; nil if it is valid.

@@ -26,6 +26,7 @@ import Testing
     private static let handover = "02 \(group) 01 0000000000000008 03 04 02 01 02 00 01 ff"
     private static let heartbeat = "01 06 0001 0002 05 04 11"
 
+    private static let ports = "1f9b 2bca 46ab 2bc7 526c 1f9c 46ac"
     private static let document = "0164 01 05 09 01 02 03"
 
     static let recordings: [Recording] = [
@@ -54,13 +55,13 @@ import Testing
         Recording(.describe, "020102", later: "020102 ff"),
         Recording(
             .describeAnswer,
-            "01 00 020102 2e 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret)",
-            later: "01 00 020102 2f 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret) ff 00"
+            "01 00 020102 34 0175 \(ports) 8008 01 20 \(secret)",
+            later: "01 00 020102 35 0175 \(ports) 8008 01 20 \(secret) ff 00"
         ),
         Recording(
             .join,
-            "0161 0162 0163 2e 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret)",
-            later: "0161 0162 0163 30 0175 1f9b 2bca 526c 1f9c 8008 01 20 \(secret) eeff 00"
+            "0161 0162 0163 34 0175 \(ports) 8008 01 20 \(secret)",
+            later: "0161 0162 0163 36 0175 \(ports) 8008 01 20 \(secret) eeff 00"
         ),
         Recording(.vBuckets, "03 04 026162 01 02 07 09", later: "03 04 026162 01 03 07 09 ff 00"),
         Recording(

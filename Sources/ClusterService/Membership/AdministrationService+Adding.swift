@@ -102,7 +102,7 @@ extension AdministrationService {
         let description = contact.description
         if let known = state.nodes.first(where: { $0.uuid == description.uuid }) {
             return .refused(
-                "Prepare join failed. The node \(host):\(description.adminPort) is part of this "
+                "Prepare join failed. The node \(host):\(description.ports.admin) is part of this "
                     + "cluster already, as \(known.host):\(known.ports.admin)."
             )
         }
@@ -117,7 +117,7 @@ extension AdministrationService {
                 names: names
             )
             guard let new else {
-                return .refused(JoinRefusal.notDivan.sentence(host, description.adminPort))
+                return .refused(JoinRefusal.notDivan.sentence(host, description.ports.admin))
             }
             if let outcome = await invite(new, trust, by: login) { return outcome }
         }
@@ -468,7 +468,7 @@ extension AdministrationService {
         do {
             try contact.description.requireLevel(state.featureLevel)
         } catch {
-            return .refused(error.sentence(request.host, request.description.adminPort))
+            return .refused(error.sentence(request.host, request.description.ports.admin))
         }
         // The node that requests it has proved its key on this connection.
         let trust = JoinTrust.adding(

@@ -197,6 +197,7 @@ extension AdministrationService {
             core.state = new.state
         }
         connect()
+        updateCertificates()
         publishAll()
         notifyStateObserver()
         reconcileInitToken()

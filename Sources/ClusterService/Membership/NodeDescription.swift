@@ -7,11 +7,7 @@ internal import Wire
 /// A node that may be added, as it describes itself on a secured connection.
 struct NodeDescription: ExtensibleFields, Hashable {
     var uuid = ""
-    var adminPort: UInt16 = 0
-    var dataPort: UInt16 = 0
-    var peerPort: UInt16 = 0
-    /// 0 if the node does not serve views.
-    var viewsPort: UInt16 = 0
+    var ports = NodePorts()
     /// Memory available to the node, in bytes; 0 if it was not reported.
     var memoryTotal: UInt64 = 0
     /// The highest feature level that it announces.
@@ -23,10 +19,7 @@ struct NodeDescription: ExtensibleFields, Hashable {
 
     init(_ node: NodeRecord) {
         uuid = node.uuid
-        adminPort = node.ports.admin
-        dataPort = node.ports.data
-        peerPort = node.ports.peer
-        viewsPort = node.ports.views
+        ports = node.ports
         memoryTotal = node.memoryTotal
         level = node.level
         sealingKey = node.keys.sealing
@@ -35,10 +28,7 @@ struct NodeDescription: ExtensibleFields, Hashable {
     mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&uuid, "UUID")
         try coder.require(PeerClaim.isName(uuid) && !uuid.isEmpty, "UUID")
-        try coder.fixed(&adminPort, "admin port")
-        try coder.fixed(&dataPort, "data port")
-        try coder.fixed(&peerPort, "peer port")
-        try coder.fixed(&viewsPort, "views port")
+        try coder.field(&ports, "ports")
         try coder.field(&memoryTotal, "memory")
         var number = level.number
         try coder.field(&number, "level")
@@ -60,7 +50,7 @@ struct NodeDescription: ExtensibleFields, Hashable {
         var new = NewNode(
             uuid: uuid,
             host: host,
-            ports: NodePorts(admin: adminPort, data: dataPort, peer: peerPort, views: viewsPort),
+            ports: ports,
             keys: keys,
             group: group
         )

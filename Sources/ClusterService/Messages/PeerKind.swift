@@ -34,6 +34,7 @@ enum PeerKind {
     static let cancelCompaction: UInt16 = 27
     static let describe: UInt16 = 28
     static let join: UInt16 = 29
+    static let certificate: UInt16 = 30
 
     /// The lowest feature level at which all members understand a kind.
     static func level(of kind: UInt16) -> FeatureLevel {

@@ -91,11 +91,16 @@ extension Orchestrator {
         await propose(.raiseFeatureLevel(state.announcedLevel))
     }
 
-    /// Replaces the shared secret after each change of the members.
+    /// Replaces the shared secret after each change of the members, and if authorities are missing or to be
+    /// dropped.
     func renewSecret() async {
-        guard state.isProvisioned, !state.secret.isFor(state.members),
-            let next = member.renewedSecret(state)
-        else { return }
+        guard state.isProvisioned else { return }
+        let isDue = !state.secret.isFor(state.members) || member.needsAuthorities(state)
+        guard isDue, let next = member.renewedSecret(state) else { return }
+        // An authority that cannot be made is no reason to replace the secret again and again.
+        guard next.authorities != state.secret.authorities || !next.isFor(state.secret.boxes) else {
+            return
+        }
         await propose(.renewSecret(next))
     }
 

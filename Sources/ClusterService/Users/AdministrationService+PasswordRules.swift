@@ -8,12 +8,14 @@ extension AdministrationService {
 
     /// Applies the rules of the cluster that this node is in: its settings and its secret.
     func followPasswordRules(of state: ClusterState) {
-        passwords.use(
-            PasswordRules(
-                decoySecret: sharedSecrets(of: state).decoys,
-                iterations: Int(state.settings.passwords.iterations),
-                offersSHA1: state.settings.passwords.offersSHA1
-            )
+        var rules = PasswordRules(
+            decoySecret: sharedSecrets(of: state).decoys,
+            iterations: Int(state.settings.passwords.iterations),
+            offersSHA1: state.settings.passwords.offersSHA1
         )
+        rules.allowsPlainWithoutTLS = state.settings.security.allowsPlainWithoutTLS
+        rules.hidesPlainPorts = state.settings.security.encryptionLevel == .strict
+        rules.certificates = state.settings.security.clientCertificates
+        passwords.use(rules)
     }
 }

@@ -11,6 +11,8 @@ struct ClusterSecrets: Hashable {
     ///
     /// It never changes: a salt that changes is not that of a user.
     var decoys: [UInt8]
+    /// The seed of the private key of the cluster's newest authority; empty if there is none.
+    var authority: [UInt8] = []
 
     private static var byteCount: Int { NodeSecrets.seedByteCount }
 
@@ -19,14 +21,16 @@ struct ClusterSecrets: Hashable {
         self.decoys = decoys
     }
 
-    /// Nil if the bytes are not two secrets.
+    /// Nil if the bytes are not two secrets, or three.
     init?(bytes: [UInt8]) {
-        guard bytes.count == 2 * Self.byteCount else { return nil }
+        let authorityCount = bytes.count - 2 * Self.byteCount
+        guard [0, CertificateAuthority.seedByteCount].contains(authorityCount) else { return nil }
         current = Array(bytes.prefix(Self.byteCount))
-        decoys = Array(bytes.suffix(Self.byteCount))
+        decoys = Array(bytes[Self.byteCount..<2 * Self.byteCount])
+        authority = Array(bytes.suffix(authorityCount))
     }
 
-    var bytes: [UInt8] { current + decoys }
+    var bytes: [UInt8] { current + decoys + authority }
 }
 
 /// The secrets that the members of a cluster share.
@@ -46,15 +50,20 @@ extension AdministrationService {
     ///
     /// - Returns: Why it was not replaced; nil if it was.
     package func rotateSecrets() async -> MembershipOutcome {
+        await renewSecret(.keep, logging: "The cluster's shared secret was replaced.")
+    }
+
+    /// Replaces the shared secret, and changes the cluster's authorities.
+    func renewSecret(_ change: AuthorityRenewal, logging text: String) async -> MembershipOutcome {
         guard state.isProvisioned else { return .refused("This node is not part of a cluster.") }
         let member = member
         for _ in 0..<Self.renewalsMax {
             do throws(ClusterError) {
-                let made = await onControl { member.renewedSecret(member.state) }
+                let made = await onControl { member.renewedSecret(member.state, change) }
                 guard let next = made else { break }
                 switch try await member.propose(.renewSecret(next)) {
                 case .applied, .repeated:
-                    logEvent(.info, .settings, "The cluster's shared secret was replaced.")
+                    logEvent(.info, .settings, text)
                     return .done("")
                 // Another node replaced it, or the members changed.
                 case .refused(.changedMeanwhile): continue
@@ -89,7 +98,7 @@ extension NodeSecrets {
         state.secret.sealed(to: node).flatMap(open).flatMap(ClusterSecrets.init(bytes:))
     }
 
-    fileprivate func shared(in state: ClusterState, by node: NodeNumber) -> ClusterSecrets {
+    func shared(in state: ClusterState, by node: NodeNumber) -> ClusterSecrets {
         opened(in: state, by: node)
             ?? ClusterSecrets(current: ownDecoySecret, decoys: ownDecoySecret)
     }
@@ -97,7 +106,10 @@ extension NodeSecrets {
 
 extension ClusterMember {
     /// Another secret, sealed to each member; nil if this node does not know the present one.
-    func renewedSecret(_ state: ClusterState) -> SharedSecret? {
+    func renewedSecret(
+        _ state: ClusterState,
+        _ change: AuthorityRenewal = .keep
+    ) -> SharedSecret? {
         let entropy = environment.entropy
         let isFirst = state.secret.revision == 0
         var secrets =
@@ -105,9 +117,10 @@ extension ClusterMember {
             ? identity.secrets.shared(in: state, by: node)
             : identity.secrets.opened(in: state, by: node)
         secrets?.current = entropy.bytes(NodeSecrets.seedByteCount)
-        guard let secrets else { return nil }
+        guard var secrets else { return nil }
         var next = SharedSecret()
         next.revision = state.secret.revision + 1
+        next.authorities = renewedAuthorities(of: state, &secrets, change)
         for node in state.members {
             let seed = entropy.bytes(NodeSecrets.seedByteCount)
             // A key that is none, which only a member's fault could bring, opens nothing.

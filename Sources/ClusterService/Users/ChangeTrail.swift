@@ -78,6 +78,13 @@ package struct ChangeTrail {
         case .deleteUser(let id): Deed(object: "The user \(quoted(id))", verb: "deleted")
         case .changePassword(let change):
             Deed(object: "The password of the user \(quoted(change.id))", verb: "changed")
+        case .changeAuthorities(let change):
+            Deed(
+                object: "The list of trusted CAs",
+                verb: "changed",
+                more: change.removed == 0
+                    ? ", \(change.added.count) added" : ", \(change.removed) removed"
+            )
         case .endRebalance: removal(outcome, before)
         default: before.isProvisioned ? deed(ofMembers: command, before) : nil
         }

@@ -33,9 +33,13 @@ extension ConfigurationJSON {
         host: HostNaming
     ) -> [(String, JSONText)] {
         guard node.ports.views != 0, bucket?.type != .ephemeral else { return [] }
-        let name = name(node, port: node.ports.views, host)
         let place = bucket.map { "\(path($0.name))%2B\($0.uuid)" } ?? ""
-        return [("couchApiBase", .string("http://\(name)/\(place)"))]
+        let plain = name(node, port: node.ports.views, host)
+        let secured = name(node, port: node.ports.viewsTLS, host)
+        let address = ("couchApiBase", JSONText.string("http://\(plain)/\(place)"))
+        return node.ports.viewsTLS == 0
+            ? [address]
+            : [address, ("couchApiBaseHTTPS", .string("https://\(secured)/\(place)"))]
     }
 
     static func hasViews(_ bucket: BucketRecord, _ servers: [NodeRecord]) -> Bool {

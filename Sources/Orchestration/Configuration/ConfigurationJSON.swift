@@ -176,8 +176,18 @@ package enum ConfigurationJSON {
             ("mgmt", ports.admin), ("kv", withData ? ports.data : 0),
             ("capi", withData ? ports.views : 0),
             ("mgmtSSL", ports.adminTLS), ("kvSSL", withData ? ports.dataTLS : 0),
+            ("capiSSL", withData ? ports.viewsTLS : 0),
         ]
         return .object(services.filter { $0.1 != 0 }.map { ($0.0, .number($0.1)) })
+    }
+
+    /// The ports of a node that have names in its legacy form.
+    package static func ports(of node: NodeRecord) -> [(String, JSONText)] {
+        let ports: [(String, UInt16)] = [
+            ("direct", node.ports.data), ("httpsMgmt", node.ports.adminTLS),
+            ("httpsCAPI", node.ports.viewsTLS),
+        ]
+        return ports.filter { $0.1 != 0 }.map { ($0.0, .number($0.1)) }
     }
 
     /// The legacy form of a node; gocbcore counts data nodes by it.
@@ -189,7 +199,7 @@ package enum ConfigurationJSON {
         .object(
             viewsAddress(of: node, bucket: bucket, host: host) + [
                 ("hostname", .string(name(node, port: node.ports.admin, host))),
-                ("ports", ["direct": .number(node.ports.data)]),
+                ("ports", .object(ports(of: node))),
             ]
         )
     }

@@ -107,11 +107,9 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
 
     private func announce(_ node: Node, _ addresses: Node.Addresses, _ running: Running) async {
         do throws(NodeError) {
-            try await node.announce(
-                addresses,
-                adminPort: SimulatedNode.adminPort,
-                viewsPort: node.viewsPort
-            )
+            var ports = Node.HTTPPorts(admin: SimulatedNode.adminPort)
+            ports.views = node.viewsPort
+            try await node.announce(addresses, ports)
             running.isServing = true
         } catch {
             failStart(running, error)

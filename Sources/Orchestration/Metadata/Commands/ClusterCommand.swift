@@ -26,6 +26,8 @@ package enum ClusterCommand: Hashable, Sendable {
 
     /// Replaces the secret that the members share.
     case renewSecret(SharedSecret)
+    /// Changes the authorities that operators loaded.
+    case changeAuthorities(AuthorityChange)
     /// Features of this level are used from now on: all members announce it.
     case raiseFeatureLevel(FeatureLevel)
 
@@ -109,6 +111,7 @@ extension ClusterCommand: Coded {
         case .deleteUser(let id): writer.kind(11, id)
         case .changePassword(let change): writer.kind(12, change)
         case .renewSecret(let secret): writer.kind(13, secret)
+        case .changeAuthorities(let change): writer.kind(14, change)
         case .addNode(let node): writer.kind(16, node)
         case .setNode(let address): writer.kind(17, address)
         case .setNodeState(let change): writer.kind(18, change)
@@ -155,6 +158,7 @@ extension ClusterCommand: Coded {
         case 11: self = .deleteUser(id: try reader.payload())
         case 12: self = .changePassword(try reader.payload())
         case 13: self = .renewSecret(try reader.payload())
+        case 14: self = .changeAuthorities(try reader.payload())
         case 16: self = .addNode(try reader.payload())
         case 17: self = .setNode(try reader.payload())
         case 18: self = .setNodeState(try reader.payload())

@@ -106,4 +106,8 @@ package enum ClusterRefusal: CaseIterable, Hashable, Sendable {
     case rebalanceNotRunning
     /// Kept and ejected nodes together are not exactly the cluster's nodes.
     case nodesMismatch
+    /// There is no certificate authority with this id, or the cluster made it.
+    case authorityUnknown
+    /// All certificates of authorities together would be too large.
+    case authoritiesTooLarge
 }

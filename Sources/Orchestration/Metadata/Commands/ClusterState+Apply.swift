@@ -41,7 +41,7 @@ extension ClusterState {
         switch command {
         case .initialise, .setAdministrator, .setName, .setMemoryQuota, .setSettings,
             .setIndexing, .resetAutoFailoverCount, .newEpoch, .raiseFeatureLevel,
-            .renewSecret:
+            .renewSecret, .changeAuthorities:
             applyToCluster(command)
         case .putUser(let change): put(change)
         case .deleteUser(let id): delete(user: id)
@@ -108,6 +108,11 @@ extension ClusterState {
                 return .refused(.changedMeanwhile)
             }
             secret = next
+            for place in secret.authorities.indices where secret.authorities[place].id == 0 {
+                lastAuthority += 1
+                secret.authorities[place].id = lastAuthority
+            }
+        case .changeAuthorities(let change): return self.change(change)
         default: preconditionFailure("a command of another part")
         }
         return .applied([.settingsChanged])

@@ -14,7 +14,8 @@ extension ClusterState {
         switch command {
         // A node that was provisioned before it listens announces itself only then.
         case .addNode where nodes.isEmpty: return nil
-        case .setAdministrator, .putUser, .deleteUser, .changePassword, .addNode:
+        case .setAdministrator, .putUser, .deleteUser, .changePassword, .addNode,
+            .changeAuthorities:
             return .securityWrite
         case .removeNode(let number):
             let membership = node(number: number)?.membership

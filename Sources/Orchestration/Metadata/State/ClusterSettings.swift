@@ -37,6 +37,7 @@ package struct ClusterSettings: Hashable, Sendable, CodedFields {
     package var movesPerNode: UInt16 = 4
     package var retry = RetrySettings()
     package var passwords = PasswordSettings()
+    package var security = SecuritySettings()
 
     package init() {}
 
@@ -48,5 +49,6 @@ package struct ClusterSettings: Hashable, Sendable, CodedFields {
         try coder.field(&movesPerNode, "moves per node")
         try coder.field(&retry, "retry")
         try coder.field(&passwords, "passwords")
+        try coder.field(&security, "security")
     }
 }

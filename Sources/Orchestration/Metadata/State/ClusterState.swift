@@ -62,6 +62,10 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var groups = [ServerGroup.first]
     /// What only the members know.
     package internal(set) var secret = SharedSecret()
+    /// Authorities that operators loaded.
+    package internal(set) var loadedAuthorities: [AuthorityRecord] = []
+    /// The highest id of an authority.
+    package internal(set) var lastAuthority: UInt64 = 0
     package internal(set) var buckets: [BucketRecord] = []
     package internal(set) var deletedBuckets: [DeletedBucket] = []
     /// The running rebalance or graceful failover; nil if none runs.
@@ -117,6 +121,9 @@ package struct ClusterState: Hashable, Sendable {
     package var leftBehind: [NodeNumber] {
         nodes.filter { $0.membership == .leftBehind }.map(\.number)
     }
+
+    /// All authorities that clients of the cluster trust, those of the cluster first.
+    package var authorities: [AuthorityRecord] { secret.authorities + loadedAuthorities }
 
     package var activeNodes: [NodeRecord] { nodes.filter { $0.membership == .active } }
 
@@ -266,6 +273,8 @@ extension ClusterState {
         try coder.field(&nodes, "nodes")
         try coder.field(&groups, "server groups")
         try coder.field(&secret, "secret")
+        try coder.field(&loadedAuthorities, "loaded authorities")
+        try coder.field(&lastAuthority, "last authority")
         try coder.field(&buckets, "buckets")
         try coder.field(&deletedBuckets, "deleted buckets")
         try coder.field(&rebalance, "rebalance")

@@ -11,6 +11,7 @@ package struct NodePorts: Hashable, Sendable, CodedFields {
     package var peer: UInt16 = 0
     /// For design documents and view queries.
     package var views: UInt16 = 0
+    package var viewsTLS: UInt16 = 0
 
     package init() {}
 
@@ -41,6 +42,7 @@ package struct NodePorts: Hashable, Sendable, CodedFields {
         try coder.fixed(&dataTLS, "data port with TLS")
         try coder.fixed(&peer, "peer port")
         try coder.fixed(&views, "views port")
+        try coder.fixed(&viewsTLS, "views port with TLS")
     }
 }
 

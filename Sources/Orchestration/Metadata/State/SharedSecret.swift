@@ -20,6 +20,11 @@ package struct SharedSecret: Hashable, Sendable, CodedFields {
     package var revision: UInt64 = 0
     /// Sorted by node.
     package var boxes: [Box] = []
+    /// The cluster's own authorities, newest first.
+    ///
+    /// The members issue their certificates from the first, whose private key follows from the secret. The others
+    /// stay trusted for a while.
+    package var authorities: [AuthorityRecord] = []
 
     package init() {}
 
@@ -31,6 +36,9 @@ package struct SharedSecret: Hashable, Sendable, CodedFields {
     /// Whether exactly these nodes can open it.
     package func isFor(_ nodes: [NodeRecord]) -> Bool { boxes.map(\.node) == nodes.map(\.number) }
 
+    /// Whether exactly the nodes of these boxes can open it.
+    package func isFor(_ others: [Box]) -> Bool { boxes.map(\.node) == others.map(\.node) }
+
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&revision, "revision")
         let blank = Box(node: NodeNumber(0), sealed: [])
@@ -38,5 +46,6 @@ package struct SharedSecret: Hashable, Sendable, CodedFields {
             try coder.field(&box.node, "node")
             try coder.field(&box.sealed, "sealed secret")
         }
+        try coder.field(&authorities, "authorities")
     }
 }
