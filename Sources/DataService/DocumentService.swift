@@ -155,10 +155,21 @@ package final class DocumentService: Sendable {
 
     /// Serves Couchbase clients on `address`.
     ///
+    /// - Parameters:
+    ///   - address: Where to listen.
+    ///   - security: Secures the connections; nil for plain ones.
     /// - Throws: `NetworkError` if the address cannot be bound.
-    package func listen(on address: SocketAddress) throws(NetworkError) -> any Listener {
-        try environment.network.listen(on: address) { [self] port in
-            Connection(port: port, service: self, isMemcachedListener: false)
+    /// - Returns: The listener.
+    package func listen(
+        on address: SocketAddress,
+        securedBy security: (any ClientSecurity)? = nil
+    ) throws(NetworkError) -> any Listener {
+        let callers: Callers = security.map { .securedClients($0) } ?? .clients
+        return try environment.network.listen(on: address, for: callers) { [self] port in
+            if security == nil, passwords.rules.hidesPlainPorts, !port.local.isLoopback {
+                port.close()
+            }
+            return Connection(port: port, service: self, isMemcachedListener: false)
         }
     }
 

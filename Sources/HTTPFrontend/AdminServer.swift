@@ -9,14 +9,16 @@ internal import Seams
 package final class AdminServer: Sendable {
     /// What the view port shares with this port.
     let resources: SharedResources
-    private let listener: HTTPListener
+    private let listeners: HTTPListeners
 
     /// The port that was claimed; differs from the requested one if that was 0.
-    package var port: UInt16 { listener.port }
+    package var port: UInt16 { listeners.plain.port }
+    /// The port with TLS; nil if there is none.
+    package var securedPort: UInt16? { listeners.secured?.port }
 
-    private init(resources: SharedResources, listener: HTTPListener) {
+    private init(resources: SharedResources, listeners: HTTPListeners) {
         self.resources = resources
-        self.listener = listener
+        self.listeners = listeners
     }
 
     /// Claims the port and begins to serve.
@@ -27,6 +29,7 @@ package final class AdminServer: Sendable {
     ///     routes do not exist.
     ///   - host: The address to listen on, in digits or as a name.
     ///   - port: The port; 0 claims any free one.
+    ///   - secured: The port with TLS; nil for none.
     ///   - logger: The framework's log.
     /// - Throws: `HTTPListenerError` if the port cannot be claimed; it names the address and a
     ///   remedy.
@@ -36,6 +39,7 @@ package final class AdminServer: Sendable {
         views: ViewServer.Services? = nil,
         host: String,
         port: UInt16,
+        secured: SecuredPort? = nil,
         logger: Logger
     ) async throws(HTTPListenerError) -> AdminServer {
         let resources = SharedResources(service: service)
@@ -44,20 +48,21 @@ package final class AdminServer: Sendable {
             port: port,
             name: "admin port",
             option: "--admin-port",
-            use: .administration
+            use: .administration,
+            secured: secured
         )
         let table = AdminTable(views: views)
-        let listener = try await HTTPListener.start(
+        let listeners = try await HTTPListeners.start(
             Router(resources, table),
             settings,
             logger: logger
         )
-        return AdminServer(resources: resources, listener: listener)
+        return AdminServer(resources: resources, listeners: listeners)
     }
 
     /// Stops listening and waits at most two seconds for pending requests, then cancels them.
     ///
     /// Call the service's `beginStop` first, which ends the streams properly, and its `stop` after:
     /// pending requests need the service.
-    package func stop() async { await listener.stop() }
+    package func stop() async { await listeners.stop() }
 }

@@ -120,7 +120,9 @@ struct ViewNode: Sendable {
             ViewServer.Settings(host: "127.0.0.1", port: try #require(node.viewsPort)),
             logger: logger
         )
-        try await node.announce(addresses, adminPort: admin.port, viewsPort: views.port)
+        var ports = Node.HTTPPorts(admin: admin.port)
+        ports.views = views.port
+        try await node.announce(addresses, ports)
     }
 
     /// Makes the node a cluster with the bucket `b`.

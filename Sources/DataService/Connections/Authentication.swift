@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Credentials
 internal import Seams
-internal import Vocabulary
+package import Vocabulary
 internal import Wire
 
 /// The first half of a SCRAM exchange, until the client's proof.
@@ -19,11 +19,33 @@ extension Connection {
     var origin: ClientOrigin { ClientOrigin(peer: port.peer.host) }
 
     func listMechanisms(_ request: CommandContext) {
-        let offered = service.passwords.rules.mechanisms.map(\.rawValue) + ["PLAIN"]
+        let rules = service.passwords.rules
+        let offered = rules.mechanisms.map(\.rawValue) + (mayUsePlain(rules) ? ["PLAIN"] : [])
         let list = Array(offered.joined(separator: " ").utf8)
         list.withUnsafeBytes { buffer in
             respond(request, .success, value: ByteView(buffer))
         }
+    }
+
+    /// Whether the password of a client can be sent as it is: over TLS, on this machine, or if the cluster's
+    /// settings allow it.
+    private func mayUsePlain(_ rules: PasswordRules) -> Bool {
+        port.isSecured || origin == .loopback || rules.allowsPlainWithoutTLS
+    }
+
+    /// The client has proved a certificate: it is logged in as the user that the certificate names.
+    package func authenticated(by certificate: ClientCertificate) {
+        let rules = service.passwords.rules.certificates
+        let name = rules.user(of: certificate)
+        if let name, let account = service.accounts[name],
+            logIn(as: .user(name, incarnation: account.incarnation))
+        {
+            return
+        }
+        // Otherwise the client may still log in with a password, unless every client needs a certificate.
+        guard rules.state == .mandatory else { return }
+        _ = stranger.noteRefusal(name ?? "a certificate that names no user", of: self)
+        port.close()
     }
 
     /// SASL_AUTH: all of PLAIN, or the first half of SCRAM.
@@ -99,6 +121,13 @@ extension Connection {
     ) -> Execution {
         guard let attempt = PasswordLogin(plain: request.frame.value) else {
             return refuse(request, .invalid, "PLAIN needs authzid, user and password.")
+        }
+        guard mayUsePlain(service.passwords.rules) else {
+            return refuse(
+                request,
+                .authError,
+                "PLAIN would send the password unencrypted. Use TLS (couchbases://) or SCRAM."
+            )
         }
         switch completion {
         case .loggedIn(let login):

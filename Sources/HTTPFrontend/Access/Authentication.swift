@@ -34,6 +34,15 @@ struct Authentication: Sendable {
     /// Authenticates a request as far as that takes microseconds.
     func check(_ request: RESTRequest, _ state: ClusterState) -> Check {
         guard state.isProvisioned else { return .identity(identityOfFirstComer(request)) }
+        if let certificate = request.connection?.secured?.certificate {
+            let rules = state.settings.security.clientCertificates
+            if let identity = Self.identity(of: certificate, rules, state) {
+                request.connection?.login?.note(identity)
+                return .identity(identity)
+            }
+            // A password is enough, unless every client needs a certificate.
+            if rules.state == .mandatory { return .identity(nil) }
+        }
         guard let (user, password) = request.basicCredentials,
             request.fields[.nsServerUI] != "yes"
         else {
@@ -47,6 +56,17 @@ struct Authentication: Sendable {
         let identity = Identity(outcome, from: request.origin)
         request.connection?.login?.note(identity)
         return .identity(identity)
+    }
+
+    /// The user that a certificate names; nil if it names none.
+    private static func identity(
+        of certificate: ClientCertificate,
+        _ rules: ClientCertificateSettings,
+        _ state: ClusterState
+    ) -> Identity? {
+        guard rules.state != .disable, let name = rules.user(of: certificate) else { return nil }
+        if state.administrator?.name == name { return .administrator(name) }
+        return state.user(name) == nil ? nil : .user(name)
     }
 
     /// The identity of a request to a node without a cluster.

@@ -14,6 +14,8 @@ enum Refusal: Sendable {
     case fromAnotherSite
     /// The request names another host than this node, and its client has proved nothing.
     case foreignHost
+    /// The request came from another machine over a plain port, which serves only this one.
+    case withoutTLS
     /// The credentials are missing or wrong.
     case unauthorized
     /// The identity lacks this permission.

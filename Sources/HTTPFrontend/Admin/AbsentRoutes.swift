@@ -74,7 +74,6 @@ extension AdminRoutes {
     private static let editions = [
         ("/settings/ldap", "This server does not support LDAP users: add local users"),
         ("/settings/audit", "This server keeps no audit log: read /logs for events"),
-        ("/settings/clientCertAuth", "This server authenticates clients by name and password only"),
         ("/settings/querySettings", "This server has no query service"),
     ]
 

@@ -18,7 +18,8 @@ struct AdminTable: RouteTable {
             + AdminRoutes.indexing
             + AdminRoutes.users + AdminRoutes.collections + AdminRoutes.membership
             + AdminRoutes.rebalance
-            + AdminRoutes.retries + AdminRoutes.security
+            + AdminRoutes.retries + AdminRoutes.security + AdminRoutes.certificates
+            + AdminRoutes.clientCertificates
             + AdminRoutes.autoFailover + AdminRoutes.groups
             + AdminRoutes.absent + AdminRoutes.console
         routes =
@@ -51,6 +52,8 @@ struct AdminTable: RouteTable {
             return .text(request.anotherSiteReason + ".\r\n", status: 403)
         case .foreignHost:
             return .text(request.foreignHostReason + "\r\n", status: 421)
+        case .withoutTLS:
+            return .text(RESTRequest.withoutTLSReason + "\r\n", status: 403)
         case .unauthorized:
             let text =
                 "This request needs the name and the password of a user (HTTP Basic); these are "

@@ -92,10 +92,9 @@ struct NodeJSON {
     }
 
     private var ports: JSONText {
-        var members: [(String, JSONText)] = [("direct", .number(node.ports.data))]
+        var members = ConfigurationJSON.ports(of: node)
         if node.ports.peer != 0 { members.append(("distTCP", .number(node.ports.peer))) }
         if node.ports.views != 0 { members.append(("capi", .number(node.ports.views))) }
-        if node.ports.adminTLS != 0 { members.append(("httpsMgmt", .number(node.ports.adminTLS))) }
         return .object(members)
     }
 

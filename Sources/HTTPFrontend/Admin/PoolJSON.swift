@@ -151,6 +151,9 @@ struct PoolJSON {
         }
     }
 
+    /// Like `time`, of whole seconds since 1970.
+    static func time(seconds: Int64) -> String { time(UInt64(max(seconds, 0)) * 1_000) }
+
     /// Like 2024-05-06T07:08:09.123Z.
     static func time(_ milliseconds: UInt64) -> String {
         let date = Foundation.Date(timeIntervalSince1970: Double(milliseconds) / 1_000)

@@ -1,16 +1,14 @@
+internal import Bytes
 internal import ClusterService
+internal import JSON
 internal import Orchestration
+internal import Vocabulary
 
-/// Settings of how passwords are stored, under Couchbase's names.
+/// Settings of passwords and of connections with TLS, under Couchbase's names.
 extension AdminRoutes {
     static let security: [Route] = [
         Route(.get, "/settings/security", .securityRead) { call in
-            let passwords = call.state.settings.passwords
-            let changeable: [(String, JSONText)] = [
-                ("scramSha1Enabled", .bool(passwords.offersSHA1)),
-                ("scramShaIterations", .number(passwords.iterations)),
-            ]
-            return .json(.object(fixedSecurity.map { ($0.field, .bool($0.value)) } + changeable))
+            .json(.object(json(of: call.state.settings)))
         },
         Route(.post, "/settings/security", .securityWrite, validates: true, setSecurity),
     ]
@@ -19,15 +17,35 @@ extension AdminRoutes {
     private static let fixedSecurity: [(field: String, value: Bool, reason: String)] = [
         ("scramSha512Enabled", true, "Every password has keys for SCRAM-SHA512"),
         ("scramSha256Enabled", true, "Every password has keys for SCRAM-SHA256"),
-        ("disableUIOverHttp", false, "The console is served over HTTP only"),
+        ("disableUIOverHttps", false, "The console is always served over TLS"),
+        ("disableWWWAuthenticate", false, "Refusals for want of a login always have the challenge"),
     ]
+
+    private static let strictTransport = "Strict-Transport-Security"
+
+    private static func json(of settings: ClusterSettings) -> [(String, JSONText)] {
+        let (passwords, security) = (settings.passwords, settings.security)
+        var headers: [(String, JSONText)] = []
+        if !security.strictTransport.isEmpty {
+            headers = [(strictTransport, .string(security.strictTransport))]
+        }
+        return fixedSecurity.map { ($0.field, .bool($0.value)) } + [
+            ("scramSha1Enabled", .bool(passwords.offersSHA1)),
+            ("scramShaIterations", .number(passwords.iterations)),
+            ("disableUIOverHttp", .bool(security.disablesConsoleOverHTTP)),
+            ("tlsMinVersion", .string(security.lowestVersion.name)),
+            ("cipherSuites", .array(security.cipherSuites.map(JSONText.string))),
+            ("honorCipherOrder", .bool(security.honorsCipherOrder)),
+            ("clusterEncryptionLevel", .string(security.encryptionLevel.name)),
+            ("responseHeaders", .object(headers)),
+            ("allowPlainWithoutTLS", .bool(security.allowsPlainWithoutTLS)),
+        ]
+    }
 
     @Sendable private static func setSecurity(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         var settings = call.state.settings
-        form.refuseUnknownFields(
-            except: Set(fixedSecurity.map(\.field) + ["scramSha1Enabled", "scramShaIterations"])
-        )
+        form.refuseUnknownFields(except: Set(json(of: settings).map(\.0)))
         form.checkFixed(fixedSecurity)
         if let offersSHA1 = form.flag("scramSha1Enabled") {
             settings.passwords.offersSHA1 = offersSHA1
@@ -36,6 +54,68 @@ extension AdminRoutes {
         if let iterations = form.wholeNumber("scramShaIterations", range) {
             settings.passwords.iterations = UInt32(iterations)
         }
+        setTransport(&settings.security, &form, call)
         return await form.reply(to: call, setting: settings)
+    }
+
+    private static func setTransport(
+        _ security: inout SecuritySettings,
+        _ form: inout SettingsForm,
+        _ call: Call
+    ) {
+        if let value = form.flag("disableUIOverHttp") { security.disablesConsoleOverHTTP = value }
+        if let value = form.flag("honorCipherOrder") { security.honorsCipherOrder = value }
+        if let value = form.flag("allowPlainWithoutTLS") { security.allowsPlainWithoutTLS = value }
+        let versions = TLSVersion.allCases.map { ($0.name, $0) }
+        if let version = form.choice("tlsMinVersion", versions) { security.lowestVersion = version }
+        let levels = SecuritySettings.EncryptionLevel.allCases.map { ($0.name, $0) }
+        if let level = form.choice("clusterEncryptionLevel", levels) {
+            security.encryptionLevel = level
+        }
+        if let text = call.request.form["cipherSuites"] {
+            setCipherSuites(&security, text, &form, call)
+        }
+        if let text = call.request.form["responseHeaders"] {
+            setHeaders(&security, text, &form)
+        }
+    }
+
+    /// Reads a JSON list of names; the empty list is the choice of the TLS library.
+    private static func setCipherSuites(
+        _ security: inout SecuritySettings,
+        _ text: String,
+        _ form: inout SettingsForm,
+        _ call: Call
+    ) {
+        let value = Array(text.utf8).withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        guard let names = value?.array?.map(\.string), !names.contains(nil) else {
+            return form.refuse("cipherSuites", "The value must be a JSON list of names")
+        }
+        let known = names.compactMap(\.self)
+        let unknown = known.filter { !call.service.isCipherSuite($0) }
+        guard unknown.isEmpty else {
+            let list = unknown.joined(separator: ", ")
+            return form.refuse("cipherSuites", "Unknown cipher suites: \(list)")
+        }
+        security.cipherSuites = known
+    }
+
+    /// Reads a JSON object with the one header that may be set.
+    private static func setHeaders(
+        _ security: inout SecuritySettings,
+        _ text: String,
+        _ form: inout SettingsForm
+    ) {
+        let value = Array(text.utf8).withUnsafeBytes { JSONValue.parse(ByteView($0)) }
+        guard let members = value?.members else {
+            return form.refuse("responseHeaders", "The value must be a JSON object")
+        }
+        let isOther = members.contains { $0.name != strictTransport }
+        let header = value?[strictTransport]?.string
+        let isPrintable = header?.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7f } ?? members.isEmpty
+        guard !isOther, isPrintable, header?.utf8.count ?? 0 <= 256 else {
+            return form.refuse("responseHeaders", "Only \(strictTransport) can be set, to a text")
+        }
+        security.strictTransport = header ?? ""
     }
 }

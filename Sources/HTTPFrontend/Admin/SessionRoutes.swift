@@ -19,6 +19,7 @@ extension AdminRoutes {
 
     /// Logs in a user of the console: the administrator, or a local user with its permission.
     @Sendable private static func logIn(_ call: Call) async -> Reply {
+        if let refusal = refusalOfConsole(call) { return refusal }
         let form = call.request.form
         guard let user = form["user"], let password = form["password"],
             let identity = await call.authentication.identity(
@@ -50,7 +51,8 @@ extension AdminRoutes {
         attributes: String = ""
     ) -> Reply {
         let name = Authentication.cookieName(call.request)
-        let cookie = "\(name)=\(token); HttpOnly; SameSite=Strict; Path=/\(attributes)"
+        let secure = call.request.isSecured ? "; Secure" : ""
+        let cookie = "\(name)=\(token); HttpOnly; SameSite=Strict; Path=/\(secure)\(attributes)"
         return Reply.done.header("Set-Cookie", cookie)
     }
 }

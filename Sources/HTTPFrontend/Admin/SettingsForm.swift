@@ -50,6 +50,17 @@ struct SettingsForm {
         return nil
     }
 
+    /// The choice of a field by its name; nil if it is missing, or with an error if there is no such choice.
+    mutating func choice<Value>(_ field: String, _ choices: [(name: String, value: Value)])
+        -> Value?
+    {
+        guard let text = form[field] else { return nil }
+        if let choice = choices.first(where: { $0.name == text }) { return choice.value }
+        let names = choices.map(\.name).joined(separator: ", ")
+        errors.append(FieldError(field, "The value of \"\(field)\" must be one of \(names)"))
+        return nil
+    }
+
     /// The Boolean of a field; nil if it is missing, or with an error if it is neither true nor
     /// false.
     mutating func flag(_ field: String) -> Bool? {

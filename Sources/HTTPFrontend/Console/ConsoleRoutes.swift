@@ -1,3 +1,6 @@
+internal import ClusterService
+internal import Orchestration
+
 /// The web console's files, which are embedded in the program.
 extension AdminRoutes {
     private static let script = "text/javascript; charset=utf-8"
@@ -30,6 +33,7 @@ extension AdminRoutes {
         Route(.get, "/", .open) { _ in redirection },
         Route(.get, "/ui", .open) { _ in redirection },
         Route(.get, "/ui/**", .open) { call in
+            if let refusal = refusalOfConsole(call) { return refusal }
             let name = call.captures.map { String(decoding: $0, as: UTF8.self) }
                 .joined(separator: "/")
             guard let asset = assets[name] else { return .notFound }
@@ -39,6 +43,18 @@ extension AdminRoutes {
                 .header("Content-Security-Policy", policy)
         },
     ]
+
+    /// Why the console is not served without TLS; nil if it is.
+    static func refusalOfConsole(_ call: Call) -> Reply? {
+        guard call.state.settings.security.disablesConsoleOverHTTP, !call.request.isSecured else {
+            return nil
+        }
+        let port = call.state.node(number: call.service.thisNode)?.ports.adminTLS ?? 0
+        return .text(
+            "The console is served over TLS only (disableUIOverHttp): use https and port \(port).\r\n",
+            status: 403
+        )
+    }
 
     private static var redirection: Reply {
         Reply.empty(301).header("Location", "/ui/index.html")

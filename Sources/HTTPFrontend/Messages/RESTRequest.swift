@@ -87,6 +87,9 @@ struct RESTRequest: Sendable {
 
     var isRead: Bool { method.routed == .get }
 
+    /// Whether others cannot read the request.
+    var isSecured: Bool { connection?.secured != nil }
+
     /// `Basic` credentials; nil if they are missing or malformed.
     var basicCredentials: (user: String, password: String)? {
         guard var header = fields[.authorization],
@@ -134,6 +137,11 @@ struct RESTRequest: Sendable {
             "The request comes from a page of another site (Origin \(origin), Host \(host)) and is "
             + "refused. If a proxy replaces Host, let it keep Host or send X-Forwarded-Host, each with the port"
     }
+
+    /// The cause of a refusal of a request over a plain port, and its cure.
+    static let withoutTLSReason =
+        "The cluster serves other machines over TLS only (clusterEncryptionLevel is strict). Use https and the "
+        + "port with TLS, such as 18091."
 
     /// The cause of a refusal of the request's `Host`, and its cure.
     var foreignHostReason: String {

@@ -1,5 +1,6 @@
 internal import ClusterService
 internal import Orchestration
+internal import Seams
 
 /// Finds the route of a request, authorizes the request, and calls the route's handler.
 ///
@@ -56,6 +57,7 @@ struct Router: Sendable {
 
     /// The route of a request.
     func find(_ request: RESTRequest) -> Found {
+        if isHidden(from: request) { return .refused(reply(to: .withoutTLS, request)) }
         let isServing = service.isServing
         var allowed: [String] = []
         for route in routes.candidates(segments: request.segments.count) {
@@ -71,6 +73,17 @@ struct Router: Sendable {
         let refusal = allowed.isEmpty ? Refusal.notFound : .methodNotAllowed(allowed)
         return .refused(reply(to: refusal, request))
     }
+
+    /// Whether a plain port does not serve the request, because it came from another machine.
+    private func isHidden(from request: RESTRequest) -> Bool {
+        let isLocal = SocketAddress(host: request.localAddress, port: 0).isLoopback
+        guard !request.isSecured, !isLocal else { return false }
+        // A node that joins asks for the peer port before it can trust a certificate.
+        let isIntroduction = request.segments == Self.introduction
+        return !isIntroduction && service.state.settings.security.encryptionLevel == .strict
+    }
+
+    private static let introduction = ["nodes", "self", "peer"].map { Array($0.utf8) }
 
     /// Calls the route's handler with this node's state; if the request needs the current state,
     /// with one that includes every earlier acknowledged change.

@@ -21,9 +21,12 @@ final class ConnectionWatch: Sendable {
     private let state = Guarded(State())
     /// The proof that the connection's client has given.
     let login: ConnectionLogin?
+    /// Nil if the connection is plain.
+    let secured: SecuredConnection?
 
-    init(login: ConnectionLogin? = nil) {
+    init(login: ConnectionLogin? = nil, secured: SecuredConnection? = nil) {
         self.login = login
+        self.secured = secured
     }
 
     /// Whether a request ends with the connection.

@@ -17,14 +17,16 @@ final class HTTPListener: Sendable {
         /// The address to listen on, in digits or as a name.
         let host: String
         /// The port; 0 claims any free one.
-        let port: UInt16
+        var port: UInt16
         /// The port's name in errors, for example "admin port".
-        let name: String
+        var name: String
         /// The option of `divan-server` that sets the port; nil if there is none.
-        let option: String?
+        var option: String?
         /// The purpose of the port's connections.
         var use = DescriptorPlan.Use.clients
         var channel = PortChannel.Settings()
+        /// The port with the same routes over TLS; nil for none.
+        var secured: SecuredPort?
     }
 
     /// The port that was claimed; differs from the requested one if that was 0.
@@ -69,7 +71,8 @@ final class HTTPListener: Sendable {
                 channel: channel,
                 settings: settings.channel,
                 service: router.service,
-                prompt: prompt
+                prompt: prompt,
+                refused: { logger.info("closed a connection of the \(settings.name): \($0)") }
             )
         }
         // Not the framework's `Application`: it makes a date each second by a task that sleeps, and with it

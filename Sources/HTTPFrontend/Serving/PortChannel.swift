@@ -3,6 +3,8 @@ internal import HummingbirdCore
 internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOSecurity
+internal import Seams
 
 /// The framework's connection, with `ConnectionLifetime` where a request's version is still known.
 ///
@@ -22,6 +24,8 @@ struct PortChannel: ServerChildChannel {
         /// This saves two changes of the thread for each request, which cost more than a short query.
         /// It is for ports whose routes do not wait for a disk.
         var usesEventLoops = false
+        /// Secures the connections; nil for plain ones.
+        var security: (any ClientSecurity)?
         /// Whether routes with a prompt handler answer on the event loop, before the framework
         /// (`PromptResponder`).
         var answersPromptly = false
@@ -40,20 +44,34 @@ struct PortChannel: ServerChildChannel {
     let service: AdministrationService
     /// Nil if the framework gets all requests.
     let prompt: PromptResponder.Port?
+    /// Gets why a client's TLS was refused.
+    let refused: @Sendable (String) -> Void
 
     /// Sets up the framework's pipeline and adds the node's handlers behind the request decoder.
     ///
     /// Requests pass `HeadLimit`, `ConnectionLifetime`, `ReasonPhrases` and `PromptResponder`, then the
     /// framework; responses the same in reverse.
     func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Connection> {
-        self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
+        let secured = settings.security.map { _ in SecuredConnection() }
+        if let secured, let security = settings.security {
+            var observer = TLSHandler.Observer()
+            observer.authenticated = { secured.authenticate(by: $0) }
+            observer.refused = refused
+            do {
+                let handler = TLSHandler(security.makeChannel(), observer)
+                try channel.pipeline.syncOperations.addHandler(handler)
+            } catch {
+                return channel.eventLoop.makeFailedFuture(error)
+            }
+        }
+        return self.channel.setup(channel: channel, logger: logger).flatMapThrowing { http in
             let pipeline = channel.pipeline.syncOperations
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             let login = ConnectionLogin(
                 service,
                 host: PortResponder.address(channel.remoteAddress)
             ) { channel.close(promise: nil) }
-            let watch = ConnectionWatch(login: login)
+            let watch = ConnectionWatch(login: login, secured: secured)
             channel.closeFuture.whenComplete { _ in login.close() }
             if let prompt {
                 let responder = PromptResponder(prompt, watch)

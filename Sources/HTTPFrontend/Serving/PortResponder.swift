@@ -4,6 +4,7 @@ internal import HummingbirdCore
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
+internal import Orchestration
 internal import Vocabulary
 
 /// Converts the framework's requests to `RESTRequest`, and `Reply` to the framework's responses.
@@ -41,6 +42,10 @@ struct PortResponder: Sendable {
         let now = router.service.wallMilliseconds
         response.headers[.date] = dates.text(atSeconds: Int(now / 1_000))
         response.headers[.server] = HTTPListener.serverName
+        if ConnectionWatch.current?.secured != nil {
+            let value = router.service.state.settings.security.strictTransport
+            if !value.isEmpty { response.headers[.strictTransportSecurity] = value }
+        }
         do {
             try await writer.write(response: response.head, body: response.body)
         } catch is HTTPParserError {

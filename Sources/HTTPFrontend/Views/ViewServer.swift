@@ -1,4 +1,5 @@
 package import Logging
+internal import Seams
 package import ViewService
 
 /// The view port (8092): design documents and view queries.
@@ -45,6 +46,8 @@ package final class ViewServer: Sendable {
         ///
         /// A query that waits for its client keeps a snapshot of the index, and so its disk space.
         package var stallTimeout = Duration.seconds(30)
+        /// The port with TLS; nil for none.
+        package var secured: SecuredPort?
 
         package init(host: String, port: UInt16) {
             self.host = host
@@ -52,13 +55,15 @@ package final class ViewServer: Sendable {
         }
     }
 
-    private let listener: HTTPListener
+    private let listeners: HTTPListeners
 
     /// The port that was claimed; differs from the requested one if that was 0.
-    package var port: UInt16 { listener.port }
+    package var port: UInt16 { listeners.plain.port }
+    /// The port with TLS; nil if there is none.
+    package var securedPort: UInt16? { listeners.secured?.port }
 
-    private init(listener: HTTPListener) {
-        self.listener = listener
+    private init(listeners: HTTPListeners) {
+        self.listeners = listeners
     }
 
     /// Claims the port and begins to serve.
@@ -80,7 +85,8 @@ package final class ViewServer: Sendable {
             host: settings.host,
             port: settings.port,
             name: "view port",
-            option: "--views-port"
+            option: "--views-port",
+            secured: settings.secured
         )
         port.channel.reasonPhrases = ViewTable.reasonPhrases
         port.channel.headRefusal = { .failure(400, "bad_request", $0) }
@@ -90,13 +96,13 @@ package final class ViewServer: Sendable {
         // Its threads are made now: later the system may refuse them.
         _ = WorkExecutor.shared
         let router = Router(admin.resources, ViewTable(services))
-        let listener = try await HTTPListener.start(router, port, logger: logger)
-        return ViewServer(listener: listener)
+        let listeners = try await HTTPListeners.start(router, port, logger: logger)
+        return ViewServer(listeners: listeners)
     }
 
     /// Stops listening and waits at most two seconds for pending requests, then cancels them; the
     /// connection of a response that is cut off closes before the end of its body.
     ///
     /// Call the service's `stop` after: pending requests need the service.
-    package func stop() async { await listener.stop() }
+    package func stop() async { await listeners.stop() }
 }

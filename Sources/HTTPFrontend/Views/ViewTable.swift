@@ -46,6 +46,8 @@ struct ViewTable: RouteTable {
                 .header("Allow", allowed.joined(separator: ", "))
         case .fromAnotherSite:
             return .failure(403, "forbidden", request.anotherSiteReason)
+        case .withoutTLS:
+            return .failure(403, "forbidden", RESTRequest.withoutTLSReason)
         case .foreignHost:
             return .failure(421, "misdirected_request", request.foreignHostReason)
         case .unauthorized:
