@@ -79,19 +79,15 @@ struct DivanServer: AsyncParsableCommand {
             views: services,
             host: options.bind,
             port: node.adminPort,
+            secured: node.clientSecurity.map { SecuredPort(port: node.adminTLSPort, security: $0) },
             logger: logger
         )
-        var views: ViewServer?
-        if let services, let port = node.viewsPort {
-            views = try await ViewServer.start(
-                beside: admin,
-                services,
-                ViewServer.Settings(host: options.bind, port: port),
-                logger: logger
-            )
-        }
-        try await node.announce(addresses, adminPort: admin.port, viewsPort: views?.port)
-        let ports = ReadyNotice.HTTPPorts(admin: admin.port, views: views?.port)
+        let views = try await viewServer(of: node, services, beside: admin, logger)
+        var ports = Node.HTTPPorts(admin: admin.port)
+        ports.adminTLS = admin.securedPort
+        ports.views = views?.port
+        ports.viewsTLS = views?.securedPort
+        try await node.announce(addresses, ports)
         let tokenPath = node.initTokenPath
         ReadyNotice.write(addresses, ports, initToken: tokenPath, startedNanoseconds: started)
         notifier?.notify(.ready)
@@ -110,6 +106,21 @@ struct DivanServer: AsyncParsableCommand {
         await node.stopViews()
         world.stop()
         await node.stop()
+    }
+
+    /// The port for views, once it listens; nil if the node has no views.
+    private func viewServer(
+        of node: Node,
+        _ services: ViewServer.Services?,
+        beside admin: AdminServer,
+        _ logger: Logger
+    ) async throws -> ViewServer? {
+        guard let services, let port = node.viewsPort else { return nil }
+        var settings = ViewServer.Settings(host: options.bind, port: port)
+        settings.secured = node.clientSecurity.map {
+            SecuredPort(port: node.viewsTLSPort, security: $0)
+        }
+        return try await ViewServer.start(beside: admin, services, settings, logger: logger)
     }
 
     /// What the ports for views and administration need of the node's views; nil if it has none.

@@ -4,17 +4,14 @@ import Server
 
 /// The line on standard output by which the parent process learns that the node serves.
 enum ReadyNotice {
-    /// The ports that the facades have claimed; `views` is nil for a node without views.
-    struct HTTPPorts {
-        let admin: UInt16
-        let views: UInt16?
-    }
-
     private struct Line: Encodable {
         var event = "ready"
         let kv: UInt16
+        let kvTLS: UInt16?
         let admin: UInt16
+        let adminTLS: UInt16?
         let views: UInt16?
+        let viewsTLS: UInt16?
         let memcached: UInt16?
         /// The path of the file with the token for the first change; nil if the node has a cluster.
         let initToken: String?
@@ -23,8 +20,11 @@ enum ReadyNotice {
         private enum CodingKeys: String, CodingKey {
             case event
             case kv
+            case kvTLS = "kv_tls"
             case admin
+            case adminTLS = "admin_tls"
             case views
+            case viewsTLS = "views_tls"
             case memcached
             case initToken
             case ms
@@ -35,8 +35,11 @@ enum ReadyNotice {
             var container = encoder.container(keyedBy: CodingKeys.self)
             try container.encode(event, forKey: .event)
             try container.encode(kv, forKey: .kv)
+            try container.encode(kvTLS, forKey: .kvTLS)
             try container.encode(admin, forKey: .admin)
+            try container.encode(adminTLS, forKey: .adminTLS)
             try container.encode(views, forKey: .views)
+            try container.encode(viewsTLS, forKey: .viewsTLS)
             try container.encode(memcached, forKey: .memcached)
             try container.encode(initToken, forKey: .initToken)
             try container.encode(ms, forKey: .ms)
@@ -45,15 +48,18 @@ enum ReadyNotice {
 
     static func write(
         _ addresses: Node.Addresses,
-        _ ports: HTTPPorts,
+        _ ports: Node.HTTPPorts,
         initToken: String?,
         startedNanoseconds: UInt64
     ) {
         let now = ProcessStart.nowNanoseconds
         let line = Line(
             kv: addresses.kv.port,
+            kvTLS: addresses.kvTLS?.port,
             admin: ports.admin,
+            adminTLS: ports.adminTLS,
             views: ports.views,
+            viewsTLS: ports.viewsTLS,
             memcached: addresses.memcached?.port,
             initToken: initToken,
             ms: (now - min(startedNanoseconds, now)) / 1_000_000

@@ -25,14 +25,21 @@ struct ServerOptions: ParsableArguments {
     @Option(help: "Port for the other nodes of the cluster; 0 as above.")
     var peerPort: UInt16 = 0
 
-    @Option(help: "Port for Couchbase clients over TLS; only 0, none, until TLS is built.")
-    var kvTlsPort: UInt16 = 0
+    @Option(
+        help: """
+            Port for Couchbase clients over TLS; 0 as above (default: 11207 if the KV port is 11210, else 0).
+            """
+    )
+    var kvTlsPort: UInt16?
 
-    @Option(help: "Port of the admin interface over TLS; only 0, as above.")
-    var adminTlsPort: UInt16 = 0
+    @Option(help: "Port of the admin interface over TLS (default: 18091 beside 8091, else 0).")
+    var adminTlsPort: UInt16?
 
-    @Option(help: "Port for views over TLS; only 0, as above.")
-    var viewsTlsPort: UInt16 = 0
+    @Option(help: "Port for views over TLS (default: 18092 beside 8092, else 0).")
+    var viewsTlsPort: UInt16?
+
+    @Flag(name: .customLong("no-tls"), help: "Open no ports with TLS.")
+    var isWithoutTLS = false
 
     @Option(
         name: .customLong("host-name"),
@@ -95,11 +102,8 @@ struct ServerOptions: ParsableArguments {
             ("--kv-tls-port", kvTlsPort), ("--admin-tls-port", adminTlsPort),
             ("--views-tls-port", viewsTlsPort),
         ]
-        for (flag, port) in tlsPorts where port != 0 {
-            throw ValidationError(
-                "\(flag) \(port): TLS for clients is not built, so nothing would listen there. Leave the "
-                    + "option out, or put a proxy before the node."
-            )
+        for (flag, port) in tlsPorts where port != nil && isWithoutTLS {
+            throw ValidationError("\(flag) and --no-tls exclude each other")
         }
         if memcachedBucket != nil, memcachedPort == nil {
             throw ValidationError("--memcached-bucket needs --memcached-port PORT")
@@ -187,6 +191,11 @@ struct ServerOptions: ParsableArguments {
         settings.adminPort = adminPort
         settings.viewsPort = viewsPort
         settings.peerPort = peerPort
+        var tls = NodeSettings.TLSPorts()
+        tls.kv = kvTlsPort
+        tls.admin = adminTlsPort
+        tls.views = viewsTlsPort
+        settings.tls = isWithoutTLS ? nil : tls
         settings.memcachedPort = memcachedPort
         settings.memcachedBucket = memcachedBucket
         settings.allowsUnfilteredScripts = unfilteredScripts

@@ -1,5 +1,6 @@
 """The launcher: start, status, kill, logs, stop, as typed in a shell."""
 
+import datetime
 import fcntl
 import os
 import pathlib
@@ -12,6 +13,9 @@ import termios
 import time
 
 import pytest
+from couchbase.auth import PasswordAuthenticator
+from couchbase.cluster import Cluster
+from couchbase.options import ClusterOptions
 
 from rig.checkout import LAUNCHER
 from rig.node import PASSWORD, ROOT, SERVER, USER, wait_until
@@ -325,3 +329,16 @@ def test_malformed_bucket_argument_is_refused(checkout, bucket):
 def test_refusal_of_the_server_is_printed_in_its_words(checkout):
     told = checkout.start("--bucket", "small:50", code=1)
     assert "small" in told and "100" in told
+
+
+def test_start_with_tls_prints_how_an_sdk_connects(checkout):
+    output = checkout.start("--bucket", "travel:100:0", "--tls")
+    line = next(line for line in output.splitlines() if "with TLS" in line)
+    place, file = line.split()[2], line.split()[-1]
+    login = PasswordAuthenticator(USER, PASSWORD, cert_path=file)
+    cluster = Cluster(place, ClusterOptions(login))
+    cluster.wait_until_ready(datetime.timedelta(seconds=15))
+    documents = cluster.bucket("travel").default_collection()
+    documents.upsert("over-tls", {"number": 1})
+    assert documents.get("over-tls").content_as[dict] == {"number": 1}
+    cluster.close()

@@ -44,6 +44,9 @@ struct NodePorts: Codable {
     var views: Int
     /// For the other nodes.
     var peer: Int
+    var kvTLS: Int
+    var adminTLS: Int
+    var viewsTLS: Int
 
     init(node index: Int, offset: Int) {
         let added = 100 * index + offset
@@ -51,6 +54,9 @@ struct NodePorts: Codable {
         admin = 8_091 + added
         views = 8_092 + added
         peer = 21_100 + added
+        kvTLS = 11_207 + added
+        adminTLS = 18_091 + added
+        viewsTLS = 18_092 + added
     }
 
     /// The ports of one more node, offset from another node's by their numbers.

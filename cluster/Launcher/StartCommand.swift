@@ -37,6 +37,9 @@ struct StartCommand: ParsableCommand {
     )
     var discard = false
 
+    @Flag(help: "Store the cluster's CA, and print how an SDK connects over TLS.")
+    var tls = false
+
     private static let nodesMax = 16
 
     func run() throws {
@@ -53,11 +56,39 @@ struct StartCommand: ParsableCommand {
         order.discards = discard
         let outcome = try starter.start(order)
         let seconds = Double(monotonicNanoseconds() - began) / 1e9
-        print(Summary(outcome: outcome, credentials: credentials, seconds: seconds).text)
+        var summary = Summary(outcome: outcome, credentials: credentials, seconds: seconds)
+        if tls { summary.authorityFile = try storeAuthority(of: outcome.cluster, credentials) }
+        print(summary.text)
         guard !outcome.undone.isEmpty else { return }
         fflush(nil)
         note("\nNot done:")
         for sentence in outcome.undone { note("  \(sentence)") }
         throw ExitCode.failure
     }
+
+    /// Stores the certificate of the cluster's authority beside its nodes; returns the file.
+    ///
+    /// The cluster makes it moments after its first start.
+    private func storeAuthority(
+        of cluster: RememberedCluster,
+        _ credentials: Credentials
+    ) throws -> String {
+        guard let node = cluster.runningNodes.first else { throw Refusal("No node runs.") }
+        let admin = AdminClient(port: node.ports.admin, credentials: credentials)
+        for _ in 0..<Self.authorityAttempts {
+            let reply = try admin.request("GET", "/pools/default/certificate")
+            if reply.status == 200 {
+                let file = cluster.directory + "/ca.pem"
+                try Data(reply.body).write(to: URL(fileURLWithPath: file), options: .atomic)
+                return file
+            }
+            Thread.sleep(forTimeInterval: 0.1)
+        }
+        throw Refusal(
+            "The cluster has no certificate authority after 10 seconds.",
+            cure: "Look into the log of node \(node.index): cluster/logs \(node.index)"
+        )
+    }
+
+    private static let authorityAttempts = 100
 }

@@ -5,6 +5,8 @@ struct Summary {
     let outcome: Starter.Outcome
     let credentials: Credentials
     let seconds: Double
+    /// The certificate with which an SDK connects over TLS; nil to show only the plain ports.
+    var authorityFile: String?
 
     var text: String {
         let nodes = outcome.cluster.nodes
@@ -25,6 +27,9 @@ struct Summary {
         }
         lines += ["", "  data       \(outcome.cluster.directory)"]
         lines.append("  connect    \(connectionString)   \(login)")
+        if let authorityFile {
+            lines.append("  with TLS   \(securedConnectionString)   trusting \(authorityFile)")
+        }
         if let node = nodes.first(where: { $0.process?.isRunning == true }) {
             lines.append("  browse     \(browse(node))")
         }
@@ -35,6 +40,11 @@ struct Summary {
     var connectionString: String {
         let ports = outcome.cluster.runningNodes.map { "127.0.0.1:\($0.ports.kv)" }
         return "couchbase://" + ports.joined(separator: ",")
+    }
+
+    private var securedConnectionString: String {
+        let ports = outcome.cluster.runningNodes.map { "127.0.0.1:\($0.ports.kvTLS)" }
+        return "couchbases://" + ports.joined(separator: ",")
     }
 
     private var login: String {

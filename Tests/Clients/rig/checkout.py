@@ -24,7 +24,7 @@ def free_offset():
     for offset in range(1_000 + 500 * WORKER, 40_000, 337):
         try:
             for node in range(3):
-                for port in (11210, 8091, 8092, 21100):
+                for port in (11210, 8091, 8092, 21100, 11207, 18091, 18092):
                     with socket.create_server(("127.0.0.1", port + offset + 100 * node)):
                         pass
             return offset

@@ -20,6 +20,7 @@ SERVER = pathlib.Path(os.environ.get("DIVAN_SERVER", ROOT / ".build/release/diva
 USER, PASSWORD = "Administrator", "password"
 START_SECONDS = 20
 PORT_FLAGS = ("--kv-port", "--admin-port", "--views-port", "--peer-port")
+TLS_FLAGS = ("--kv-tls-port", "--admin-tls-port", "--views-tls-port")
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
 
@@ -59,7 +60,7 @@ class Node:
         self.directory = pathlib.Path(directory or tempfile.mkdtemp(prefix="divan-"))
         self.data = pathlib.Path(data) if data else self.directory / "data"
         self.flags = list(flags)
-        for name in PORT_FLAGS:
+        for name in PORT_FLAGS + (() if "--no-tls" in self.flags else TLS_FLAGS):
             if name not in self.flags:
                 self.flags += [name, str(free_port())]
         self.log_path = self.directory / "log"

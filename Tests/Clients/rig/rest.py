@@ -25,16 +25,28 @@ class Reply:
 
 
 class Rest:
-    """Requests to a port; `source` is the client's address, if it has several."""
+    """Requests to a port; `source` is the client's address, if it has several.
 
-    def __init__(self, port, login, host="127.0.0.1", source=None):
+    With `context`, that of the module `ssl`, they are sent over TLS.
+    """
+
+    def __init__(self, port, login, host="127.0.0.1", source=None, context=None):
+        self.context = context
         self.port = port
         self.source = (source, 0) if source else None
         self.host = host
         self.login = login
 
     def as_user(self, user, password):
-        return Rest(self.port, (user, password), self.host)
+        return Rest(self.port, (user, password), self.host, context=self.context)
+
+    def _connection(self, seconds):
+        options = {"timeout": seconds, "source_address": self.source}
+        if self.context is None:
+            return http.client.HTTPConnection(self.host, self.port, **options)
+        return http.client.HTTPSConnection(
+            self.host, self.port, context=self.context, **options
+        )
 
     def _headers(self, extra):
         headers = {}
@@ -45,9 +57,7 @@ class Rest:
         return headers
 
     def request(self, method, path, body=None, headers=None, seconds=30):
-        connection = http.client.HTTPConnection(
-            self.host, self.port, timeout=seconds, source_address=self.source
-        )
+        connection = self._connection(seconds)
         try:
             connection.request(method, path, body, self._headers(headers))
             answer = connection.getresponse()
@@ -75,9 +85,7 @@ class Rest:
 
     def head_of(self, method, path, body=None, headers=None, seconds=30):
         """The reply without the body of a success, which may be a stream without an end."""
-        connection = http.client.HTTPConnection(
-            self.host, self.port, timeout=seconds, source_address=self.source
-        )
+        connection = self._connection(seconds)
         try:
             connection.request(method, path, body, self._headers(headers))
             answer = connection.getresponse()

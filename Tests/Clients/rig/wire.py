@@ -113,11 +113,13 @@ class Closed(Exception):
 
 
 class Connection:
-    def __init__(self, port, seconds=15, host="127.0.0.1", source=None):
-        """`source` is the address of the client, if it matters."""
+    def __init__(self, port, seconds=15, host="127.0.0.1", source=None, context=None):
+        """`source` is the address of the client, if it matters; `context` that of the module `ssl`, for TLS."""
         own = source and (source, 0)
         self.socket = socket.create_connection((host, port), seconds, source_address=own)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if context is not None:
+            self.socket = context.wrap_socket(self.socket, server_hostname=host)
         self.buffer = bytearray()
         self.vbuckets = 1024
         self.features = ()
