@@ -28,8 +28,11 @@ package final class TLSChannel: SecureSocket {
 
     /// What was sealed since the last change of the key.
     private struct KeyUse {
+        let limits: TLSLimits
         var bytes: UInt64 = 0
         var records: UInt64 = 0
+
+        var isUsedUp: Bool { bytes >= limits.bytesOfKeyMax || records >= limits.recordsOfKeyMax }
     }
 
     /// The state of a socket, as far as one call has found it.
@@ -56,10 +59,9 @@ package final class TLSChannel: SecureSocket {
     package private(set) var isOpen = false
     private let session: OpaquePointer
     private let proof: Proof
-    private let limits: TLSLimits
     /// Why content ends, if that was found behind content.
     private var end: SecureReceipt?
-    private var keyUse = KeyUse()
+    private var keyUse: KeyUse
 
     // The buffers of the current call.
     fileprivate let source: Source
@@ -80,7 +82,7 @@ package final class TLSChannel: SecureSocket {
         }
         self.session = session
         self.proof = proof
-        self.limits = limits
+        keyUse = KeyUse(limits: limits)
         source = socket.map { .socket($0) } ?? .input
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
@@ -219,9 +221,8 @@ package final class TLSChannel: SecureSocket {
 
     /// Replaces the key before it has sealed as much as its limits allow; false if that fails.
     private func changeKey() -> Bool {
-        guard keyUse.bytes >= limits.bytesOfKeyMax || keyUse.records >= limits.recordsOfKeyMax
-        else { return true }
-        keyUse = KeyUse()
+        guard keyUse.isUsedUp else { return true }
+        keyUse = KeyUse(limits: keyUse.limits)
         // TLS 1.2 has no key update, and none of its other bounds is reached earlier.
         guard divan_ssl_is_tls13(session) != 0 else { return true }
         return SSL_key_update(session, SSL_KEY_UPDATE_NOT_REQUESTED) == 1

@@ -5,7 +5,7 @@ import Testing
 @Suite struct AbsentTests {
     @Test func settingOfAMissingFeatureIsRefusedWithTheEditionHeader() async throws {
         try await Site.with { site in
-            for page in ["ldap", "audit", "clientCertAuth", "querySettings"] {
+            for page in ["ldap", "audit", "querySettings"] {
                 for method in ["GET", "POST"] {
                     let reply = try await site.ask("\(method) /settings/\(page)")
                     #expect(reply.status == 400, "\(page)")

@@ -28,7 +28,9 @@ import Testing
             ("scramShaIterations", "4095"), ("scramShaIterations", "1000001"),
             ("scramShaIterations", "many"), ("scramSha1Enabled", "1"),
             ("scramSha256Enabled", "false"), ("scramSha512Enabled", "false"),
-            ("disableUIOverHttp", "true"), ("tlsMinVersion", "tlsv1.3"),
+            ("disableUIOverHttp", "1"), ("tlsMinVersion", "tlsv1.1"), ("cipherSuites", "%5B1%5D"),
+            ("clusterEncryptionLevel", "none"), ("responseHeaders", "%7B%22X%22:%221%22%7D"),
+            ("disableUIOverHttps", "true"),
         ]
     )
     func impossibleValueIsRefusedWithItsField(_ field: String, _ value: String) async throws {

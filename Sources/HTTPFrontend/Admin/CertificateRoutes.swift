@@ -66,7 +66,7 @@ extension AdminRoutes {
                 return reply(outcome)
             }
             return .text(String(decoding: now.certificate, as: UTF8.self), status: 200)
-        },
+        }.accepting(["dropUploadedCertificates"]),
     ]
 
     /// Reads `{"privateKeyPassphrase":{"type":"plain","password":"..."}}`, or nothing.
