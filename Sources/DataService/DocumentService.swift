@@ -19,6 +19,11 @@ package final class DocumentService: Sendable {
         var writeHolds: WriteHolds = []
     }
 
+    private struct Run {
+        let boot: UInt64
+        let startedNanoseconds: UInt64
+    }
+
     package let environment: Environment
     /// The answer to VERSION.
     package let version: String
@@ -28,7 +33,6 @@ package final class DocumentService: Sendable {
     package let hash: KeyHash
     let contexts: [LaneContext]
     let connectionCount = SharedWord.allocated()
-    let startedNanoseconds: UInt64
     let lanes: DataLanes
     let reclaimer: Reclaimer
     package let alerts = AlertBoard()
@@ -42,8 +46,8 @@ package final class DocumentService: Sendable {
     /// Names of buckets that have moved away from this node.
     let givenUp = Guarded<Set<String>>([])
     package let passwords: PasswordVerifier
-    /// A random number that identifies this run of the process.
-    package let boot: UInt64
+    private let run: Run
+    package let slowCommands: SlowCommandLog
     let lease = Lease()
     let copyPacer: CopyPacer
     let subscribers = MapSubscribers()
@@ -67,8 +71,11 @@ package final class DocumentService: Sendable {
         reclaimer = Reclaimer(quiescence: environment.network.quiescence)
         let pool = ChunkPool()
         let reactors = environment.lanes.reactorCount
-        contexts = (0..<reactors).map { LaneContext(row: $0, pool: pool) }
-        startedNanoseconds = environment.time.monotonicNanoseconds()
+        contexts = (0..<reactors).map {
+            LaneContext(row: $0, pool: pool, time: environment.time)
+        }
+        slowCommands = SlowCommandLog(environment.trace)
+        let started = environment.time.monotonicNanoseconds()
         lanes = DataLanes(environment: environment, pool: pool, row: reactors)
         let registry = Guarded(Registry())
         self.registry = registry
@@ -79,8 +86,13 @@ package final class DocumentService: Sendable {
         }
         let lane = lanes.passwords
         passwords = PasswordVerifier(secret: environment.entropy.bytes(32)) { lane.post($0) }
-        boot = environment.entropy.next()
+        run = Run(boot: environment.entropy.next(), startedNanoseconds: started)
     }
+
+    /// A random number that identifies this run of the process.
+    package var boot: UInt64 { run.boot }
+
+    var startedNanoseconds: UInt64 { run.startedNanoseconds }
 
     // MARK: Buckets
 

@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 internal import Seams
 
@@ -7,7 +8,9 @@ package struct LinuxClock: TimeSource {
 
     package func monotonicNanoseconds() -> UInt64 { LinuxClock.read(CLOCK_BOOTTIME) }
 
-    package func wallNanoseconds() -> UInt64 { LinuxClock.read(CLOCK_REALTIME) }
+    package func wallNanoseconds() -> UInt64 { divan_wall_nanoseconds() }
+
+    package var wallFunction: (@convention(c) () -> UInt64)? { divan_wall_nanoseconds }
 
     /// The clock of deadlines; like the kernel's waits it stops while the machine is suspended.
     static func waitingNanoseconds() -> UInt64 { read(CLOCK_MONOTONIC) }

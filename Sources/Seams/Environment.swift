@@ -43,6 +43,13 @@ package protocol TimeSource: Sendable {
     func monotonicNanoseconds() -> UInt64
     /// Nanoseconds since 1970 by the system clock, which may jump; for expiry and CAS.
     func wallNanoseconds() -> UInt64
+    /// A function with the result of `wallNanoseconds`, for callers that read it in each of their turns: a
+    /// call through the protocol costs more than the clock. Nil if there is none.
+    var wallFunction: (@convention(c) () -> UInt64)? { get }
+}
+
+extension TimeSource {
+    package var wallFunction: (@convention(c) () -> UInt64)? { nil }
 }
 
 /// A source of unpredictable bits.

@@ -45,6 +45,7 @@ package final class OpenBucket: Sendable {
             .init(
                 engine: engine,
                 disk: disk,
+                counters: counters,
                 traffic: traffic,
                 handOvers: handOvers,
                 worker: service.lanes.durability,

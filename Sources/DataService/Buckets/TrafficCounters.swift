@@ -10,6 +10,8 @@ package final class TrafficCounters: Sendable {
 
     private let words: SharedWord
     private let rows: Int
+    /// By `CommandKind`, then by `Latency`; with the same rows.
+    let latencies: LatencyTable
 
     /// - Parameter rows: One for each reactor, and one for all other lanes.
     package init(rows: Int) {
@@ -19,6 +21,10 @@ package final class TrafficCounters: Sendable {
         )
         words = SharedWord.allocated(count: rows * TrafficCounters.rowWords)
         self.rows = rows
+        latencies = LatencyTable(
+            rows: rows,
+            kinds: CommandKind.countMax + Latency.allCases.count
+        )
     }
 
     deinit { words.address.deallocate() }
@@ -30,6 +36,14 @@ package final class TrafficCounters: Sendable {
             at: words.address + row * TrafficCounters.rowWords + counter.rawValue
         )
         word.store(word.load() &+ UInt64(amount))
+    }
+
+    /// The row of a reactor, its only writer; valid as long as these counters.
+    func row(_ number: Int) -> TrafficRow {
+        TrafficRow(
+            words: words.address + number * TrafficCounters.rowWords,
+            latencies: latencies.row(number)
+        )
     }
 
     /// Counts on the lane of `context`.
@@ -55,5 +69,17 @@ package final class TrafficCounters: Sendable {
             let offset = row * TrafficCounters.rowWords + counter.rawValue
             return sum &+ SharedWord(at: words.address + offset).load()
         }
+    }
+}
+
+/// The counters and latencies of one reactor, without a reference to count.
+struct TrafficRow {
+    fileprivate let words: UnsafeMutablePointer<UInt64>
+    let latencies: LatencyRow
+
+    @inline(__always)
+    func count(_ counter: Statistic, by amount: Int) {
+        let word = SharedWord(at: words + counter.rawValue)
+        word.store(word.load() &+ UInt64(amount))
     }
 }

@@ -14,6 +14,8 @@ final class OutgoingStream: FeedStream {
     ///
     /// Nil if the receiver's copy counts.
     private let buildsThrough: Seqno?
+    /// A change that was sent at a time and is not acknowledged yet; nil if there is none.
+    private var awaited: (seqno: Seqno, since: UInt64)?
 
     init(_ address: NodeStreamAddress, _ feed: VBucketFeed, buildsThrough: Seqno?) {
         self.address = address
@@ -23,6 +25,23 @@ final class OutgoingStream: FeedStream {
 
     /// Whether the stream's changes may be delayed in favour of clients.
     var canWait: Bool { buildsThrough.map { feed.position < $0 } ?? false }
+
+    /// Measures the time until the acknowledgement of the newest change that was sent, unless that of an
+    /// earlier one is measured, or a copy is being built.
+    ///
+    /// - Parameter now: Reads the monotonic clock, which is needed once for each measurement.
+    func noteSent(now: () -> UInt64) {
+        guard awaited == nil, !canWait else { return }
+        awaited = (feed.position, now())
+    }
+
+    /// The nanoseconds until the acknowledgement of the measured change; nil if this is none.
+    func endWait(covered: Seqno, now: () -> UInt64) -> UInt64? {
+        guard let awaited, awaited.seqno <= covered else { return nil }
+        self.awaited = nil
+        let now = now()
+        return now - min(now, awaited.since)
+    }
 }
 
 extension DCPEncoder {

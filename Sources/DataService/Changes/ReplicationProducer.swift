@@ -103,6 +103,7 @@ final class ReplicationProducer: StreamHandler {
                 limit: { limit($0, $1) },
                 stepped: { stream, before in
                     if stream.isPaced { service.copyPacer.sent(writer.count - before) }
+                    if writer.count > before { stream.noteSent { now } }
                 }
             )
         }
@@ -141,9 +142,14 @@ final class ReplicationProducer: StreamHandler {
             }
         case .closeStream: close(address)
         case .acknowledgement(let progress):
-            guard let uuid = channels[address.channel]?.uuid else { return true }
-            service.bucket(uuid: uuid)?.traffic
-                .note(progress, of: address.vBucket, on: peer, link: link)
+            guard let uuid = channels[address.channel]?.uuid,
+                let bucket = service.bucket(uuid: uuid)
+            else { return true }
+            let stream = feeds.streams[address]
+            if let nanoseconds = stream?.endWait(covered: progress.covered, now: { now }) {
+                bucket.counters.record(.replication, nanoseconds: nanoseconds)
+            }
+            bucket.traffic.note(progress, of: address.vBucket, on: peer, link: link)
         case .changes(.bufferAcknowledgement(let bytes)):
             guard let channel = channels[address.channel] else { return true }
             return feeds.machine.acknowledge(Int(bytes), window: channel.window)

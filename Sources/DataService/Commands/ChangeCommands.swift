@@ -201,7 +201,7 @@ extension Connection {
             let nanoseconds = producer.timeToWaitForLoading()
         else { return refuse(request, .notMyVBucket) }
         let vBucket = request.frame.vBucket
-        return wait(request) { [lane = service.lanes.nonIO.lane] done in
+        return wait(request, .load) { [lane = service.lanes.nonIO.lane] done in
             disk.warmup.whenLoaded(vBucket, done)
             lane.post(after: nanoseconds) {
                 done(.failed(.notMyVBucket, "The vBucket is being loaded."))

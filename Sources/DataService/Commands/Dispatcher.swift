@@ -202,7 +202,7 @@ extension Connection {
         }
         // A write for which room was made does not wait for room again.
         let isLast = completion?.isRoomMade ?? false
-        return self.wait(request) { done in
+        return self.wait(request, wait.phase) { done in
             let done = isLast ? Completion.last(done) : done
             bucket.resume(
                 after: wait,

@@ -10,8 +10,8 @@ extension Connection {
         _ document: DocumentAddress,
         _ bucket: OpenBucket
     ) -> Execution {
-        wait(request) { done in
-            bucket.syncWrites.wait(for: prepared.seqno, of: document.id) { done(.durable($0)) }
+        wait(request, .replicate) { done in
+            bucket.syncWrites.wait(for: prepared.seqno, of: document.id) { done(.durable($0, $1)) }
         }
     }
 
@@ -22,7 +22,7 @@ extension Connection {
     @inline(never)
     func answersDecided(_ request: CommandContext, _ completion: Completion?) -> Bool {
         switch completion {
-        case .durable(let end): answerDurable(request, end)
+        case .durable(let end, _): answerDurable(request, end)
         case .subDocument(let end): answerSubDocument(request, end)
         case .ready, .admitted, .failed, .roomMade, .done, .loggedIn, nil: return false
         }

@@ -150,7 +150,7 @@ extension Connection {
                 )
                 return .done
             }
-            return wait(request) { done in service.flushInBackground(name, done) }
+            return wait(request, .lane) { done in service.flushInBackground(name, done) }
         }
     }
 }

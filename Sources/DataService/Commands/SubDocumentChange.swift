@@ -15,7 +15,8 @@ struct SubDocumentAnswer: Sendable {
 enum SubDocumentEnd: Sendable {
     /// The answer is valid if the document was found, written or left unchanged.
     case ended(DocumentOutcome, SubDocumentAnswer)
-    case durable(SyncWriteOutcome, SubDocumentAnswer)
+    /// With what the write waited for last.
+    case durable(SyncWriteOutcome, SubDocumentAnswer, CommandPhase)
 }
 
 /// The transform of one mutation: from a version to its successor, and to the answer.

@@ -148,7 +148,7 @@ extension Connection {
             includesDeleted: lookup.documentFlags.contains(.accessesDeleted)
         )
         let answer = Guarded(SubDocumentAnswer())
-        return wait(request) { done in
+        return wait(request, .lane) { done in
             @Sendable func read(_ copy: DocumentCopy) {
                 let made = owned.lookUp(copy, place)
                 answer.withLock { $0 = made }

@@ -64,9 +64,9 @@ extension Connection {
             return .done
         case .ended(.prepared(let prepared)):
             let answer = SubDocumentAnswer(status: status, value: results.bytes)
-            return wait(request) { done in
+            return wait(request, .replicate) { done in
                 bucket.syncWrites.wait(for: prepared.seqno, of: document.id) {
-                    done(.subDocument(.durable($0, answer)))
+                    done(.subDocument(.durable($0, answer, $1)))
                 }
             }
         case .ended(let outcome):
@@ -121,7 +121,7 @@ extension Connection {
             makesDespiteCAS: mutation.documentFlags.contains(.makesDocument)
         )
         let answer = Guarded(SubDocumentAnswer())
-        return wait(request) { done in
+        return wait(request, .lane) { done in
             @Sendable func change(_ view: DocumentView?, _ writer: ByteWriter) -> DocumentChange {
                 let (change, result) = owned.apply(to: view, writer, place)
                 answer.withLock { $0 = result }
@@ -141,10 +141,10 @@ extension Connection {
     /// been deleted since. Without the lease the outcome of a write is unknown.
     func answerSubDocument(_ request: CommandContext, _ end: SubDocumentEnd) {
         switch end {
-        case .durable(.committed(let cas, let seqno, let uuid, _), let answer):
+        case .durable(.committed(let cas, let seqno, let uuid, _), let answer, _):
             guard mayAnswerForActiveCopy else { return self.answer(.durabilityAmbiguous, request) }
             append(answer, request, cas: cas, token: (uuid, seqno))
-        case .durable(.ambiguous, _): answer(.durabilityAmbiguous, request)
+        case .durable(.ambiguous, _, _): answer(.durabilityAmbiguous, request)
         case .ended(.found(let copy), let answer):
             guard answer.isOfReplica || mayAnswerForActiveCopy else {
                 return answerElsewhere(request)

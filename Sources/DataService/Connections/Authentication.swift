@@ -80,7 +80,7 @@ extension Connection {
         }
         // Keys are never derived on a reactor.
         if lacksKeys, !(completion?.isReady ?? false) {
-            return wait(request) { [service] done in
+            return wait(request, .login) { [service] done in
                 service.lanes.passwords.post {
                     service.deriveEmptyPassword()
                     done(.ready)

@@ -7,7 +7,7 @@ extension Connection {
     /// The duration of the request so far; nil unless the client agreed to tracing.
     var duration: ServerDuration? {
         guard isTracingAgreed else { return nil }
-        let now = service.environment.time.monotonicNanoseconds()
+        let now = context.monotonicNanoseconds()
         return ServerDuration(microseconds: (now &- turnStart) / 1_000)
     }
 

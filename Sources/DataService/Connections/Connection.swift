@@ -25,6 +25,15 @@ package final class Connection: ConnectionHandler {
         case close
     }
 
+    /// The times of requests that have waited.
+    private struct Waits {
+        var lastTicket: UInt64 = 0
+        /// Of the request at the front of the input, from its wait until its next attempt.
+        var blocked: RequestWait?
+        /// Of the request that is executed again now.
+        var resumed: RequestWait?
+    }
+
     private static let parkedMax = 128
     /// Higher than `parkedMax`: a durable write waits for other nodes, which takes longer than a
     /// disk read.
@@ -85,10 +94,9 @@ package final class Connection: ConnectionHandler {
     private var isResuming = false
     /// Results for waiting requests, parked or blocked, that are not handled yet.
     private var results: ArraySlice<Mailbox.WorkResult> = []
-    private var lastTicket: UInt64 = 0
-    /// The ticket of the request at the front of the input while it waits, and when it arrived.
+    /// The ticket of the request at the front of the input while it waits.
     private var blockedTicket: UInt64?
-    private var blockedStart: UInt64 = 0
+    private var waits = Waits()
     /// The result for the request that had `blockedTicket`, until its next attempt.
     private var resumption: Completion?
 
@@ -99,6 +107,8 @@ package final class Connection: ConnectionHandler {
     /// Whether the lease had expired when the turn began.
     var isWithoutLease = false
     var turnStart: UInt64 = 0
+    /// The counters of the selected bucket; nil without one.
+    var traffic: TrafficRow?
     var output: ByteWriter
 
     package init(port: any ConnectionPort, service: DocumentService, isMemcachedListener: Bool) {
@@ -172,10 +182,9 @@ package final class Connection: ConnectionHandler {
 
     private func beginTurn(_ output: ByteWriter) {
         self.output = output
-        let time = service.environment.time
-        wallNanoseconds = time.wallNanoseconds()
-        if isTracingAgreed { turnStart = time.monotonicNanoseconds() }
-        if service.lease.end != .max { beginLeasedTurn(time) }
+        wallNanoseconds = context.wallNanoseconds()
+        if isTracingAgreed { turnStart = context.monotonicNanoseconds() }
+        if service.lease.end != .max { beginLeasedTurn() }
         if isMemcachedListener, service.plain.isRefusing { bucket = nil }
         if bucket?.isRetired ?? (isMemcachedListener || lostBucketName != nil) { findBucketAgain() }
     }
@@ -231,7 +240,9 @@ package final class Connection: ConnectionHandler {
                 index == 0
                 ? attempt(frame, hash: hash) : execute(frame, hash: hash, completion: nil)
             switch execution {
-            case .done: offset += frame.byteCount
+            case .done:
+                offset += frame.byteCount
+                if frame.header.isRequest { context.tally.add(frame.header) }
             case .blocked: return ReceiveProgress(consumed: offset, next: .pause)
             case .close:
                 return ReceiveProgress(consumed: offset + frame.byteCount, next: .close)
@@ -253,11 +264,35 @@ package final class Connection: ConnectionHandler {
             return execute(frame, hash: hash, completion: nil)
         }
         resumption = nil
-        let start = turnStart
-        turnStart = blockedStart
-        defer { turnStart = start }
+        let (blocked, ticket) = (exchange(&waits.blocked, with: nil), waits.lastTicket)
+        let execution = execute(frame, hash: hash, after: completion, blocked)
+        if case .done = execution {
+            endAdmission(completion)
+            if ticket == waits.lastTicket {
+                context.tally.remove(context.tally.kind(of: frame.header))
+            }
+        }
+        return execution
+    }
+
+    /// Executes a request that has waited; its duration counts from its arrival.
+    private func execute(
+        _ frame: Frame,
+        hash: UInt64,
+        after completion: Completion,
+        _ wait: RequestWait?
+    ) -> Execution {
+        guard var wait else { return execute(frame, hash: hash, completion: completion) }
+        let now = context.monotonicNanoseconds()
+        wait.begin(.execution, at: now, cause: completion.cause)
+        let (start, ticket) = (turnStart, waits.lastTicket)
+        turnStart = wait.start
+        waits.resumed = wait
         let execution = execute(frame, hash: hash, completion: completion)
-        if case .done = execution { endAdmission(completion) }
+        waits.resumed = nil
+        turnStart = start
+        // Otherwise it waits again.
+        if ticket == waits.lastTicket { record(wait) }
         return execution
     }
 
@@ -327,23 +362,30 @@ package final class Connection: ConnectionHandler {
     ///
     /// - Parameters:
     ///   - request: The request.
+    ///   - phase: What it waits for.
     ///   - start: Starts the work that the request waits for. The work calls the closure from any
     ///     lane; only the first call counts.
     /// - Returns: The execution to return: the request is parked, or blocks the ones after it.
     func wait(
         _ request: CommandContext,
+        _ phase: CommandPhase,
         _ start: (@escaping @Sendable (Completion) -> Void) -> Void
     ) -> Execution {
-        lastTicket += 1
-        let ticket = lastTicket
+        waits.lastTicket += 1
+        let ticket = waits.lastTicket
+        let now = context.monotonicNanoseconds()
+        var wait = waits.resumed ?? firstWait(of: request, at: now)
+        wait.begin(phase, at: now)
         let isParked = isResuming || mayPark(request)
         if isParked {
+            // The caller counts a request of the input as done.
+            if !isResuming { context.tally.remove(wait.kind) }
             let frame = request.frame.whole.bytes
-            parked.append(Parked(ticket: ticket, frame: frame, start: turnStart))
+            parked.append(Parked(ticket: ticket, frame: frame, wait: wait))
             parkedBytes += request.frame.byteCount
         } else {
             blockedTicket = ticket
-            blockedStart = turnStart
+            waits.blocked = wait
         }
         start { [mailbox] completion in mailbox.put(completion, ticket: ticket) }
         return isParked ? .done : .blocked
@@ -363,18 +405,14 @@ package final class Connection: ConnectionHandler {
     ///
     /// - Returns: False if the connection has to close.
     private func resume(_ request: Parked, with completion: Completion) -> Bool {
-        let start = turnStart
-        turnStart = request.start
         isResuming = true
-        defer {
-            isResuming = false
-            turnStart = start
-        }
+        defer { isResuming = false }
         return request.frame.withUnsafeBytes { buffer in
             guard case .frame(let frame) = decoder.next(in: ByteView(buffer)) else {
                 preconditionFailure("a parked frame is whole")
             }
-            let outcome = execute(frame, hash: service.hash(frame.key), completion: completion)
+            let hash = service.hash(frame.key)
+            let outcome = execute(frame, hash: hash, after: completion, request.wait)
             if case .close = outcome { return false }
             endAdmission(completion)
             return true

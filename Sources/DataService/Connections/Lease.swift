@@ -36,8 +36,8 @@ extension DocumentService {
 extension Connection {
     /// Checks the lease once for all requests of the turn; `endTurn` checks it again.
     @inline(never)
-    func beginLeasedTurn(_ time: any TimeSource) {
-        isWithoutLease = !service.lease.holds(time)
+    func beginLeasedTurn() {
+        isWithoutLease = !service.lease.holds(service.environment.time)
         isBoundByLease = false
     }
 }

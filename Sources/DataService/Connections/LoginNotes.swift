@@ -64,7 +64,7 @@ extension Connection {
         let now = service.environment.time.monotonicNanoseconds()
         let delay = service.strangers.delayNanoseconds(from: port.peer.host, at: now)
         guard delay > 0 else { return nil }
-        return wait(request) { [service] done in
+        return wait(request, .login) { [service] done in
             service.lanes.passwords.post(after: delay) { done(.admitted) }
         }
     }
@@ -74,7 +74,7 @@ extension Connection {
         let now = service.environment.time.monotonicNanoseconds()
         let host = port.peer.host
         let isKnown = service.strangers.isKnown(attempt.user, from: host, at: now)
-        return wait(request) { [service, origin] done in
+        return wait(request, .login) { [service, origin] done in
             let work: PasswordChecks.Work = {
                 let found = service.candidate(
                     named: attempt.user,

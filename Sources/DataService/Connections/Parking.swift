@@ -17,7 +17,7 @@ enum Completion: Sendable {
     /// SASL: the password of this login is right.
     case loggedIn(Login)
     /// The prepared write is decided: answer with this outcome.
-    case durable(SyncWriteOutcome)
+    case durable(SyncWriteOutcome, CommandPhase)
     /// The sub-document command is complete: answer with this outcome.
     ///
     /// Indirect, so that completions stay small.
@@ -46,8 +46,7 @@ struct Parked {
     let ticket: UInt64
     /// A copy of the whole frame, since the receive buffer is reused.
     let frame: [UInt8]
-    /// The arrival in monotonic nanoseconds, if the client agreed to tracing.
-    let start: UInt64
+    let wait: RequestWait
 }
 
 /// The results that other lanes deliver for waiting requests.

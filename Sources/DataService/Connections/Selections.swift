@@ -23,12 +23,14 @@ extension Connection {
             isBoundByLease = false
             if !service.lease.holds(service.environment.time) {
                 output.removeAll()
+                context.tally.removeAll { _, _ in }
                 return ReceiveProgress(consumed: progress.consumed, next: .close)
             }
         }
-        if let counters = bucket?.counters {
-            counters.count(.bytesRead, row: context.row, by: progress.consumed)
-            counters.count(.bytesWritten, row: context.row, by: output.count)
+        recordTally { bucket }
+        if let traffic {
+            traffic.count(.bytesRead, by: progress.consumed)
+            traffic.count(.bytesWritten, by: output.count)
         }
         guard access.isStranger else { return progress }
         var progress = progress
@@ -38,6 +40,9 @@ extension Connection {
 
     func noteSelection(_ before: OpenBucket?) {
         guard before !== bucket else { return }
+        // The turn's commands so far are the bucket's before.
+        recordTally { before }
+        traffic = bucket?.counters.row(context.row)
         access.revision = 0
         before?.selections.add(-1)
         bucket?.selections.add(1)

@@ -291,11 +291,11 @@ extension DocumentOperations {
         var turn = turn
         turn.durability = level
         let timeout = durability?.timeoutMilliseconds ?? SyncWriteService.timeoutMilliseconds
-        let deadline = bucket.syncWrites.deadline(afterMilliseconds: timeout)
+        let times = bucket.syncWrites.times(withinMilliseconds: timeout)
         let outcome = document.vBucket.withCore { core in
             let outcome = body(&core, turn)
             if case .prepared(let stored) = outcome.mutation {
-                bucket.syncWrites.enter(stored, level, deadline: deadline, of: core.id)
+                bucket.syncWrites.enter(stored, level, times, of: core.id)
             }
             return outcome
         }

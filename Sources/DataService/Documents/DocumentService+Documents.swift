@@ -264,7 +264,8 @@ extension DocumentService {
         case .refused(let refusal): finish(task, .refused(refusal))
         case .stored(let stored): finish(task, .written(DocumentVersion(stored)))
         case .prepared(let stored):
-            task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) { [self] end in
+            task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) {
+                [self] end, _ in
                 // Without the lease another node may have committed the write already, under
                 // another UUID and seqno.
                 guard case .committed(let cas, let seqno, let uuid, _) = end,

@@ -14,7 +14,9 @@ extension SyncWriteService {
         var hasEnded = false
         /// The wait without which the next prepare cannot be completed.
         var obstacle: Obstacle?
-        var answers: [(answer: Answer, end: SyncWriteOutcome)] = []
+        var answers: [(answer: Answer, end: SyncWriteOutcome, cause: CommandPhase)] = []
+        /// When the pass began, in monotonic nanoseconds.
+        var now: UInt64 = 0
     }
 
     fileprivate struct Obstacle {
@@ -86,6 +88,7 @@ extension SyncWriteService {
         handle.withCore { core in
             guard refresh(vBucket, core, &outcome) else { return }
             let now = around.environment.time.monotonicNanoseconds()
+            outcome.now = now
             let isHeld = isHeld(vBucket)
             while !isHeld, outcome.obstacle == nil, let step = next(vBucket, now: now) {
                 execute(step, vBucket, &core, turn, &outcome)
@@ -95,7 +98,7 @@ extension SyncWriteService {
         }
         if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
         if outcome.wakesStreams { around.traffic.notify(.changed, of: vBucket) }
-        for (answer, end) in outcome.answers { answer(end) }
+        for (answer, end, cause) in outcome.answers { answer(end, cause) }
         if outcome.isHandingOver, outcome.hasEnded { around.handOvers.notifyCompleted(vBucket) }
         if let obstacle = outcome.obstacle { fetch(obstacle, of: vBucket) }
     }
@@ -182,14 +185,24 @@ extension SyncWriteService {
         _ end: SyncWriteOutcome,
         _ outcome: inout Outcome
     ) {
-        let found: (answer: Answer, end: SyncWriteOutcome)? = state.withLock { state in
-            guard var client = state.slots[vBucket]?.clients[seqno] else { return nil }
+        let found: SyncWriteService.Client? = state.withLock { state in
+            guard let slot = state.slots[vBucket], var client = slot.clients[seqno] else {
+                return nil
+            }
             client.end = end.withNumber(client.number)
+            client.cause = slot.cause(seqno, client.level, end)
             if case .ambiguous = end { state.statistics.ambiguous += 1 }
             state.slots[vBucket]?.clients[seqno] = client.answer == nil ? client : nil
-            return client.answer.map { ($0, end.withNumber(client.number)) }
+            return client
         }
-        if let found { outcome.answers.append(found) }
+        guard let found else { return }
+        if case .committed = end {
+            let duration = outcome.now - min(outcome.now, found.times.prepared)
+            around.counters.record(Latency(found.level), nanoseconds: duration)
+        }
+        if let answer = found.answer {
+            outcome.answers.append((answer, end.withNumber(found.number), found.cause))
+        }
     }
 
     // MARK: Inputs of the monitor
@@ -226,6 +239,9 @@ extension SyncWriteService {
         let onDisk = core.durableSeqno
         let lost: [Answer] = state.withLock { state in
             state.slots[vBucket]?.monitor.row = row
+            if let before = state.slots[vBucket]?.monitor.onDisk {
+                state.slots[vBucket]?.onDiskBefore = before
+            }
             state.slots[vBucket]?.monitor.onDisk = onDisk
             state.slots[vBucket]?.monitor.copies = copies
             guard isStale else { return [] }
@@ -233,7 +249,7 @@ extension SyncWriteService {
             state.statistics.ambiguous += UInt64(lost.count)
             return lost
         }
-        outcome.answers += lost.map { ($0, .ambiguous) }
+        outcome.answers += lost.map { ($0, .ambiguous, .replicate) }
         return true
     }
 
@@ -287,6 +303,18 @@ extension SyncWriteService.Outcome {
 }
 
 extension SyncWriteService.Slot {
+    /// What a write waited for last: this node's disk if it had not persisted the write before this pass,
+    /// or has not yet; otherwise other nodes.
+    fileprivate func cause(
+        _ seqno: Seqno,
+        _ level: DurabilityLevel,
+        _ end: SyncWriteOutcome
+    ) -> CommandPhase {
+        guard level.needsDisk else { return .replicate }
+        if case .committed = end { return onDiskBefore < seqno ? .disk : .replicate }
+        return monitor.onDisk < seqno ? .disk : .replicate
+    }
+
     /// Replaces the monitor's prepares by the vBucket's.
     ///
     /// - Returns: The answers of clients whose prepare no longer exists.

@@ -32,18 +32,27 @@ final class SyncWriteService: Sendable {
         var ambiguous: UInt64 = 0
     }
 
-    typealias Answer = @Sendable (SyncWriteOutcome) -> Void
+    /// Gets the outcome, and what the write waited for last: `disk` or `replicate`.
+    typealias Answer = @Sendable (SyncWriteOutcome, CommandPhase) -> Void
+
+    /// When a write was prepared, and by when it has to be decided, in monotonic nanoseconds.
+    struct Times {
+        let prepared: UInt64
+        let deadline: UInt64
+    }
 
     /// The client of a durable write.
     struct Client {
         /// The number in the answer to a counter command.
         let number: UInt64
         let level: DurabilityLevel
-        let deadline: UInt64
+        let times: Times
         /// Nil until the client has registered its completion handler.
         var answer: Answer?
         /// The outcome, if it preceded the completion handler.
         var end: SyncWriteOutcome?
+        /// What it waited for last, once there is an outcome.
+        var cause = CommandPhase.replicate
     }
 
     struct Slot {
@@ -55,6 +64,8 @@ final class SyncWriteService: Sendable {
         var isStale = true
         /// A fetch is outstanding, without which the next prepare cannot be completed.
         var isFetching = false
+        /// The persisted seqno before the present pass over the vBucket.
+        var onDiskBefore = Seqno(0)
         /// The number of consecutive hand overs that durable writes delayed.
         var heldUp = 0
     }
@@ -72,6 +83,7 @@ final class SyncWriteService: Sendable {
     struct Surroundings: Sendable {
         let engine: Bucket
         let disk: BucketDisk?
+        let counters: TrafficCounters
         let traffic: ChangeTraffic
         let handOvers: HandOverWaiters
         let worker: DataLanes.Worker
@@ -97,9 +109,10 @@ final class SyncWriteService: Sendable {
 
     // MARK: Registration
 
-    /// The monotonic nanoseconds by which a write that is prepared now has to be decided.
-    func deadline(afterMilliseconds timeout: UInt64) -> UInt64 {
-        around.environment.time.monotonicNanoseconds() &+ timeout * 1_000_000
+    /// The times of a write that is prepared now.
+    func times(withinMilliseconds timeout: UInt64) -> Times {
+        let now = around.environment.time.monotonicNanoseconds()
+        return Times(prepared: now, deadline: now &+ timeout * 1_000_000)
     }
 
     /// Registers a write that was just prepared.
@@ -108,17 +121,17 @@ final class SyncWriteService: Sendable {
     func enter(
         _ stored: Stored,
         _ level: DurabilityLevel,
-        deadline: UInt64,
+        _ times: Times,
         of vBucket: VBucketID
     ) {
         listen(to: vBucket)
         state.withLock { state in
             state.statistics.accepted += 1
-            state.slots[vBucket]?.monitor.enter(stored.seqno, level, deadline: deadline)
+            state.slots[vBucket]?.monitor.enter(stored.seqno, level, deadline: times.deadline)
             state.slots[vBucket]?.clients[stored.seqno] = Client(
                 number: stored.number,
                 level: level,
-                deadline: deadline
+                times: times
             )
         }
     }
@@ -134,11 +147,11 @@ final class SyncWriteService: Sendable {
             state.slots[vBucket]?.clients[seqno] = end == nil ? client : nil
             return (client, end)
         }
-        guard let found else { return answer(.ambiguous) }
-        if let end = found.end { return answer(end) }
+        guard let found else { return answer(.ambiguous, .replicate) }
+        if let end = found.end { return answer(end, found.client.cause) }
         if found.client.level.needsDisk { around.disk?.flushNow(vBucket) }
         schedulePass(over: vBucket)
-        setTimer(for: found.client.deadline)
+        setTimer(for: found.client.times.deadline)
     }
 
     /// Creates the vBucket's slot, and listens to its events, unless it exists.
@@ -227,7 +240,7 @@ final class SyncWriteService: Sendable {
             state.statistics.ambiguous += UInt64(clients.count)
             return clients.compactMap(\.answer)
         }
-        for answer in answers { answer(.ambiguous) }
+        for answer in answers { answer(.ambiguous, .replicate) }
     }
 }
 

@@ -52,10 +52,15 @@ final class BackgroundFetcher: Sendable {
         // From now on, as the request's version is that of the present history.
         let reading = DiskReading(of: vBucket)
         let worker = parts.lanes.reader(ofLane: Int(request.vBucket.number))
+        let time = parts.environment.time
+        let requested = time.monotonicNanoseconds()
         worker.lane.post { [self] in
-            if let completion = read(request, reading, worker.context) {
-                return end(version, completion)
-            }
+            let began = time.monotonicNanoseconds()
+            let completion = read(request, reading, worker.context)
+            let ended = time.monotonicNanoseconds()
+            parts.counters.record(.backgroundWait, nanoseconds: began - requested)
+            parts.counters.record(.backgroundLoad, nanoseconds: ended - began)
+            if let completion { return end(version, completion) }
             let number = file(of: request.vBucket).number
             parts.lanes.writer(ofLane: number).lane.post { [self] in
                 end(version, missingDocumentCompletion(request, reading))

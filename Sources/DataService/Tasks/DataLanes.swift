@@ -26,7 +26,12 @@ package final class DataLanes: Sendable {
         func worker(_ name: String, isPatient: Bool = true) -> Worker {
             Worker(
                 lane: environment.lanes.makeLane(name, isPatient: isPatient),
-                context: LaneContext(row: row, sharesRow: true, pool: pool)
+                context: LaneContext(
+                    row: row,
+                    sharesRow: true,
+                    pool: pool,
+                    time: environment.time
+                )
             )
         }
         writers = [worker("writer-0"), worker("writer-1")]

@@ -295,11 +295,14 @@ final class Flusher: Sendable {
     /// - Returns: False if the commit has to be retried.
     private func commit(_ shares: [Share]) -> Bool {
         var rawBytes = 0
+        let began = parts.environment.time.monotonicNanoseconds()
         do {
             let summary = try batch.withLock { (box) throws(StorageError) in
                 try store.commit(box.batch)
             }
             rawBytes = summary.rawBytes
+            let ended = parts.environment.time.monotonicNanoseconds()
+            parts.counters.record(.commit, nanoseconds: ended - began)
             parts.counters.countShared(.commits)
             parts.counters.countShared(.persistedChanges, by: summary.documents)
             watch.committed()

@@ -76,6 +76,7 @@ final class Housekeeper: Sendable {
         service.reclaimer.collect()
         let now = service.environment.time.monotonicNanoseconds()
         service.environment.network.strangers.endOverdue(at: now)
+        service.slowCommands.logOmitted()
         for bucket in service.buckets {
             if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
             bucket.pager.dropSlowCursors()

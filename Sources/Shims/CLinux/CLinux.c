@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 _Static_assert(sizeof(struct divan_event) == sizeof(struct epoll_event), "the kernel's layout");
@@ -28,6 +29,13 @@ const uint32_t divan_event_error = EPOLLERR;
 const uint32_t divan_event_hang_up = EPOLLHUP;
 const uint32_t divan_event_read_hang_up = EPOLLRDHUP;
 const uint32_t divan_event_edge = EPOLLET;
+
+uint64_t divan_wall_nanoseconds(void) {
+  struct timespec time;
+  // It cannot fail: every system has this clock.
+  clock_gettime(CLOCK_REALTIME, &time);
+  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
 
 int divan_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
 

@@ -33,6 +33,8 @@ package enum Statistic: Int, CaseIterable, Sendable {
     // Numbers that nodes do not send.
     /// Commands that are not a get, set or delete.
     case otherCommands
+    /// Commands that took longer than the log's threshold.
+    case slowOperations
     case replicaNonResidentItems, checkpointBytes
     /// Replicas that accept no more changes, because of a promotion that is not in the map.
     case sealedVBuckets
@@ -49,7 +51,8 @@ package enum Statistic: Int, CaseIterable, Sendable {
     package static let sent = Array(allCases[..<otherCommands.rawValue])
 
     /// The statistics that data lanes count.
-    package static let counted = sent.filter { $0.kind == .counter && $0 != .ops } + [otherCommands]
+    package static let counted =
+        sent.filter { $0.kind == .counter && $0 != .ops } + [otherCommands, slowOperations]
 }
 
 // MARK: Kinds and units
@@ -72,7 +75,8 @@ extension Statistic {
 
     package var kind: Kind {
         switch self {
-        case .gets, .sets, .deletes, .getHits, .getMisses, .ops, .otherCommands, .backgroundFetches,
+        case .gets, .sets, .deletes, .getHits, .getMisses, .ops, .otherCommands, .slowOperations,
+            .backgroundFetches,
             .ejections, .expirations, .temporaryFailures, .casMismatches, .commits,
             .persistedChanges, .commitFailures, .bytesRead, .bytesWritten, .durableAccepted,
             .durableCommitted, .durableAborted, .durableAmbiguous, .viewQueries:
@@ -178,6 +182,10 @@ extension Statistic {
             .oldestUnpersisted
         ),
         ("kv_cmd_total", "Commands of clients.", .ops),
+        (
+            "kv_slow_operations_total", "Commands that took longer than the threshold of the log.",
+            .slowOperations
+        ),
         ("kv_ep_bg_fetched", "Counter of reads from disk.", .backgroundFetches),
         ("kv_ep_num_value_ejects", "Counter of ejected values.", .ejections),
         ("kv_ep_expired", "Counter of expired documents.", .expirations),

@@ -28,6 +28,9 @@ extern const uint32_t divan_event_hang_up;
 extern const uint32_t divan_event_read_hang_up;
 extern const uint32_t divan_event_edge;
 
+// Nanoseconds since 1970 by the system clock.
+uint64_t divan_wall_nanoseconds(void);
+
 // All return the system call's result, and set errno.
 int divan_epoll_create(void);
 int divan_epoll_add(int epoll, int descriptor, uint32_t events, uint64_t token);
