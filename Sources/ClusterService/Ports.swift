@@ -5,7 +5,7 @@ package import Vocabulary
 ///
 /// `Server` connects the two. Every call may come from any thread and returns at once; only the
 /// document calls wait, because documents may be on disk.
-package protocol DataPlane: CompactionPlane {
+package protocol DataPlane: CompactionPlane, LatencyPlane {
     /// Removes what is left of buckets other than `buckets` (compared by UUID), for example after a
     /// crash between deleting a bucket and removing its files. Called once, before any `open`.
     func retain(only buckets: [BucketSettings])
@@ -103,6 +103,12 @@ package protocol CompactionPlane: Sendable {
     ///
     /// - Returns: False if the bucket is not open here, or its warmup has not ended.
     func purgeTombstones(ofBucket name: String) -> Bool
+}
+
+/// The latencies on this node, which the cluster service needs of the data service.
+package protocol LatencyPlane: Sendable {
+    /// The histograms of a bucket that are not empty; none without the bucket.
+    func latencies(ofBucket name: String) -> [LatencyReading]
 }
 
 /// Checks the source of a view's function as the process that runs it would read it.

@@ -71,6 +71,10 @@ struct DataPlaneAdapter: DataPlane {
         data.bucket(named: name)?.statistics(readsDisk: true)
     }
 
+    func latencies(ofBucket name: String) -> [LatencyReading] {
+        data.bucket(named: name)?.latencies ?? []
+    }
+
     // MARK: Configurations and credentials
 
     func publish(global configuration: RenderedConfiguration) {

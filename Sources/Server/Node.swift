@@ -109,6 +109,11 @@ package final class Node: Sendable {
         }
     }
 
+    /// Sets from when on commands of clients are logged as slow.
+    package func logCommands(slowerThanMilliseconds milliseconds: UInt64) {
+        data.slowCommands.thresholdNanoseconds = milliseconds * 1_000_000
+    }
+
     // MARK: Start and stop
 
     /// The path of the file with the token that a client on another machine needs for the first change;

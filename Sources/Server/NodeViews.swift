@@ -18,6 +18,7 @@ package final class NodeViews: Sendable {
     private let documents: IncludedDocumentReader
     private let meter: ViewMeter
     private let keys = KeyMemory()
+    private let latencies = QueryLatencies()
     private let readiness = Guarded<ReadinessCheck?>(nil)
     private let queries = Guarded(Queries())
 
@@ -106,7 +107,9 @@ package final class NodeViews: Sendable {
     func start() {
         if let obstacle { environment.trace.error("views", obstacle) }
         let check = ReadinessCheck { [weak self] in
-            guard let self, let indexes, let surroundings else { return nil }
+            guard let self, let indexes, var surroundings else { return nil }
+            // Its queries are none of clients.
+            surroundings.latencies = QueryLatencies()
             return (indexes, surroundings)
         }
         readiness.withLock { $0 = check }
@@ -136,7 +139,13 @@ package final class NodeViews: Sendable {
     /// The newest figures of the node's indexes, queries and script processes; nil without views.
     ///
     /// They are at most some seconds old; nothing waits for them.
-    package var reading: ViewReading? { meter.read() }
+    package var reading: ViewReading? {
+        var reading = meter.read()
+        reading?.latencies = latencies.readings { [follower] bucket in
+            follower.servingMap(ofBucket: bucket.uuid) != nil
+        }
+        return reading
+    }
 
     /// The script processes, made if there are none; nil once the node stops, or if they cannot run.
     package func openScripts() -> ScriptPool? {
@@ -171,6 +180,7 @@ package final class NodeViews: Sendable {
             slots: shared.slots
         )
         surroundings.keys = keys
+        surroundings.latencies = latencies
         return surroundings
     }
 }

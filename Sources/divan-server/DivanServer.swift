@@ -68,6 +68,7 @@ struct DivanServer: AsyncParsableCommand {
             version: Release.couchbaseVersion,
             probe: AdminClient()
         )
+        node.logCommands(slowerThanMilliseconds: options.log.slowMilliseconds)
         if let (name, password) = try options.firstAdministrator() {
             try await node.provision(administrator: name, password: password)
         }

@@ -23,9 +23,21 @@ struct LogOptions: ParsableArguments {
     )
     var megabytesMax: Int?
 
+    @Option(
+        name: .customLong("slow-operation-ms"),
+        help: ArgumentHelp(
+            "Milliseconds from which on a client's operation is logged as slow.",
+            valueName: "milliseconds"
+        )
+    )
+    var slowMilliseconds: UInt64 = 500
+
     func validate() throws {
         if let megabytesMax, !(1...1_048_576).contains(megabytesMax) {
             throw ValidationError("--log-limit must be 1 MB to 1048576 MB")
+        }
+        if !(1...86_400_000).contains(slowMilliseconds) {
+            throw ValidationError("--slow-operation-ms must be 1 to 86400000")
         }
     }
 }

@@ -110,6 +110,8 @@ final class RecordingPlane: DataPlane {
 
     func status(ofBucket name: String) -> BucketStatus? { record.withLock { $0.status[name] } }
 
+    func latencies(ofBucket name: String) -> [LatencyReading] { [] }
+
     func statistics(ofBucket name: String) -> BucketStatistics? {
         record.withLock { $0.statistics[name] }
     }

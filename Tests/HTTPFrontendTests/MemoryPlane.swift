@@ -75,6 +75,8 @@ final class MemoryPlane: DataPlane {
         buckets.withLock { $0[name]?.status }
     }
 
+    func latencies(ofBucket name: String) -> [LatencyReading] { [] }
+
     func statistics(ofBucket name: String) -> BucketStatistics? {
         statisticsReadCount.withLock { $0 += 1 }
         return buckets.withLock { buckets in

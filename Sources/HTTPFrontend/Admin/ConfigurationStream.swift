@@ -88,7 +88,8 @@ extension Call {
             captures: captures,
             service: service,
             authentication: authentication,
-            machine: machine
+            machine: machine,
+            latencies: latencies
         )
     }
 }

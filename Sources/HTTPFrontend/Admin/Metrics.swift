@@ -28,6 +28,10 @@ struct Metrics {
         addCluster()
         addProcess()
         if let views { ViewMetrics(views).add(to: &page) }
+        addLatencies(
+            buckets.flatMap { call.service.dataPlane.latencies(ofBucket: $0.name) }
+                + (views?.latencies ?? []) + call.latencies.readings
+        )
     }
 
     var text: String { page.lines.joined(separator: "\n") + "\n" }
@@ -103,6 +107,14 @@ struct Metrics {
             "Changes of active vBuckets that the replicas on a node have not acknowledged.",
             samples
         )
+    }
+
+    // MARK: Latencies
+
+    private mutating func addLatencies(_ readings: [LatencyReading]) {
+        for family in LatencyFamily.allCases {
+            page.add(family, readings.filter { $0.family == family })
+        }
     }
 
     // MARK: The node

@@ -71,9 +71,20 @@ struct Route: Sendable {
         }
     }
 
+    /// The path's text, and the number of its class.
+    struct Label: Sendable {
+        let pattern: String
+        /// The number of the path's `RouteClass`; nil if it has none.
+        let kind: Int?
+
+        init(_ pattern: String) {
+            self.pattern = pattern
+            kind = RouteClass(pattern: pattern).flatMap { RouteClass.allCases.firstIndex(of: $0) }
+        }
+    }
+
     let method: RESTRequest.Method
-    /// The path's text.
-    let pattern: String
+    let label: Label
     let path: [Segment]
     let access: Access
     /// The route replies 404 until the cluster is provisioned.
@@ -112,7 +123,7 @@ struct Route: Sendable {
         _ handler: @escaping Handler
     ) {
         self.method = method
-        pattern = path
+        label = Label(path)
         self.path = path.split(separator: "/").map { segment in
             switch segment {
             case "*": .any
@@ -201,6 +212,9 @@ struct Route: Sendable {
         return route
     }
 
+    /// The path's text.
+    var pattern: String { label.pattern }
+
     /// Whether all segments but the keys are UTF-8.
     func isReadable(_ segments: [[UInt8]]) -> Bool {
         segments.enumerated().allSatisfy { place, segment in
@@ -258,6 +272,7 @@ struct Call: Sendable {
     let service: AdministrationService
     let authentication: Authentication
     let machine: Machine
+    let latencies: RequestLatencies
 
     /// A capture as text; traps if the route's path has fewer.
     func capture(_ place: Int) -> String { String(decoding: captures[place], as: UTF8.self) }

@@ -12,6 +12,8 @@ package enum RouteCatalog {
         package let need: String
         /// The only fields of the query and the form that the route accepts; nil if it ignores others.
         package let parameters: [String]?
+        /// The label of its histogram; nil if its replies go on until their clients leave.
+        package let latencyClass: String?
     }
 
     /// The routes of the admin port of a node with views.
@@ -37,7 +39,8 @@ extension RouteCatalog.Entry {
             method: route.method.rawValue,
             path: route.pattern,
             need: need,
-            parameters: route.parameters?.names
+            parameters: route.parameters?.names,
+            latencyClass: route.label.kind.map { RouteClass.allCases[$0].rawValue }
         )
     }
 }

@@ -21,6 +21,7 @@ extension Router {
 
     /// Answers a request without a body if that takes little time.
     func answerNow(_ request: RESTRequest) -> PromptAnswer {
+        let began = service.monotonicNanoseconds
         let state = service.state
         let route: Route
         let captures: [[UInt8]]
@@ -44,7 +45,10 @@ extension Router {
             return .mustWait(prepared)
         }
         switch handler(call(request, admitted, of: admitted.identity, state)) {
-        case .reply(let reply): return .reply(reply)
+        case .reply(let reply):
+            let ended = service.monotonicNanoseconds
+            resources.latencies.record(request, to: route, nanoseconds: ended - began)
+            return .reply(reply)
         case .mustWait(let query):
             prepared.request.begunQuery = query
             return .mustWait(prepared)

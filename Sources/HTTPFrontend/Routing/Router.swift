@@ -91,6 +91,17 @@ struct Router: Sendable {
     /// A node that has just left a cluster has no record of itself for a moment, which handlers
     /// need: the request waits for it.
     func answer(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
+        let began = service.monotonicNanoseconds
+        let reply = await answerUntimed(request, admitted)
+        resources.latencies.record(
+            request,
+            to: admitted.route,
+            nanoseconds: service.monotonicNanoseconds - began
+        )
+        return reply
+    }
+
+    private func answerUntimed(_ request: RESTRequest, _ admitted: Admitted) async -> Reply {
         if let refusal = table.refusalOfBody(of: request, to: admitted.route) { return refusal }
         if !admitted.route.isServedAlways { await service.awaitOwnRecord() }
         var isStale = false
@@ -143,7 +154,8 @@ struct Router: Sendable {
             captures: admitted.captures,
             service: service,
             authentication: authentication,
-            machine: resources.machine
+            machine: resources.machine,
+            latencies: resources.latencies
         )
     }
 

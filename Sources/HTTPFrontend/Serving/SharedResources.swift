@@ -7,6 +7,7 @@ struct SharedResources: Sendable {
     let authentication: Authentication
     let machine: Machine
     let bodies = BodyMemory()
+    let latencies = RequestLatencies()
 
     init(service: AdministrationService) {
         self.service = service

@@ -84,6 +84,7 @@ extension QueryRun {
         let ports: Ports
         var slots: QuerySlots
         package var keys = KeyMemory()
+        package var latencies = QueryLatencies()
 
         /// The surroundings of all runs of a node; the owner of `lane` cancels them before it stops
         /// the lane.

@@ -48,6 +48,8 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// In milliseconds: when the query opens with what it has.
     let deadline: UInt64
     private let slot: QuerySlots.Slot
+    /// When the present phase began, in monotonic nanoseconds.
+    private var phaseStart: UInt64
     let steps = StepQueue()
     var coordination: QueryCoordination
     var stage = Stage.opening
@@ -67,6 +69,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         self.query = query
         self.surroundings = surroundings
         slot = place.slot
+        phaseStart = surroundings.environment.time.monotonicNanoseconds()
         deadline = place.deadline
         var terms = QueryCoordination.Terms(
             deadline: deadline,
@@ -138,10 +141,16 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         }
         let start = milliseconds(surroundings)
         let span = span(timeoutMilliseconds)
+        let time = surroundings.environment.time
+        let began = time.monotonicNanoseconds()
         let slot = await surroundings.slots.acquire(
             within: span * 1_000_000,
             on: surroundings.lane
         )
+        let waited = time.monotonicNanoseconds() - began
+        if slot != nil {
+            surroundings.latencies.record(.queue, of: bucket, nanoseconds: waited)
+        }
         return slot.map { .admitted(Place(slot: $0, deadline: start + span)) } ?? .busy
     }
 
@@ -259,6 +268,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     func open(totalRows: UInt64) {
         guard stage == .opening else { return }
         stage = .rows
+        endPhase(.open)
         links.endOpening()
         if !coordination.usesPreviousIndex, coordination.failures.isEmpty { query.isReady?() }
         start(answerOf: totalRows)
@@ -310,8 +320,16 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// Completes the text, and ends the work of the nodes.
     func finish() {
         stage = .written
+        endPhase(.rows)
         end(with: coordination.failures)
         release()
+    }
+
+    private func endPhase(_ phase: QueryLatencies.Phase) {
+        let now = surroundings.environment.time.monotonicNanoseconds()
+        let nanoseconds = now - phaseStart
+        surroundings.latencies.record(phase, of: query.bucket, nanoseconds: nanoseconds)
+        phaseStart = now
     }
 
     private func close() {

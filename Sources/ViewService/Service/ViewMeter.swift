@@ -1,6 +1,7 @@
 internal import Bytes
 package import ScriptProcesses
 package import Seams
+package import Vocabulary
 
 /// The indexes, queries and script processes of a node at one time.
 package struct ViewReading: Sendable {
@@ -10,6 +11,8 @@ package struct ViewReading: Sendable {
     /// By bucket UUID: the queries of which the node has answered a part.
     package var queries: [String: UInt64] = [:]
     package var scripts = ScriptPool.Usage()
+    /// Of the queries that clients sent to the node.
+    package var latencies: [LatencyReading] = []
 
     package init() {}
 }
