@@ -47,6 +47,14 @@ def test_metrics_are_strict_prometheus_text_with_help_and_good_names(start):
     assert sum_of(both, "kv_vb_curr_items", bucket="b", state="replica") == 300
     assert sum_of(both, "kv_num_vbuckets", bucket="b", state="active") == 64
     assert sum_of(both, "kv_num_vbuckets", bucket="b", state="replica") == 64
+    writes = sum_of(both, "kv_cmd_duration_seconds_count", bucket="b", opcode="SET")
+    assert writes == sum_of(both, "kv_ops", bucket="b", op="set") == 300
+    assert sum_of(both, "kv_replication_acknowledgement_seconds_count", bucket="b") > 0
+    for phase in "open", "rows":
+        queries = sum_of(samples[0], "view_query_seconds_count", bucket="b", phase=phase)
+        assert queries == 1, phase
+    for each in "views", "statistics", "pools":
+        assert sum_of(samples[0], "cm_http_requests_seconds_count", **{"class": each}) > 0, each
     assert sum_of(both, "cm_raft_role", role="leader") == 1
     assert sum_of(both, "cm_raft_role") == 2
     for each in samples:

@@ -8,7 +8,8 @@ LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"')
 SAMPLE = re.compile(rf'({NAME})(?:\{{({LABEL.pattern}(?:,{LABEL.pattern})*)\}})? (\S+)')
 # Abbreviated units in names, which the rules refuse.
 ABBREVIATIONS = "s ms us ns sec b kb mb gb tb pb m h d".split()
-KINDS = ("gauge", "counter", "untyped")
+KINDS = ("gauge", "counter", "untyped", "histogram")
+PARTS = ("_bucket", "_sum", "_count")
 
 
 def read(text):
@@ -26,17 +27,37 @@ def read(text):
             found = SAMPLE.fullmatch(line)
             assert found, f"malformed: {line!r}"
             # All samples of a name are together, after its help and type.
-            assert found[1] == last and last in kinds, f"{line!r} after those of {last}"
+            family = found[1]
+            if kinds.get(last) == "histogram":
+                family = next((family.removesuffix(each) for each in PARTS if family.endswith(each)),
+                              "")
+            assert family == last and last in kinds, f"{line!r} after those of {last}"
             labels = tuple(sorted(each.groups() for each in LABEL.finditer(found[2] or "")))
             assert len(dict(labels)) == len(labels), f"a label twice: {line!r}"
             assert (found[1], labels) not in samples, f"{line!r} twice"
             assert math.isfinite(float(found[found.re.groups])), line
             samples[found[1], labels] = float(found[found.re.groups])
+    check_histograms(samples, kinds)
     return samples, kinds
 
 
+def check_histograms(samples, kinds):
+    """Buckets are cumulative and end with +Inf, which has the count."""
+    series = {}
+    for (name, labels), value in samples.items():
+        family = name.removesuffix("_bucket")
+        if name != family and kinds.get(family) == "histogram":
+            others = tuple(each for each in labels if each[0] != "le")
+            series.setdefault((family, others), []).append((float(dict(labels)["le"]), value))
+    for (family, labels), buckets in series.items():
+        bounds, values = zip(*sorted(buckets))
+        assert bounds[-1] == math.inf and list(values) == sorted(values), (family, labels)
+        assert samples[f"{family}_count", labels] == values[-1], (family, labels)
+        assert (f"{family}_sum", labels) in samples, (family, labels)
+
+
 def flaws(kinds):
-    """What the rules of names say; the format has no histograms and summaries here."""
+    """What the rules of names say; the format has no summaries here."""
     found = []
     for name, kind in kinds.items():
         words = name.split("_")
