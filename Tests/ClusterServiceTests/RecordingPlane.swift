@@ -55,6 +55,9 @@ final class RecordingPlane: DataPlane {
     let sealing = Guarded<(@Sendable () -> Void)?>(nil)
     let beating = Guarded<(@Sendable () -> Void)?>(nil)
 
+    /// Whether copies here wait to be activated.
+    let isPending = Guarded(false)
+
     /// Whether copies here are never built.
     let isEmpty = Guarded(false)
 
@@ -180,11 +183,14 @@ final class RecordingPlane: DataPlane {
         let heard = heardThrough.withLock { $0 }
         let carried = carriedThrough.withLock { $0 }
         let isEmpty = isEmpty.withLock { $0 }
+        let isPending = isPending.withLock { $0 }
         return map.vBuckets.enumerated().compactMap { number, one in
-            if vBuckets?.contains(VBucketID(UInt16(number))) == false { return nil }
+            let vBucket = VBucketID(UInt16(number))
+            if vBuckets?.contains(vBucket) == false { return nil }
+            let isStopped = isPending || hasStopped(vBucket, fence: one.fence)
             return CopyReport(
-                vBucket: VBucketID(UInt16(number)),
-                state: hasStopped(VBucketID(UInt16(number)), fence: one.fence) ? .pending : .active,
+                vBucket: vBucket,
+                state: isStopped ? .pending : .active,
                 fence: min(one.fence, carried),
                 position: CopyPosition(branchFence: isEmpty ? 0 : one.fence, covered: .zero),
                 high: .zero,
@@ -234,6 +240,7 @@ final class RecordingPlane: DataPlane {
 
     var isReady: Bool {
         beating.withLock { $0 }?()
+        if isPending.withLock({ $0 }) { return false }
         let maps = maps.withLock { $0 }
         return !maps.values.contains { map in
             map.vBuckets.enumerated().contains { number, one in

@@ -134,7 +134,7 @@ import Testing
         ("9-9", "bucket-storm"), ("12-14", "bucket-storm"), ("33-33", "bucket-storm"),
         ("1097-1097", "standard"), ("5700-5700", "standard"), ("464-464", "standard"),
         ("5591-5591", "standard"), ("1988-1988", "standard"), ("305-305", "failover-storm"),
-        ("330-330", "failover-storm"), ("5012-5012", "standard"),
+        ("330-330", "failover-storm"), ("5012-5012", "standard"), ("768-768", "standard"),
     ])
     func acknowledgedBucketRequestIsDone(_ seeds: String, _ workload: String) throws {
         let (_, lines) = try simulate("--seeds", seeds, "--workload", workload)

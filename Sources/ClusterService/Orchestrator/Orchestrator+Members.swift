@@ -174,18 +174,34 @@ extension Orchestrator {
     }
 
     /// Ends a flush once every active copy is empty under the flush's fence.
+    ///
+    /// A vBucket of which only failed-over nodes have data is served once such a node is recovered
+    /// or removed, and the rebalance for that begins only after the flush. So the flush does not
+    /// wait for it, if every node that may serve it knows of the flush.
     private func finish(_ flush: UInt64, of bucket: BucketRecord) async {
         let active = Set(bucket.placements.compactMap(\.chain.first)).sorted()
         let reports = await copies(of: bucket).reports(from: active)
+        let abandoned = abandonedVBuckets(in: bucket)
         let isDone = bucket.numberedPlacements.allSatisfy { vBucket, placement in
             guard let node = placement.chain.first else { return true }
             let report = reports[node]?[vBucket]
-            return report.map { $0.fence >= placement.fence && $0.state == .active } ?? false
+            let isServed = report.map { $0.fence >= placement.fence && $0.state == .active }
+            return isServed ?? false
+                || abandoned.contains(vBucket)
+                    && placement.mayServe.allSatisfy { mayServe($0, onlyAsOf: flush) }
         }
         guard isDone else { return }
         let (name, uuid) = (bucket.settings.name, bucket.settings.uuid)
         await propose(
             .flushBucket(BucketStep(name: name, uuid: uuid, phase: .end, flush: flush))
         )
+    }
+
+    /// Whether a node can serve only by the entry at `index` or a later one: its copies act by it,
+    /// or a later entry deposed the node.
+    private func mayServe(_ node: NodeNumber, onlyAsOf index: UInt64) -> Bool {
+        // The voters promise a deposed node no lease until its copies act by that entry.
+        node == member.node || member.beats.actsAsOf(node) >= index
+            || state.node(number: node).map { $0.fencedAt > index } ?? true
     }
 }

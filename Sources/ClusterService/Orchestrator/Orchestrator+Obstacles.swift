@@ -29,6 +29,14 @@ extension Orchestrator {
         }
     }
 
+    /// vBuckets of which only failed-over nodes may have data.
+    func abandonedVBuckets(in bucket: BucketRecord) -> Set<VBucketID> {
+        let abandoned = obstacles(in: bucket).filter { obstacle in
+            if case .abandoned = obstacle.cause { true } else { false }
+        }
+        return Set(abandoned.map(\.vBucket))
+    }
+
     func sentence(_ obstacle: RowObstacle, _ bucket: String) -> String {
         obstacle.sentence(bucket: bucket, naming: { name($0) })
     }
