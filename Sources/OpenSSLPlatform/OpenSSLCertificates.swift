@@ -78,7 +78,7 @@ package struct OpenSSLCertificates: CertificateTools {
                 [
                     (NID_basic_constraints, "critical,CA:FALSE"),
                     (NID_key_usage, "critical,digitalSignature"),
-                    (NID_ext_key_usage, "serverAuth,clientAuth"),
+                    (NID_ext_key_usage, "serverAuth"),
                     (NID_subject_key_identifier, "hash"),
                     (NID_authority_key_identifier, "keyid:always"),
                 ]

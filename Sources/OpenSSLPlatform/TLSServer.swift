@@ -106,7 +106,8 @@ package final class TLSServer: ClientSecurity {
         guard let store = SSL_CTX_get_cert_store(context) else {
             throw TLSError("the authorities of clients cannot be used")
         }
-        for authority in try PEM.certificates(settings.clientAuthorities) {
+        let trusted = settings.clientAuthorities
+        for authority in trusted.isEmpty ? [] : try PEM.certificates(trusted) {
             // Sent to clients, so that one with several certificates finds the right one.
             guard X509_STORE_add_cert(store, authority.pointer) == 1,
                 SSL_CTX_add_client_CA(context, authority.pointer) == 1

@@ -344,8 +344,35 @@ def test_mandatory_certificate_is_needed_by_every_client(guarded):
             tls.connect(guarded, tls.context(authority, *stranger)).call(Op.NOOP)
         alice = guarded.issuer.issue("alice", usage="clientAuth")
         tls.connect(guarded, tls.context(authority, *alice), "travel", login=None).close()
+        # Without an authority nobody's certificate is right, and nobody is let in without one.
+        (loaded,) = [
+            each for each in guarded.admin.get("/pools/default/trustedCAs").json if each["type"] == "uploaded"
+        ]
+        assert guarded.admin.delete(f"/pools/default/trustedCAs/{loaded['id']}").status == 200
+        for own in ((), alice):
+            with pytest.raises((ssl.SSLError, Closed, ConnectionError)):
+                tls.connect(guarded, tls.context(authority, *own), login=None).call(Op.NOOP)
+        assert guarded.admin.post(LOAD).status == 200
+        tls.connect(guarded, tls.context(authority, *alice), "travel", login=None).close()
     finally:
         set_certificate_rules(guarded, "disable")
+
+
+def test_no_certificate_of_the_clusters_own_authority_logs_a_user_in(guarded):
+    """A removed node knows the key of a replaced one."""
+    set_certificate_rules(guarded, "enable", ("subject.cn", "", ""))
+    listed = subprocess.run(
+        ["openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{guarded.ready['kv_tls']}"],
+        input=b"", capture_output=True, timeout=20,
+    ).stdout.decode()  # fmt: skip
+    accepted = listed.split("Acceptable client certificate CA names")[1].split("Client Certificate Types")[0]
+    assert "CN = clients" in accepted and "Divan" not in accepted, accepted
+
+
+def test_certificates_of_clients_need_a_loaded_authority(node):
+    body = json.dumps({"state": "enable", "prefixes": [{"path": "subject.cn", "prefix": "", "delimiter": ""}]})
+    reply = node.admin.request("POST", AUTH, body, {"Content-Type": "application/json"})
+    assert reply.status == 400 and "loadTrustedCAs" in reply.json["errors"]["state"]
 
 
 def test_rules_that_cannot_be_used_are_refused(node):

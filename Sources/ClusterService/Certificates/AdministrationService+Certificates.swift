@@ -55,7 +55,9 @@ extension AdministrationService {
         }
         inputs.hosts = hosts(of: state.node(number: member.node))
         inputs.security = state.settings.security
-        inputs.authorities = state.authorities.flatMap(\.certificate)
+        // Not those of the cluster: a node that was removed knows the key of a replaced one, and could make a
+        // certificate that names any user.
+        inputs.clientAuthorities = state.loadedAuthorities.flatMap(\.certificate)
         inputs.now = wallSeconds
         let before = certificates.failure
         certificates.update(inputs)

@@ -18,8 +18,8 @@ package final class NodeCertificates: Sendable {
         /// The names of this node.
         var hosts: [String] = []
         var security = SecuritySettings()
-        /// All trusted authorities, as PEM.
-        var authorities: [UInt8] = []
+        /// The authorities of clients' certificates, as PEM.
+        var clientAuthorities: [UInt8] = []
         /// Seconds since 1970.
         var now: Int64 = 0
     }
@@ -123,10 +123,8 @@ package final class NodeCertificates: Sendable {
         settings.lowestVersion = security.lowestVersion
         settings.cipherSuites = security.cipherSuites
         settings.honorsCipherOrder = security.honorsCipherOrder
-        // Without an authority no certificate of a client can be right.
-        guard !inputs.authorities.isEmpty else { return settings }
         settings.clientCertificates = security.clientCertificates.state
-        settings.clientAuthorities = inputs.authorities
+        settings.clientAuthorities = inputs.clientAuthorities
         return settings
     }
 

@@ -16,6 +16,9 @@ extension AdminRoutes {
             case .success(let certificates):
                 var settings = call.state.settings
                 guard settings.security.clientCertificates != certificates else { return .done }
+                guard certificates.state == .disable || !call.state.loadedAuthorities.isEmpty else {
+                    return .refused([withoutAuthority])
+                }
                 settings.security.clientCertificates = certificates
                 let was = call.state.settings
                 return Reply(
@@ -25,6 +28,13 @@ extension AdminRoutes {
             }
         },
     ]
+
+    /// Of the cluster's own authorities no client can have a certificate.
+    private static let withoutAuthority = FieldError(
+        "state",
+        "The cluster trusts no CA of clients: copy it to inbox/CA of a node and send POST "
+            + "/node/controller/loadTrustedCAs there"
+    )
 
     private struct Flaw: Error {
         let error: FieldError

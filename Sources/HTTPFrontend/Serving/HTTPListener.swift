@@ -1,3 +1,4 @@
+internal import Bytes
 internal import ClusterService
 internal import Foundation
 internal import HummingbirdCore
@@ -65,6 +66,7 @@ final class HTTPListener: Sendable {
             logger.warning("\($0)")
         }
         let responder = PortResponder(router: router)
+        let refusals = Guarded(RefusalLog())
         let builder = HTTPServerBuilder { respond in
             let channel = HTTP1Channel(responder: respond, configuration: channelConfiguration)
             return PortChannel(
@@ -72,7 +74,15 @@ final class HTTPListener: Sendable {
                 settings: settings.channel,
                 service: router.service,
                 prompt: prompt,
-                refused: { logger.info("closed a connection of the \(settings.name): \($0)") }
+                refused: { reason in
+                    let line = refusals.withLock {
+                        $0.line(
+                            "closed a connection of the \(settings.name): \(reason)",
+                            at: router.service.monotonicNanoseconds
+                        )
+                    }
+                    if let line { logger.warning("\(line)") }
+                }
             )
         }
         // Not the framework's `Application`: it makes a date each second by a task that sleeps, and with it

@@ -23,7 +23,7 @@ package struct ClientSecuritySettings: Hashable, Sendable {
     package var chain: [UInt8]
     /// PEM, without a passphrase.
     package var key: [UInt8]
-    /// PEM: the authorities of clients' certificates.
+    /// PEM: the authorities of clients' certificates; empty if none is trusted.
     package var clientAuthorities: [UInt8] = []
     package var clientCertificates = ClientCertificateState.disable
     package var lowestVersion = TLSVersion.tls12
