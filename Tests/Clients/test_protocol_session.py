@@ -289,7 +289,7 @@ def test_the_global_configuration_has_no_bucket_in_it(node):
     assert this["services"]["kv"] == node.kv_port
     assert this["services"]["mgmt"] == node.admin_port
     assert this["services"]["capi"] == int(node.flag("--views-port"))
-    for absent in ("n1ql", "fts", "cbas", "eventingAdminPort", "capiSSL", "kvSSL", "mgmtSSL"):
+    for absent in ("n1ql", "fts", "cbas", "eventingAdminPort"):
         assert absent not in this["services"]
 
 

@@ -245,9 +245,9 @@ def test_node_description_matches_the_node(node, bucket):
     assert this["memoryTotal"] > this["memoryFree"] > 0
     assert this["cpuCount"] >= 1
     assert this["couchApiBase"] == f"http://127.0.0.1:{node.ready['views']}/"
-    assert "couchApiBaseHTTPS" not in this
-    for port in ("httpsMgmt", "httpsCAPI"):
-        assert port not in this["ports"]
+    assert this["couchApiBaseHTTPS"] == f"https://127.0.0.1:{node.ready['views_tls']}/"
+    assert this["ports"]["httpsMgmt"] == node.ready["admin_tls"]
+    assert this["ports"]["httpsCAPI"] == node.ready["views_tls"]
     by_name = node.admin.get(f"/nodes/{this['otpNode']}").json
     assert by_name["otpNode"] == this["otpNode"]
     reply = node.admin.get("/nodes/n_1@nowhere")
@@ -261,7 +261,8 @@ def test_node_statuses_and_services(node):
     (this,) = services["nodesExt"]
     assert this["thisNode"] is True
     ports = {"mgmt": node.admin_port, "kv": node.kv_port, "capi": node.ready["views"]}
-    assert this["services"] == ports
+    secured = {"mgmtSSL": "admin_tls", "kvSSL": "kv_tls", "capiSSL": "views_tls"}
+    assert this["services"] == ports | {name: node.ready[key] for name, key in secured.items()}
     assert not {"name", "vBucketServerMap"} & set(services)
     info = node.admin.get("/pools/default/terseClusterInfo").json
     assert HEX32.fullmatch(info["clusterUUID"]) and info["isBalanced"] is True
