@@ -2,11 +2,22 @@
 
 import mmap
 import pathlib
+import shutil
 import struct
 import subprocess
 import tempfile
 
 SOURCE = pathlib.Path(__file__).with_name("delays.c")
+
+
+def compiler():
+    """A C compiler: the system's, or the one that the Swift toolchain brings."""
+    swift = shutil.which("swift")
+    beside = [str(pathlib.Path(swift).resolve().with_name("clang"))] if swift else []
+    found = next(filter(None, map(shutil.which, ["cc", "gcc", "clang", *beside])), None)
+    if found is None:
+        raise FileNotFoundError("no C compiler: install gcc")
+    return found
 
 
 class Delays:
@@ -15,7 +26,7 @@ class Delays:
     def __init__(self):
         self.directory = tempfile.TemporaryDirectory(prefix="divan-delays-")
         library = pathlib.Path(self.directory.name) / "delays.so"
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
+        subprocess.run([compiler(), "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
         path = pathlib.Path(self.directory.name) / "delays"
         path.write_bytes(bytes(8))
         self.file = open(path, "r+b")
