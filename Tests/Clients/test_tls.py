@@ -344,7 +344,7 @@ def test_mandatory_certificate_is_needed_by_every_client(guarded):
             tls.connect(guarded, tls.context(authority, *stranger)).call(Op.NOOP)
         alice = guarded.issuer.issue("alice", usage="clientAuth")
         tls.connect(guarded, tls.context(authority, *alice), "travel", login=None).close()
-        # Without an authority nobody's certificate is right, and nobody is let in without one.
+        # Without an authority no certificate is right, and no client is let in without one.
         (loaded,) = [
             each for each in guarded.admin.get("/pools/default/trustedCAs").json if each["type"] == "uploaded"
         ]

@@ -63,7 +63,7 @@ def test_password_is_not_accepted_without_tls_once_that_is_switched_off(node, se
     with Connection(node.ready["kv_tls"], host=node.host, context=tls.context(tls.authority(node))) as connection:
         assert b"PLAIN" in connection.call(Op.SASL_LIST).value
         assert connection.call(Op.SASL_AUTH, b"PLAIN", value=PLAIN, vbucket=0).status == 0
-    # On the node's machine nobody else reads it.
+    # No other machine reads it on the way.
     with node.network.inside("db1"), Connection(node.kv_port) as connection:
         assert connection.call(Op.SASL_AUTH, b"PLAIN", value=PLAIN, vbucket=0).status == 0
 
