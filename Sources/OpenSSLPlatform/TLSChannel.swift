@@ -26,7 +26,7 @@ package final class TLSChannel: SecureSocket {
         case socket(Int32)
     }
 
-    /// What was sealed since the last change of the key.
+    /// Bytes and records that were sealed since the last change of the key, and their limits.
     private struct KeyUse {
         let limits: TLSLimits
         var bytes: UInt64 = 0

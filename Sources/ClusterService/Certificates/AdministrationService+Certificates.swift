@@ -133,7 +133,7 @@ extension AdministrationService {
         }
     }
 
-    /// What a certificate of an authority says; nil if it cannot be read.
+    /// The content of an authority's certificate; nil if it cannot be read.
     package func facts(of authority: AuthorityRecord) -> CertificateFacts? {
         try? certificates?.tools.read(authority.certificate).first
     }

@@ -11,7 +11,7 @@ internal import Vocabulary
 /// - New connections use a new certificate at once; open ones stay as they are.
 /// - A node without a cluster has an authority of its own, which is made at each start.
 package final class NodeCertificates: Sendable {
-    /// What the certificate and the demands on clients follow from.
+    /// The values that determine the certificate and the demands on clients.
     struct Inputs: Sendable {
         /// The cluster's newest authority; nil without one, or if this node cannot open its key.
         var authority: CertificateAuthority?
@@ -80,7 +80,7 @@ package final class NodeCertificates: Sendable {
         core = Guarded(Core(supplied: supplied))
     }
 
-    /// What is shown of the certificate; nil before the first one.
+    /// The certificate as REST and other nodes show it; nil before the first one.
     var shown: Shown? {
         core.withLock { core in
             if let supplied = core.supplied {

@@ -303,7 +303,7 @@ extension SyncWriteService.Outcome {
 }
 
 extension SyncWriteService.Slot {
-    /// What a write waited for last: this node's disk if it had not persisted the write before this pass,
+    /// The last cause of a write's wait: this node's disk if it had not persisted the write before this pass,
     /// or has not yet; otherwise other nodes.
     fileprivate func cause(
         _ seqno: Seqno,

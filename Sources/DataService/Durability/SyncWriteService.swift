@@ -51,7 +51,7 @@ final class SyncWriteService: Sendable {
         var answer: Answer?
         /// The outcome, if it preceded the completion handler.
         var end: SyncWriteOutcome?
-        /// What it waited for last, once there is an outcome.
+        /// The last cause of its wait, once there is an outcome.
         var cause = CommandPhase.replicate
     }
 

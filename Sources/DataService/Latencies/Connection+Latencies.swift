@@ -64,7 +64,7 @@ extension Connection {
 }
 
 extension Completion {
-    /// What the wait was for, if only its end shows that.
+    /// The cause of the wait, if only its end shows it.
     var cause: CommandPhase? {
         switch self {
         case .durable(_, let cause), .subDocument(.durable(_, _, let cause)): cause

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What is known of the client of a connection with TLS.
+/// The client of a connection with TLS, as the handshake proved it.
 final class SecuredConnection: Sendable {
     private let proved = Guarded<ClientCertificate?>(nil)
 

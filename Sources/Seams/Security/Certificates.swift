@@ -81,7 +81,7 @@ package struct IssuedCertificate: Sendable {
     }
 }
 
-/// What an operator may want to know of a certificate.
+/// The content of a certificate that operators see.
 package struct CertificateFacts: Hashable, Sendable {
     /// For example "CN=Divan".
     package var subject = ""

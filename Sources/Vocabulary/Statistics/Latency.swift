@@ -11,7 +11,7 @@ package enum LatencyFamily: String, CaseIterable, Sendable {
     case viewQueries = "view_query_seconds"
     case requests = "cm_http_requests_seconds"
 
-    /// What is measured, and how accurately.
+    /// The measured time and its accuracy, for HELP.
     package var help: String {
         switch self {
         case .commands:
