@@ -102,6 +102,14 @@ package struct OpenSSLCertificates: CertificateTools {
         }
     }
 
+    package func isSigned(_ certificate: CertificateFacts, by authority: CertificateFacts) -> Bool {
+        guard let certificate = try? PEM.certificates(certificate.pem).first,
+            let authority = try? PEM.certificates(authority.pem).first
+        else { return false }
+        defer { ERR_clear_error() }
+        return X509_verify(certificate.pointer, X509_get0_pubkey(authority.pointer)) == 1
+    }
+
     // MARK: Making
 
     /// The fields of a certificate.

@@ -17,6 +17,8 @@ package final class TLSChannel: SecureSocket {
         case key
         /// A certificate if the context requests one: a client of a server.
         case certificate
+        /// A certificate that has the name or address by which this side reaches a server.
+        case server(host: String)
     }
 
     /// The source of the records that are read.
@@ -89,6 +91,19 @@ package final class TLSChannel: SecureSocket {
         // The session owns the BIO.
         SSL_set_bio(session, bio, bio)
         isInitiator ? SSL_set_connect_state(session) : SSL_set_accept_state(session)
+        if case .server(let host) = proof { expect(host) }
+    }
+
+    /// Has the handshake compare the server's certificate with a name or an address.
+    private func expect(_ host: String) {
+        let address = a2i_IPADDRESS(host)
+        defer { ASN1_OCTET_STRING_free(address) }
+        let isSet =
+            address != nil
+            ? X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(session), host) == 1
+                // The server may have a certificate for each name.
+            : SSL_set1_host(session, host) == 1 && divan_ssl_set_server_name(session, host) == 1
+        precondition(isSet, "there is memory for the name of a server")
     }
 
     deinit { SSL_free(session) }
@@ -188,6 +203,7 @@ package final class TLSChannel: SecureSocket {
                 let names = CertificateNames(of: certificate).found
                 clientCertificate = ClientCertificate(names: names)
             }
+        case .server: break
         }
         isOpen = true
         return nil
@@ -210,13 +226,40 @@ package final class TLSChannel: SecureSocket {
         switch SSL_get_error(session, result) {
         case SSL_ERROR_WANT_READ: .receive
         case SSL_ERROR_ZERO_RETURN: .close(nil)
-        default: .close(TLSChannel.reason(of: TLSError("TLS failed"), isOpen: isOpen))
+        default: .close(reason(of: TLSError("TLS failed")))
         }
     }
 
-    private static func reason(of error: TLSError, isOpen: Bool) -> String {
-        guard error.isPlainText, !isOpen else { return error.description }
+    private func reason(of error: TLSError) -> String {
+        guard !isOpen else { return error.description }
+        if case .server(let host) = proof, let flaw = TLSChannel.flaw(of: session, host) {
+            return flaw
+        }
+        guard error.isPlainText else { return error.description }
+        if case .server = proof { return "the port does not speak TLS: name the one with TLS" }
         return "it does not speak TLS on a port with TLS"
+    }
+
+    /// Why a server's certificate is refused; nil if it is not.
+    private static func flaw(of session: OpaquePointer, _ host: String) -> String? {
+        let code = Int32(SSL_get_verify_result(session))
+        switch code {
+        case X509_V_OK: return nil
+        case X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH:
+            return "the server's certificate is not one of \(host): connect to a name that it has"
+        case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
+            X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
+            X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_CERT_SIGNATURE_FAILURE:
+            return "the server's certificate is not one of the trusted CAs: trust the CA of the "
+                + "cluster (GET /pools/default/certificate)"
+        case X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED:
+            let word = code == X509_V_ERR_CERT_HAS_EXPIRED ? "has expired" : "is not yet valid"
+            return "the server's certificate \(word) by this machine's clock: compare the clocks of "
+                + "both machines"
+        default:
+            let reason = String(cString: X509_verify_cert_error_string(Int(code)))
+            return "the server's certificate is refused: \(reason)"
+        }
     }
 
     /// Replaces the key before it has sealed as much as its limits allow; false if that fails.

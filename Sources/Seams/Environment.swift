@@ -6,7 +6,7 @@
 package struct Environment: Sendable {
     package let time: any TimeSource
     package let entropy: any Entropy
-    package let network: any Network
+    package private(set) var network: any Network
     package let disk: any Disk
     package let lanes: any LaneFactory
     package let trace: any Trace
@@ -34,6 +34,13 @@ package struct Environment: Sendable {
         self.lanes = lanes
         self.trace = trace
         self.children = children
+    }
+
+    /// The same, with outgoing connections to servers that `trust` believes.
+    package func secured(by trust: any ServerTrust) -> Environment {
+        var secured = self
+        secured.network = SecuredNetwork(network, trust: trust)
+        return secured
     }
 }
 

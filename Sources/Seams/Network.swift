@@ -172,6 +172,8 @@ package protocol ConnectionHandler: AnyObject {
     func wake(_ input: ByteView, output: ByteWriter) -> ReceiveProgress
     /// The client has proved a certificate; called at most once, before any input.
     func authenticated(by certificate: ClientCertificate)
+    /// The connection ends because the other side broke the protocol below the handler's; `closed` follows.
+    func broken(_ reason: String)
     /// The connection is closed. This is the last call.
     func closed()
 }
@@ -179,6 +181,8 @@ package protocol ConnectionHandler: AnyObject {
 extension ConnectionHandler {
     /// Ignores the certificate: for protocols without users.
     package func authenticated(by certificate: ClientCertificate) {}
+    /// Ignores the reason: for handlers that report no loss.
+    package func broken(_ reason: String) {}
 }
 
 /// A handler of a connection on which both sides send much.

@@ -91,7 +91,10 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
 
     // MARK: Called on the reactor
 
-    func secured(by key: [UInt8]) -> Bool {
+    func secured(by channel: any SecureChannel) -> Bool {
+        guard let key = channel.peerKey else {
+            preconditionFailure("a channel between nodes is open once the other side has proved its key")
+        }
         self.key = key
         guard let refusal = hooks.secured(key) else { return true }
         fail(.refused(refusal))

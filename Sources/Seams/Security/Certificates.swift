@@ -24,6 +24,8 @@ package protocol CertificateTools: Sendable {
     /// - Returns: Its private key as PEM, without a passphrase.
     /// - Throws: `CertificateError`, a sentence for the operator, if a client would refuse it.
     func check(_ supplied: SuppliedCertificate) throws(CertificateError) -> [UInt8]
+    /// Whether a certificate was signed with the key of another one, or of itself.
+    func isSigned(_ certificate: CertificateFacts, by authority: CertificateFacts) -> Bool
     /// Whether a name is one of a cipher suite.
     func isCipherSuite(_ name: String) -> Bool
     /// The server's side of connections with clients; it refuses handshakes until it has a certificate.

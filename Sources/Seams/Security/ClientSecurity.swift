@@ -46,8 +46,6 @@ extension ClientSecuritySettings: CustomStringConvertible, CustomReflectable {
 
 /// One secured connection with a client, without its socket.
 package protocol ClientChannel: SecureChannel {
-    /// Whether the handshake is complete, so that content can be sent.
-    var isOpen: Bool { get }
     /// The certificate that the client has proved; nil without one, and before the handshake.
     var clientCertificate: ClientCertificate? { get }
     /// Appends the end of the content, which the other side can tell from a lost connection.

@@ -1,12 +1,10 @@
 package import Bytes
 
-/// A handler that is told who the other side is.
+/// A handler that decides whether the other side is the expected one.
 package protocol SecuredHandler: ConnectionHandler {
-    /// The other side has proved this public key; returns whether the connection goes on. Content
-    /// follows only then.
-    func secured(by key: [UInt8]) -> Bool
-    /// The connection ends because the other side broke the protocol below the handler's.
-    func broken(_ reason: String)
+    /// The handshake of `channel` is complete; returns whether the connection goes on. Content follows
+    /// only then.
+    func secured(by channel: any SecureChannel) -> Bool
 }
 
 /// Another protocol over a secured connection.
@@ -14,7 +12,7 @@ package protocol SecuredHandler: ConnectionHandler {
 /// The inner handler receives the bytes that the other side's inner handler appended, under the
 /// same rules as on a socket: it may leave bytes unconsumed, pause, let its output drain, or close.
 ///
-/// - The inner handler gets no byte before the other side has proved a key that it accepts. Only its
+/// - The inner handler gets no byte before it has accepted the other side. Only its
 ///   `closed` may be called before.
 /// - Opened and unconsumed content is bounded. While the inner handler is paused, nothing is opened,
 ///   so the socket's flow control holds the other side back.
@@ -120,9 +118,9 @@ package final class SecureConnection: DuplexHandler {
             case .receive: hasMore = false
             case .more: hasMore = true
             }
-            if !isSecured, let key = channel.peerKey {
+            if !isSecured, channel.isOpen {
                 isSecured = true
-                guard inner.secured(by: key) else {
+                guard inner.secured(by: channel) else {
                     return ReceiveProgress(consumed: input.count, next: .close)
                 }
                 // The side that speaks first does it now.

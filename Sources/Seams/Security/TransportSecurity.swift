@@ -45,10 +45,13 @@ package protocol SecurityIdentity: Sendable {
 
 /// One secured connection, without its socket: bytes in, bytes out.
 ///
-/// The channel accepts every key that the other side proves. Its user compares `peerKey` with the key
-/// that it expects before it sends or believes anything.
+/// The channel of a `SecurityIdentity` accepts every key that the other side proves. Its user compares
+/// `peerKey` with the key that it expects before it sends or believes anything.
 package protocol SecureChannel: AnyObject {
-    /// The public key that the other side has proved; nil until then.
+    /// Whether the handshake is complete, so that content can be sent.
+    var isOpen: Bool { get }
+    /// The public key that the other side has proved; nil before the handshake is complete, and if it proves
+    /// itself by the name of a certificate.
     var peerKey: [UInt8]? { get }
 
     /// Handles received bytes.
@@ -62,7 +65,7 @@ package protocol SecureChannel: AnyObject {
     /// - Returns: The number of consumed bytes, and what comes next.
     func receive(_ input: ByteView, content: ByteWriter, output: ByteWriter) -> SecureProgress
 
-    /// Appends `content` to `output`, sealed; only once there is a `peerKey`.
+    /// Appends `content` to `output`, sealed; only once the channel is open.
     ///
     /// - Returns: False if it cannot be sealed, because of what the other side has sent: close the
     ///   connection.

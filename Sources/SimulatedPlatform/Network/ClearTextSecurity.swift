@@ -23,6 +23,7 @@ private final class ClearTextChannel: SecureChannel {
     private static let mark = Array("CLEARTXT".utf8)
 
     private(set) var peerKey: [UInt8]?
+    var isOpen: Bool { peerKey != nil }
     private let keys: KeyPair
     private var hasIntroduced = false
 
@@ -51,7 +52,7 @@ private final class ClearTextChannel: SecureChannel {
     }
 
     func send(_ content: ByteView, output: ByteWriter) -> Bool {
-        precondition(peerKey != nil, "content is sent after the handshake")
+        precondition(isOpen, "content is sent after the handshake")
         output.append(content)
         return true
     }

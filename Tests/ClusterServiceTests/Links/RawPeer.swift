@@ -135,7 +135,7 @@ final class RawPeer: SecuredHandler, Sendable {
 
     // MARK: Called by the reactor
 
-    func secured(by key: [UInt8]) -> Bool { true }
+    func secured(by channel: any SecureChannel) -> Bool { true }
 
     func broken(_ reason: String) {}
 
