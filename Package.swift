@@ -43,11 +43,11 @@ let plan = """
     facades    Simulation         Bytes Vocabulary Seams Wire JSON Engine Consensus Orchestration Indexing Persistence Credentials ScriptProcesses SimulatedPlatform DataService ClusterService ViewService Server DivanClient
     programs   divan-server       Bytes Vocabulary Seams LinuxPlatform OpenSSLPlatform Server HTTPFrontend swift-log/Logging swift-argument-parser/ArgumentParser
     programs   divan-gateway      Bytes Vocabulary Seams JSON SyncWire LinuxPlatform SyncFrontend
-    programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
+    programs   divan-bench        Bytes Vocabulary Seams Wire JSON Credentials LinuxPlatform OpenSSLPlatform DivanClient swift-argument-parser/ArgumentParser hdrhistogram-swift/Histogram
     measures   divan-micro        Bytes Vocabulary Seams Wire JSON Engine SubDocument Persistence LinuxPlatform DataService CSQLite COnDemand
     programs   divan-simulator    LinuxPlatform Simulation
     programs   divan-script       Bytes Wire ScriptEngine LinuxPlatform
-    programs   divan-cluster      Bytes Seams LinuxPlatform DivanClient swift-argument-parser/ArgumentParser
+    programs   divan-cluster      Bytes Seams LinuxPlatform OpenSSLPlatform DivanClient swift-argument-parser/ArgumentParser
     """
 
 /// What the modules of a floor may import: the floors named, and nothing else.

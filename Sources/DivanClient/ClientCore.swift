@@ -55,9 +55,9 @@ final class ClientCore: @unchecked Sendable {  // tidy:allow its state belongs t
         lane: any Lane
     ) {
         self.settings = settings
-        self.environment = environment
+        self.environment = settings.trust.map { environment.secured(by: $0) } ?? environment
         self.lane = lane
-        cache = ClusterMapCache(bucket: settings.bucket)
+        cache = ClusterMapCache(bucket: settings.bucket, isSecured: settings.trust != nil)
         var login = Handshake.Login(
             user: settings.user,
             password: settings.password,

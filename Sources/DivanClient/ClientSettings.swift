@@ -12,6 +12,8 @@ package struct ClientSettings: Sendable {
     ///
     /// All clients made from one settings value or its copies share them, and derive them once.
     private(set) var keys: SCRAMPassword
+    /// Connects with TLS to the servers that this believes; nil for plain ports.
+    package var trust: (any ServerTrust)?
     /// Allows sending the password itself to a server that offers no SCRAM mechanism.
     package var allowsPlain = false
     /// Timeout of an operation with all its attempts, unless the call sets one.

@@ -44,6 +44,15 @@ def items(checkout, bucket):
     return checkout.admin.get(f"/pools/default/buckets/{bucket}").json["basicStats"]["itemCount"]
 
 
+def test_the_demo_loads_and_measures_over_tls(checkout):
+    told = checkout.demo("--tls", "--nodes", "1", "--seconds", "1")
+    authority = checkout.path / ".divan/demo/ca.pem"
+    assert f"trusting {authority}" in told and "couchbases://127.0.0.1:" in told
+    assert authority.read_text() == checkout.admin.get("/pools/default/certificate").text
+    assert re.search(r"[0-9 ]+ ops/s in 1\.\d s", told), told
+    assert 20_000 < items(checkout, "demo") and items(checkout, "demo-load") == 50_000
+
+
 @pytest.mark.parametrize("name", ["demo", "demo-load"])
 def test_the_demo_refuses_a_bucket_that_it_did_not_make(checkout, name):
     checkout.start("--dir", str(checkout.path / ".divan/demo"), "--bucket", name)

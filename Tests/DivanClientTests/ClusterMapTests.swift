@@ -61,6 +61,24 @@ import Vocabulary
         #expect(found.revision == .init(epoch: 0, number: 1))
     }
 
+    @Test func securedClientUsesThePortsWithTLSAndRefusesAMapThatLacksOne() throws {
+        func secured(_ nodes: String) throws -> [String] {
+            let text =
+                #"{"rev":1,"name":"b","nodesExt":["# + nodes
+                + #"],"vBucketServerMap":{"serverList":["a:1","b:2"],"vBucketMap":[[0],[1]]}}"#
+            return try Array(text.utf8).withUnsafeBytes { buffer in
+                try ClusterMap(ByteView(buffer), host: "10.0.0.9", isSecured: true)
+            }.nodes.map(\.description)
+        }
+        let first = #"{"services":{"kv":11210,"kvSSL":11207},"hostname":"10.0.0.1"}"#
+        let second = #"{"services":{"kv":11310,"kvSSL":11307}}"#
+        #expect(try secured(first + "," + second) == ["10.0.0.1:11207", "10.0.0.9:11307"])
+        for other in [#"{"services":{"kv":11310}}"#, #"{"services":{"mgmtSSL":18091}}"#] {
+            #expect(throws: ClusterMap.InvalidMap.self) { try secured(first + "," + other) }
+        }
+        #expect(throws: ClusterMap.InvalidMap.self) { try secured("") }
+    }
+
     @Test func invalidConfigurationIsRefusedWithItsReason() {
         let start = #"{"rev":1,"name":"b","vBucketServerMap":{"serverList":["h:1"],"vBucketMap":"#
         #expect(refusal("{") == "the configuration is not JSON")

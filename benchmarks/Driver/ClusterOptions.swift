@@ -11,6 +11,8 @@ struct ClusterOptions: ParsableArguments {
     @Option(help: "Nodes to bootstrap from, as host:port, separated by commas.")
     var bootstrap = "127.0.0.1:11210"
 
+    @OptionGroup var tls: TLSOptions
+
     @OptionGroup var account: AccountOptions
 
     @Option(help: "For writes: majority, majorityAndPersistOnActive or persistToMajority.")
@@ -42,12 +44,14 @@ struct ClusterOptions: ParsableArguments {
             }
             nodes.append(address)
         }
-        return ClientSettings(
+        var settings = ClientSettings(
             bootstrap: nodes,
             bucket: account.bucket,
             user: account.user,
             password: account.secret
         )
+        settings.trust = try tls.trust()
+        return settings
     }
 }
 

@@ -93,6 +93,8 @@ final class DriverConnection: ConnectionHandler {
         return receiveReplies(input, output)
     }
 
+    func broken(_ reason: String) { driver.fail(BenchError(reason)) }
+
     func closed() {
         driver.fail(BenchError("the server closed a connection"))
     }

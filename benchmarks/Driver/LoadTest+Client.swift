@@ -21,15 +21,14 @@ extension LoadTest {
                     + "--no-client uses those"
             )
         }
-        let client = try Client.opened(
-            ClientSettings(
-                bootstrap: [target.address],
-                bucket: target.account.bucket,
-                user: target.account.user,
-                password: target.account.password
-            ),
-            environment
+        var settings = ClientSettings(
+            bootstrap: [target.address],
+            bucket: target.account.bucket,
+            user: target.account.user,
+            password: target.account.password
         )
+        settings.trust = target.trust
+        let client = try Client.opened(settings, environment)
         let underWay = min(workload.connections * workload.depth, Self.underWayMax)
         let load = SteadyLoad(
             SteadyLoad.Plan(

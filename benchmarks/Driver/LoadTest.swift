@@ -11,6 +11,8 @@ struct LoadTest {
         var dialect: Dialect
         var account: Login.Account
         var serverPIDs: [Int32]
+        /// Believes the server over TLS; nil for a plain port.
+        var trust: (any ServerTrust)?
         /// Whether to use the client library; nil: only if there are several nodes.
         var usesClient: Bool?
     }
@@ -21,17 +23,16 @@ struct LoadTest {
 
     /// Runs the test in a separate environment with one reactor.
     func run() throws(BenchError) -> Outcome {
-        let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
-        let map = try findMap(world.environment)
-        if target.usesClient ?? (map.nodes.count > 1) {
-            return try runThroughClient(world.environment)
-        }
+        let plain = LinuxEnvironment.make(reactors: 1, logLevel: .error).environment
+        let environment = target.trust.map { plain.secured(by: $0) } ?? plain
+        let map = try findMap(environment)
+        if target.usesClient ?? (map.nodes.count > 1) { return try runThroughClient(plain) }
         let driver = Driver(
             workload,
             target.dialect,
             target.account,
             map: map,
-            environment: world.environment
+            environment: environment
         )
         try connect(driver)
         let loading = workload.preloads ? try load(driver) : nil
@@ -70,11 +71,14 @@ struct LoadTest {
         guard done.wait(timeout: .now() + 15) == .success, let result = found.withLock({ $0 })
         else { throw BenchError("\(target.address) does not answer within 15 seconds") }
         let configuration = try result.get()
-        let host = target.address.host
+        let (host, isSecured) = (target.address.host, target.trust != nil)
         // Not inside the closure: it does not rethrow a typed error.
         let parsed: Result<ServerMap, BenchError> = configuration.withUnsafeBytes { buffer in
             do throws(BenchError) {
-                return .success(try ServerMap(configuration: ByteView(buffer), host: host))
+                let configuration = ByteView(buffer)
+                return .success(
+                    try ServerMap(configuration: configuration, host: host, isSecured: isSecured)
+                )
             } catch {
                 return .failure(error)
             }

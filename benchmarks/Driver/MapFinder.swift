@@ -37,5 +37,7 @@ final class MapFinder: ConnectionHandler {
         return ReceiveProgress(consumed: input.count, next: .close)
     }
 
+    func broken(_ reason: String) { tell(.failure(BenchError(reason))) }
+
     func closed() { tell(.failure(BenchError("the server closed the connection at login"))) }
 }

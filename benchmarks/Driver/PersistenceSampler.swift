@@ -204,5 +204,7 @@ private final class Observer: ConnectionHandler {
         }
     }
 
+    func broken(_ reason: String) { driver.fail(BenchError(reason)) }
+
     func closed() { driver.fail(BenchError("the server closed the observer's connection")) }
 }

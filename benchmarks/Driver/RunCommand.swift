@@ -23,8 +23,15 @@ struct RunCommand: LoadCommand {
     @Option(help: "IP address of the server.")
     var host = "127.0.0.1"
 
-    @Option(help: "Port of the server (11210 for couchbase, 11211 for memcached, 6379 for redis).")
+    @Option(
+        help: """
+            Port of the server (11210 for couchbase and 11207 with TLS, 11211 for memcached, 6379 for \
+            redis).
+            """
+    )
     var port: UInt16?
+
+    @OptionGroup var tls: TLSOptions
 
     @OptionGroup var account: AccountOptions
 
@@ -85,12 +92,14 @@ struct RunCommand: LoadCommand {
             serverPIDs: serverPid,
             usesClient: client
         )
+        target.trust = try tls.trust()
         var server: NullServer?
         if null {
             let started = try NullServer(core: nullCore, valueBytes: workload.valueBytes)
             target.address = SocketAddress(host: "127.0.0.1", port: started.port)
             target.dialect = .memcached
             target.usesClient = nil
+            target.trust = nil
             target.serverPIDs = [started.pid]
             server = started
         }
@@ -103,7 +112,7 @@ struct RunCommand: LoadCommand {
 
     private var standardPort: UInt16 {
         switch dialect {
-        case .couchbase: 11_210
+        case .couchbase: tls.cacert == nil ? 11_210 : 11_207
         case .memcached: 11_211
         case .redis: 6_379
         }

@@ -18,11 +18,11 @@ struct ServerMap: Sendable {
     }
 
     /// The map in a bucket's configuration as GET_CLUSTER_CONFIG answers it; `host` replaces
-    /// `$HOST` in the map: the name by which the driver reached the node.
-    init(configuration: ByteView, host: String) throws(BenchError) {
+    /// `$HOST` in the map: the name by which the driver reached the node; `isSecured` chooses the ports with TLS.
+    init(configuration: ByteView, host: String, isSecured: Bool) throws(BenchError) {
         let map: ClusterMap
         do throws(ClusterMap.InvalidMap) {
-            map = try ClusterMap(configuration, host: host)
+            map = try ClusterMap(configuration, host: host, isSecured: isSecured)
         } catch {
             throw BenchError("the bucket's configuration is unusable: \(error)")
         }

@@ -1,5 +1,7 @@
 internal import ArgumentParser
 internal import Foundation
+internal import OpenSSLPlatform
+internal import Seams
 
 /// Login and bucket: the options of every command that logs in.
 struct AccountOptions: ParsableArguments {
@@ -14,6 +16,30 @@ struct AccountOptions: ParsableArguments {
 
     var secret: String {
         password ?? ProcessInfo.processInfo.environment["DIVAN_PASSWORD"] ?? "password"
+    }
+}
+
+/// TLS: the options of every command that connects.
+struct TLSOptions: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "PEM file of the CAs to trust: connects with TLS. cluster/start --tls writes one.",
+            valueName: "file"
+        )
+    )
+    var cacert: String?
+
+    /// The servers to believe; nil for plain ports.
+    func trust() throws(BenchError) -> (any ServerTrust)? {
+        guard let cacert else { return nil }
+        guard let text = FileManager.default.contents(atPath: cacert) else {
+            throw BenchError("cannot read \(cacert)")
+        }
+        do throws(TLSError) {
+            return try TLSClient(authorities: [UInt8](text))
+        } catch {
+            throw BenchError("--cacert: \(cacert): \(error)")
+        }
     }
 }
 

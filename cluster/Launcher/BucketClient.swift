@@ -15,12 +15,14 @@ final class BucketClient {
     ///   - bucket: Its name.
     ///   - ports: Data ports of nodes of this machine, to bootstrap from.
     ///   - credentials: The login.
+    ///   - trust: Believes the nodes, whose ports are those with TLS; nil for plain ports.
     ///   - seconds: How long to wait for a node that does not serve the bucket yet.
     /// - Throws: An error with the reason of every node.
     init(
         _ bucket: String,
         ports: [Int],
         credentials: Credentials,
+        trust: (any ServerTrust)? = nil,
         seconds: Double = 10
     ) throws(ClientError) {
         var settings = ClientSettings(
@@ -31,6 +33,7 @@ final class BucketClient {
             user: credentials.user,
             password: credentials.password
         )
+        settings.trust = trust
         settings.openTimeoutMilliseconds = UInt64(seconds * 1_000)
         let lane = world.environment.network.lane(ofReactor: 0)
         client = Client(settings, environment: world.environment, lane: lane)

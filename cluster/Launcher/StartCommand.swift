@@ -57,7 +57,10 @@ struct StartCommand: ParsableCommand {
         let outcome = try starter.start(order)
         let seconds = Double(monotonicNanoseconds() - began) / 1e9
         var summary = Summary(outcome: outcome, credentials: credentials, seconds: seconds)
-        if tls { summary.authorityFile = try storeAuthority(of: outcome.cluster, credentials) }
+        if tls {
+            summary.authorityFile = try ClusterAuthority.store(of: outcome.cluster, credentials)
+                .file
+        }
         print(summary.text)
         guard !outcome.undone.isEmpty else { return }
         fflush(nil)
@@ -65,30 +68,4 @@ struct StartCommand: ParsableCommand {
         for sentence in outcome.undone { note("  \(sentence)") }
         throw ExitCode.failure
     }
-
-    /// Stores the certificate of the cluster's authority beside its nodes; returns the file.
-    ///
-    /// The cluster makes it moments after its first start.
-    private func storeAuthority(
-        of cluster: RememberedCluster,
-        _ credentials: Credentials
-    ) throws -> String {
-        guard let node = cluster.runningNodes.first else { throw Refusal("No node runs.") }
-        let admin = AdminClient(port: node.ports.admin, credentials: credentials)
-        for _ in 0..<Self.authorityAttempts {
-            let reply = try admin.request("GET", "/pools/default/certificate")
-            if reply.status == 200 {
-                let file = cluster.directory + "/ca.pem"
-                try Data(reply.body).write(to: URL(fileURLWithPath: file), options: .atomic)
-                return file
-            }
-            Thread.sleep(forTimeInterval: 0.1)
-        }
-        throw Refusal(
-            "The cluster has no certificate authority after 10 seconds.",
-            cure: "Look into the log of node \(node.index): cluster/logs \(node.index)"
-        )
-    }
-
-    private static let authorityAttempts = 100
 }

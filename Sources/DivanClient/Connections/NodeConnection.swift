@@ -174,6 +174,8 @@ final class NodeConnection: ConnectionHandler,
         }
     }
 
+    func broken(_ reason: String) { self.reason = reason }
+
     func closed() {
         let unsent = inbox.withLock { inbox in
             inbox.isClosed = true

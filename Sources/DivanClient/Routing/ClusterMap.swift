@@ -74,8 +74,13 @@ extension ClusterMap {
 
     /// Parses a bucket's configuration that `host` has sent.
     ///
-    /// - Throws: `InvalidMap` if it is not JSON, not of a bucket, empty, or contradicts itself.
-    package init(_ json: ByteView, host: String) throws(InvalidMap) {
+    /// - Parameters:
+    ///   - json: The configuration.
+    ///   - host: The name by which the client knows the node that sent it.
+    ///   - isSecured: Whether the addresses are those with TLS.
+    /// - Throws: `InvalidMap` if it is not JSON, not of a bucket, empty, or contradicts itself, or names a
+    ///   node without such a port.
+    package init(_ json: ByteView, host: String, isSecured: Bool = false) throws(InvalidMap) {
         guard let tree = JSONValue.parse(json) else {
             throw InvalidMap(description: "the configuration is not JSON")
         }
@@ -87,7 +92,10 @@ extension ClusterMap {
             epoch: Int64(tree["revEpoch"]?.int ?? 0),
             number: Int64(tree["rev"]?.int ?? 0)
         )
-        nodes = try ClusterMap.nodes(tree, map, host: host)
+        nodes =
+            isSecured
+            ? try ClusterMap.securedNodes(tree, map, host: host)
+            : try ClusterMap.nodes(tree, map, host: host)
         let rows = map["vBucketMap"]?.array ?? []
         guard let width = rows.first?.array?.count, width > 0, !nodes.isEmpty else {
             throw InvalidMap(description: "the map of bucket \(name) is still empty")
@@ -132,12 +140,7 @@ extension ClusterMap {
         host: String
     ) throws(InvalidMap) -> [SocketAddress] {
         let servers = map["serverList"]?.array ?? []
-        let extended = (tree["nodesExt"]?.array ?? []).compactMap { node -> SocketAddress? in
-            guard let port = node["services"]?["kv"]?.int.flatMap(UInt16.init(exactly:)) else {
-                return nil
-            }
-            return SocketAddress(host: real(node["hostname"]?.string ?? "", host), port: port)
-        }
+        let extended = addresses(tree, ofService: "kv", host: host)
         guard extended.count < max(1, servers.count) else { return extended }
         var found: [SocketAddress] = []
         for server in servers {
@@ -147,6 +150,33 @@ extension ClusterMap {
             found.append(SocketAddress(host: real(address.host, host), port: address.port))
         }
         return found
+    }
+
+    /// The data nodes' ports with TLS, in the order of the map's indexes: `serverList` has none.
+    private static func securedNodes(
+        _ tree: JSONValue,
+        _ map: JSONValue,
+        host: String
+    ) throws(InvalidMap) -> [SocketAddress] {
+        let found = addresses(tree, ofService: "kvSSL", host: host)
+        guard found.count >= max(1, map["serverList"]?.array?.count ?? 0) else {
+            throw InvalidMap(description: "the vBucket map names a node without a port with TLS")
+        }
+        return found
+    }
+
+    /// The addresses in `nodesExt` that have a service.
+    private static func addresses(
+        _ tree: JSONValue,
+        ofService service: String,
+        host: String
+    ) -> [SocketAddress] {
+        (tree["nodesExt"]?.array ?? []).compactMap { node in
+            guard let port = node["services"]?[service]?.int.flatMap(UInt16.init(exactly:)) else {
+                return nil
+            }
+            return SocketAddress(host: real(node["hostname"]?.string ?? "", host), port: port)
+        }
     }
 
     private static func real(_ name: String, _ host: String) -> String {

@@ -17,18 +17,21 @@ package struct ClusterMapCache: Sendable {
     }
 
     package let bucket: String
+    private let isSecured: Bool
     package private(set) var current: ClusterMap?
     /// How many maps were applied.
     package private(set) var changes = 0
 
-    package init(bucket: String) {
+    /// A cache without a map; `isSecured` as in `ClusterMap`.
+    package init(bucket: String, isSecured: Bool = false) {
         self.bucket = bucket
+        self.isSecured = isSecured
     }
 
     /// Applies a configuration that `host` has sent, if it is newer.
     package mutating func apply(_ json: ByteView, host: String) -> Outcome {
         do throws(ClusterMap.InvalidMap) {
-            return apply(try ClusterMap(json, host: host))
+            return apply(try ClusterMap(json, host: host, isSecured: isSecured))
         } catch {
             return .refused(error.description)
         }

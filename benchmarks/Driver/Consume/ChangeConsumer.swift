@@ -12,6 +12,7 @@ final class ChangeConsumer: ConnectionHandler {
     struct Plan: Sendable {
         let account: Login.Account
         let address: SocketAddress
+        let isSecured: Bool
         /// The streams begin at the present and stay open; else they begin at the first change and
         /// end at the present.
         let isIdle: Bool
@@ -72,6 +73,8 @@ final class ChangeConsumer: ConnectionHandler {
         }
     }
 
+    func broken(_ reason: String) { tally.withLock { $0.failure = BenchError(reason) } }
+
     func closed() {
         tally.withLock { tally in
             tally.failure = tally.failure ?? BenchError("the server closed the connection")
@@ -96,7 +99,7 @@ final class ChangeConsumer: ConnectionHandler {
             switch try login.take(frame, output) {
             case .more: stage = .login(login)
             case .done(let configuration):
-                stage = .ready(try ChangeConsumer.map(configuration, plan.address.host))
+                stage = .ready(try ChangeConsumer.map(configuration, plan))
                 tally.withLock { $0.isReady = true }
             }
             return ReceiveProgress(consumed: frame.byteCount, next: .receive)
@@ -106,9 +109,11 @@ final class ChangeConsumer: ConnectionHandler {
 
     private static func map(
         _ configuration: [UInt8],
-        _ host: String
+        _ plan: Plan
     ) throws(BenchError) -> ClusterMap {
-        let map = configuration.withUnsafeBytes { try? ClusterMap(ByteView($0), host: host) }
+        let map = configuration.withUnsafeBytes {
+            try? ClusterMap(ByteView($0), host: plan.address.host, isSecured: plan.isSecured)
+        }
         guard let map else { throw BenchError("the bucket's configuration is unusable") }
         return map
     }

@@ -23,6 +23,8 @@ struct ConsumeCommand: LoadCommand {
     @Option(help: "Port of the node.")
     var port: UInt16 = 11_210
 
+    @OptionGroup var tls: TLSOptions
+
     @OptionGroup var account: AccountOptions
 
     @Option(help: "Bytes that the node may send unacknowledged.")
@@ -38,7 +40,9 @@ struct ConsumeCommand: LoadCommand {
 
     func test() throws(BenchError) {
         let world = LinuxEnvironment.make(reactors: 1, logLevel: .error)
-        let network = world.environment.network
+        let trust = try tls.trust()
+        let environment = trust.map { world.environment.secured(by: $0) } ?? world.environment
+        let network = environment.network
         let tally = Guarded(ChangeConsumer.Tally())
         let connection = Guarded<(any ConnectionPort)?>(nil)
         let plan = plan()
@@ -74,6 +78,7 @@ struct ConsumeCommand: LoadCommand {
                 bucket: account.bucket
             ),
             address: SocketAddress(host: host, port: port),
+            isSecured: tls.cacert != nil,
             isIdle: idle,
             bufferBytes: buffer
         )

@@ -13,7 +13,7 @@ struct SteadyCommand: LoadCommand {
         commandName: "steady",
         abstract: "Load a cluster steadily through the client library, and report errors.",
         discussion: """
-            AdminRoutes by the cluster map and follows it. Prints errors by kind, latencies, the longest \
+            Routes by the cluster map and follows it. Prints errors by kind, latencies, the longest \
             time without any success and the longest time that one key was not served; --json also \
             writes a timeline of tenths of a second. Ctrl-C, SIGTERM or SIGHUP ends the load early.
             """

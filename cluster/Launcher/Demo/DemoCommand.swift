@@ -30,6 +30,9 @@ struct DemoCommand: ParsableCommand {
     @Option(help: "Added to every port, for more than one cluster on a machine.")
     var portOffset: Int?
 
+    @Flag(help: "Load the documents and run the load test over TLS.")
+    var tls = false
+
     func run() throws {
         let began = monotonicNanoseconds()
         let documents = try DemoCorpus()
@@ -47,12 +50,24 @@ struct DemoCommand: ParsableCommand {
         let took = Double(monotonicNanoseconds() - began) / 1e9
         guard let bucket = outcome.buckets.first(where: { $0.name == DemoBuckets.documents.name })
         else { throw Refusal("The bucket demo was deleted meanwhile.") }
-        try load(documents, into: bucket, &buckets, kvPorts: ports.map(\.kv))
+        let authority = tls ? try ClusterAuthority.store(of: outcome.cluster, credentials) : nil
+        try load(documents, into: bucket, &buckets) { () throws(ClientError) in
+            try BucketClient(
+                bucket.name,
+                ports: ports.map(tls ? \.kvTLS : \.kv),
+                credentials: credentials,
+                trust: authority?.trust
+            )
+        }
         let view = DemoView(bucket: bucket.name, admin: admin)
         print(try view.create() ? "Indexed" : "Already indexed", "by a view: `orders/by_status`.")
         print(try view.table())
 
-        let test = DemoLoad(checkout: checkout, credentials: credentials)
+        let test = DemoLoad(
+            checkout: checkout,
+            credentials: credentials,
+            authorityFile: authority?.file
+        )
         print("\nLoad test by divan-bench, \(Int(seconds)) s, with keys of its own in the bucket")
         print("demo-load; servers and load share this machine.")
         let isMeasured = try test.run(
@@ -62,7 +77,8 @@ struct DemoCommand: ParsableCommand {
         )
         print()
 
-        let summary = Summary(outcome: outcome, credentials: credentials, seconds: took)
+        var summary = Summary(outcome: outcome, credentials: credentials, seconds: took)
+        summary.authorityFile = authority?.file
         print(summary.text)
         print(advice(summary.connectionString, isPasswordless: bucket.passwordless == true))
         for sentence in outcome.undone { note("Not done: \(sentence)") }
@@ -85,7 +101,7 @@ struct DemoCommand: ParsableCommand {
         _ documents: DemoCorpus,
         into bucket: BucketStatus,
         _ buckets: inout DemoBuckets,
-        kvPorts: [Int]
+        through open: () throws(ClientError) -> BucketClient
     ) throws {
         guard !buckets.isLoaded(bucket) else {
             print("The bucket demo has its documents from an earlier run: nothing is loaded.")
@@ -93,8 +109,7 @@ struct DemoCommand: ParsableCommand {
         }
         print("Loading \(documents.description) into the bucket demo ...")
         do {
-            let client = try BucketClient(bucket.name, ports: kvPorts, credentials: Credentials())
-            try DemoLoader(client: client).load(documents.all)
+            try DemoLoader(client: open()).load(documents.all)
         } catch let error as ClientError {
             throw Refusal(
                 "The \(error)",

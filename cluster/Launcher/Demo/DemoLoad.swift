@@ -7,6 +7,8 @@ internal import Foundation
 struct DemoLoad {
     let checkout: Checkout
     let credentials: Credentials
+    /// The CA file with which the load connects over TLS; nil for the plain port.
+    let authorityFile: String?
 
     private var workload: String { checkout.root + "/benchmarks/workloads/demo.json" }
 
@@ -22,9 +24,13 @@ struct DemoLoad {
         let process = Process()
         process.executableURL = URL(filePath: try checkout.program("divan-bench"))
         process.arguments = [
-            workload, "--port", String(node.ports.kv), "--bucket", bucket,
-            "--user", credentials.user, "--seconds", String(seconds),
+            workload, "--bucket", bucket, "--user", credentials.user, "--seconds", String(seconds),
         ]
+        if let authorityFile {
+            process.arguments? += ["--port", String(node.ports.kvTLS), "--cacert", authorityFile]
+        } else {
+            process.arguments? += ["--port", String(node.ports.kv)]
+        }
         for server in nodes.compactMap(\.process) {
             process.arguments? += ["--server-pid", String(server.pid)]
         }
