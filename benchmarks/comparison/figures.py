@@ -3,7 +3,9 @@
 import statistics
 import time
 
+from . import driver as measured
 from .flush import measure_flush
+from .secured import PlainPortOf, SecuredDivan, StockServer, handshake_seconds, idle_bytes
 from .servers import Divan, Failure, Memcached, Redis
 
 
@@ -161,9 +163,47 @@ def flush(plan):
     ]
 
 
+def over_tls(plan):
+    """Costs of TLS: of a GET against a plain one, of a handshake against OpenSSL's server, of an idle
+    connection."""
+    divan, peer = SecuredDivan(plan.server_core), StockServer(plan.server_core)
+    try:
+        plan.say("tls")
+        divan.start()
+        divan.provision()
+        peer.start()
+        plan.driver.load(divan, "get-1k")
+        costs, handshakes = [], []
+        for _ in range(plan.rounds):
+            options = {"depth": 16, "seconds": plan.seconds, "warm_up": plan.warm_up, "preload": False}
+            secured = plan.driver.run(divan, "get-1k", **options)
+            plain = plan.driver.run(PlainPortOf(divan), "get-1k", **options)
+            costs.append((measured.cpu(secured), measured.cpu(plain)))
+            handshakes.append((
+                handshake_seconds(divan, divan.secured, plan),
+                handshake_seconds(peer, peer.port, plan),
+            ))
+        idle = idle_bytes(divan, 500 if plan.quick else 2_000) / 1024
+    finally:
+        divan.remove()
+        peer.remove()
+    cost = statistics.median(ours / theirs for ours, theirs in costs)
+    handshake = statistics.median(ours / theirs for ours, theirs in handshakes)
+    numbers = [statistics.median(pair[place] for pair in costs) for place in (0, 1)]
+    times = [1e6 * statistics.median(pair[place] for pair in handshakes) for place in (0, 1)]
+    return [
+        figure("CPU of a GET of 1 KiB over TLS, against plain, depth 16", cost, "x", 2.0, 1.5,
+               note=f"{numbers[0]:.0f} ns against {numbers[1]:.0f} ns"),
+        figure("CPU of a full TLS 1.3 handshake, against `openssl s_server`", handshake, "x", 1.25, 1.0,
+               note=f"{times[0]:.0f} us against {times[1]:.0f} us, keys of P-256, no tickets"),
+        figure("an idle connection with TLS", idle, "KiB", 40, 12),
+    ]
+
+
 FIGURES = {
     "memory": memory_per_item,
     "warmup": warmup_and_start,
     "idle": idle_memory,
     "flush": flush,
+    "tls": over_tls,
 }

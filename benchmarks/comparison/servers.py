@@ -187,8 +187,9 @@ class Divan(Server):
         line = self.process.stdout.readline()
         if not line:
             raise Failure(f"divan-server did not start; see {self.log.name}")
-        ready = json.loads(line)
-        self.port, self.admin, self.views = ready["kv"], ready["admin"], ready["views"]
+        self.ready = json.loads(line)
+        self.port, self.admin = self.ready["kv"], self.ready["admin"]
+        self.views = self.ready["views"]
 
     def driver_arguments(self):
         return [

@@ -3,6 +3,7 @@
 import statistics
 
 from . import driver as measured
+from .secured import SecuredDivan, SecuredMemcached
 from .servers import Divan, Memcached, Redis
 
 # A throughput ratio compares servers only if both were saturated.
@@ -13,13 +14,13 @@ class SpeedTable:
     """One workload at several depths: the median of the rounds' ratios, and what p99 is at 70 % of
     the slower server's peak."""
 
-    def __init__(self, name, title, workload, kind, peer, must, stretch, samples=False):
+    def __init__(self, name, title, workload, kind, peer, must, stretch, samples=False, own=Divan):
         self.name, self.title, self.workload = name, title, workload
-        self.kind, self.peer, self.samples = kind, peer, samples
+        self.kind, self.peer, self.samples, self.own = kind, peer, samples, own
         self.targets = dict(zip((1, 16, 64), zip(must, stretch)))
 
     def run(self, plan):
-        divan = Divan(plan.server_core, self.kind)
+        divan = self.own(plan.server_core, self.kind)
         peer = self.peer(plan.server_core)
         try:
             divan.start()
@@ -112,6 +113,10 @@ TABLES = [
     SpeedTable(
         "set-1k", "50 % SET, 1 KiB, ephemeral bucket against memcached", "set50-1k",
         "ephemeral", Memcached, (1.05, 1.6, 2.2), (1.3, 2.6, 4.0),
+    ),
+    SpeedTable(
+        "tls-1k", "GET, 1 KiB, over TLS, ephemeral bucket against memcached with `-Z`", "get-1k",
+        "ephemeral", SecuredMemcached, (1.0, 1.3, 1.6), (1.1, 2.0, 3.0), own=SecuredDivan,
     ),
     SpeedTable(
         "persistent-1k", "50 % SET, 1 KiB, persistent bucket against Redis with AOF everysec",
