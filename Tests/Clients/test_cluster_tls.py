@@ -92,6 +92,45 @@ def test_failover_rebalance_and_changes_of_certificates_cause_no_error_of_a_clie
     assert authorities(cluster[0]) == [after]
 
 
+def test_order_to_one_node_ends_the_certificates_of_operators_on_all(start, tmp_path):
+    cluster = start(made, 2, ["travel"])
+    issuer = tls.Issuer(tmp_path, "operator")
+    wait_until(lambda: accepts(cluster[1], tls.authority(cluster[0])), 20, "one authority for both nodes")
+    assert tls.supply(cluster[1], issuer).status == 200
+    assert accepts(cluster[1], issuer.pem)
+
+    def kinds():
+        listed = cluster[0].admin.get("/pools/default/certificates").json
+        return {each["node"]: each["type"] for each in listed}
+
+    assert kinds() == {cluster[0].address: "generated", cluster[1].address: "uploaded"}
+    (loaded,) = [
+        each for each in cluster[0].admin.get("/pools/default/trustedCAs").json if each["type"] == "uploaded"
+    ]
+    # The node that needs it is another one than the one that is asked.
+    reply = cluster[0].admin.delete(f"/pools/default/trustedCAs/{loaded['id']}")
+    assert reply.status == 400 and "needs this CA" in reply.json
+    # An authority of the same name that has signed nothing is not needed.
+    (tmp_path / "other").mkdir()
+    namesake = tls.Issuer(tmp_path / "other", "operator")
+    tls.fill_inbox(cluster[0], authorities={"namesake.pem": namesake.pem})
+    assert cluster[0].admin.post(tls.LOAD).status == 200
+    listed = cluster[0].admin.get("/pools/default/trustedCAs").json
+    (other,) = [each["id"] for each in listed if each["pem"] == namesake.pem]
+    assert cluster[0].admin.delete(f"/pools/default/trustedCAs/{other}").status == 200
+    cluster[1].stop()
+    reply = cluster[0].admin.post(REGENERATE + "?dropUploadedCertificates=true")
+    assert reply.status != 200 and cluster.name(1) in reply.text, reply
+    cluster[1].start()
+    after = wait_until(
+        lambda: (reply := cluster[0].admin.post(REGENERATE + "?dropUploadedCertificates=true")).status == 200
+        and reply.text, 20, "the other node answers again",
+    )
+    wait_until(lambda: accepts(cluster[1], after), 10, "a certificate of the cluster")
+    assert set(kinds().values()) == {"generated"}
+    assert cluster[0].admin.delete(f"/pools/default/trustedCAs/{loaded['id']}").status == 200
+
+
 def test_copy_of_a_removed_node_has_no_certificate_that_the_new_authority_signed(start, make_node):
     cluster = start(made, 2, ["travel"])
     before = tls.authority(cluster[0])

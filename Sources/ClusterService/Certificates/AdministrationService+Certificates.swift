@@ -97,11 +97,17 @@ extension AdministrationService {
 
     /// The certificates of all nodes that answer.
     package func shownCertificates() async -> [ShownCertificate] {
-        var shown: [ShownCertificate] = []
-        for node in state.members {
-            if let certificate = await shownCertificate(of: node) { shown.append(certificate) }
+        let members = state.members
+        return await withTaskGroup { group in
+            for node in members {
+                group.addTask { await self.shownCertificate(of: node) }  // tidy:allow a child
+            }
+            var shown: [ShownCertificate] = []
+            for await certificate in group {
+                if let certificate { shown.append(certificate) }
+            }
+            return shown.sorted { $0.node.number < $1.node.number }
         }
-        return shown
     }
 
     /// The certificate of a node; nil if it does not answer, or has none.
@@ -109,13 +115,7 @@ extension AdministrationService {
         guard let certificates else { return nil }
         var answer = CertificateAnswer(certificates.shown)
         if node.number != thisNode {
-            let asked: CertificateAnswer? = await calls.ask(
-                PeerKind.certificate,
-                CertificateCall(),
-                to: node.number,
-                timeoutNanoseconds: Self.certificateTimeoutNanoseconds
-            )
-            guard let asked else { return nil }
+            guard let asked = await ask(CertificateCall(), of: node) else { return nil }
             answer = asked
         }
         guard let facts = try? certificates.tools.read(answer.chain).first else { return nil }
@@ -128,9 +128,30 @@ extension AdministrationService {
     }
 
     func handleCertificates() {
-        calls.handleCalls(PeerKind.certificate) { [weak self] _, _, answer in
-            answer(CertificateAnswer(self?.certificates?.shown).encoded)
+        calls.handleCalls(PeerKind.certificate) { [weak self] _, payload, answer in
+            guard let self, let call = try? CertificateCall(decoding: payload) else {
+                return answer(CertificateAnswer(nil).encoded)
+            }
+            guard call.dropsSupplied else {
+                return answer(CertificateAnswer(certificates?.shown).encoded)
+            }
+            executor.spawn {
+                if case .failed(let reason) = await self.dropSuppliedCertificate(by: call.login) {
+                    self.logEvent(.error, .node, reason)
+                }
+                answer(CertificateAnswer(self.certificates?.shown).encoded)
+            }
         }
+    }
+
+    /// Asks another node; nil if it does not answer.
+    func ask(_ call: CertificateCall, of node: NodeRecord) async -> CertificateAnswer? {
+        await calls.ask(
+            PeerKind.certificate,
+            call,
+            to: node.number,
+            timeoutNanoseconds: Self.certificateTimeoutNanoseconds
+        )
     }
 
     /// The content of an authority's certificate; nil if it cannot be read.
@@ -146,7 +167,15 @@ extension AdministrationService {
 
 /// Asks a node for its certificate.
 struct CertificateCall: ExtensibleFields, Hashable {
-    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {}
+    /// Whether it first returns to a certificate that the cluster issues.
+    var dropsSupplied = false
+    /// Who orders that.
+    var login = ""
+
+    mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
+        try coder.field(&dropsSupplied, "order")
+        try coder.field(&login, "login")
+    }
 }
 
 /// The certificate of a node for clients; empty if it has none.

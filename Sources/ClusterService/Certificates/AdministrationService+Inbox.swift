@@ -10,7 +10,7 @@ extension AdministrationService {
 
     /// The sentence for a node whose clients have no secured connections.
     private static var withoutTLS: MembershipOutcome {
-        .refused("This node has no certificates: it was started without TLS.")
+        .refused("This node has no certificates for clients.")
     }
 
     // MARK: This node's certificate
@@ -129,8 +129,9 @@ extension AdministrationService {
             let authority = facts(of: record)
         {
             for shown in await shownCertificates() where shown.isSupplied {
-                let chain = (try? certificates?.tools.read(shown.chain)) ?? []
-                guard chain.contains(where: { $0.issuer == authority.subject }) else { continue }
+                guard let tools = certificates?.tools, let chain = try? tools.read(shown.chain),
+                    chain.contains(where: { tools.isSigned($0, by: authority) })
+                else { continue }
                 return .refused(
                     "The certificate of node \(shown.node.otpNode) needs this CA. Supply another "
                         + "certificate there first."
@@ -145,7 +146,7 @@ extension AdministrationService {
     /// Makes another authority of the cluster, or, while a replaced one is still trusted, drops that.
     ///
     /// - Parameters:
-    ///   - dropsSupplied: Whether this node's certificate is issued by the cluster again.
+    ///   - dropsSupplied: Whether the certificates of all nodes are issued by the cluster again.
     ///   - login: Who orders it.
     /// - Returns: The outcome.
     package func regenerateCertificate(
@@ -153,8 +154,8 @@ extension AdministrationService {
         by login: String
     ) async -> MembershipOutcome {
         guard certificates != nil else { return Self.withoutTLS }
-        if dropsSupplied, certificates?.shown?.isSupplied == true {
-            let outcome = await use(nil, by: login)
+        if dropsSupplied {
+            let outcome = await dropSuppliedCertificates(by: login)
             guard case .done = outcome else { return outcome }
         }
         let isEnd = state.secret.authorities.count > 1
@@ -165,6 +166,35 @@ extension AdministrationService {
                 : "The cluster has another CA, by \"\(login)\". Give it to all clients, then send "
                     + "regenerateCertificate again."
         )
+    }
+
+    /// Has all nodes use certificates that the cluster issues.
+    private func dropSuppliedCertificates(by login: String) async -> MembershipOutcome {
+        var call = CertificateCall()
+        call.dropsSupplied = true
+        call.login = login
+        for node in state.members {
+            if node.number == thisNode {
+                let outcome = await dropSuppliedCertificate(by: login)
+                guard case .done = outcome else { return outcome }
+            } else if let answer = await ask(call, of: node) {
+                guard answer.isSupplied else { continue }
+                return .failed(
+                    "Node \(node.otpNode) could not drop its certificate; its log has the reason."
+                )
+            } else {
+                return .failed(
+                    "Node \(node.otpNode) does not answer, so it keeps its certificate. Retry when it runs."
+                )
+            }
+        }
+        return .done("")
+    }
+
+    /// Has this node use a certificate that the cluster issues.
+    func dropSuppliedCertificate(by login: String) async -> MembershipOutcome {
+        guard certificates?.shown?.isSupplied == true else { return .done("") }
+        return await use(nil, by: login)
     }
 
     // MARK: Alerts

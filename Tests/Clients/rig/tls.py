@@ -9,6 +9,8 @@ from .rest import Rest
 from .wire import Connection
 
 DAYS = 400
+RELOAD = "/node/controller/reloadCertificate"
+LOAD = "/node/controller/loadTrustedCAs"
 
 
 def openssl(*arguments, **options):
@@ -108,3 +110,15 @@ def fill_inbox(node, chain=None, key=None, authorities=None):
         (inbox / "pkey.key").write_bytes(pathlib.Path(key).read_bytes())
     for name, text in (authorities or {}).items():
         (inbox / "CA" / name).write_text(text)
+
+
+def supply(node, issuer, names=("IP:127.0.0.1", "DNS:localhost"), trusts=True, **options):
+    """Copies a chain to the node and orders it to use it; the reply."""
+    certificate, key = issuer.issue("node", names, **options)
+    root = issuer
+    while root.parent is not None:
+        root = root.parent
+    fill_inbox(node, issuer.chain(certificate), key, {"root.pem": root.pem} if trusts else {})
+    if trusts:
+        assert node.admin.post(LOAD).status == 200
+    return node.admin.post(RELOAD)
