@@ -3,6 +3,19 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
+extension AdministrationService.Settings {
+    /// Why serving clients without TLS endangers passwords and documents; nil if only this machine can connect, or
+    /// there is TLS.
+    package var unsecuredWarning: String? {
+        guard let host = unsecuredHost, !SocketAddress(host: host, port: 0).isLoopback else {
+            return nil
+        }
+        return
+            "This node serves clients on \(host) without TLS: others can read passwords and documents on "
+            + "the network. Start it without --no-tls, or with --bind 127.0.0.1."
+    }
+}
+
 extension AdministrationService {
     /// An alert is raised when less than a twentieth of the disk is free.
     private static let diskShareMin: UInt64 = 20
@@ -19,6 +32,9 @@ extension AdministrationService {
         alerts += diskAlerts
         alerts += descriptorAlerts
         alerts += certificateAlerts
+        if let warning = settings.unsecuredWarning {
+            alerts.append(Alert(id: "tls", message: warning))
+        }
         if let listener = settings.memcached,
             let refusal = MemcachedListener.refusal(
                 ofBucket: listener.bucket,

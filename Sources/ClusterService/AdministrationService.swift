@@ -39,6 +39,8 @@ package final class AdministrationService: Sendable {
         package var openIndexCount: (@Sendable () -> Int)?
         /// Names under which clients reach this node, besides those that the cluster knows.
         package var hostNames: [String] = []
+        /// The address on which the node serves clients only without TLS; nil if it serves TLS.
+        package var unsecuredHost: String?
         /// Serves a stream on which a node reads the changes of this node's copies.
         ///
         /// Nil if there is no data service: then there are no feeds.
@@ -184,7 +186,17 @@ package final class AdministrationService: Sendable {
             environment.trace.identify(node: node.otpNode)
         }
         watchCertificates()
+        passwords.plainLogins.onFirst { user in
+            let text =
+                "A client on another machine has sent the password of \"\(user)\" without TLS (PLAIN). "
+                + "Let it use TLS or SCRAM; allowPlainWithoutTLS=false (POST /settings/security) "
+                + "refuses such logins."
+            events.log(.warning, .node, text, environment)
+        }
     }
+
+    /// How many clients on other machines have sent a password without TLS since this node's start.
+    package var plainLoginCount: UInt64 { passwords.plainLogins.count }
 
     /// The current member; replaced when the node joins or leaves a cluster.
     var member: ClusterMember { core.withLock { $0.member } }

@@ -66,6 +66,7 @@ package final class PasswordVerifier: Sendable {
     private let state: Guarded<State>
     /// Runs `verify` for all ports of the node.
     package let checks: PasswordChecks
+    package let plainLogins = PlainLogins()
 
     /// A verifier with a random `secret` of its process; each cache keeps `entriesMax` results.
     ///

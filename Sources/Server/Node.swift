@@ -49,6 +49,10 @@ package final class Node: Sendable {
         )
         administration.level = settings.featureLevel
         administration.hostNames = settings.hostNames
+        administration.unsecuredHost = settings.tls == nil ? settings.host : nil
+        if let warning = administration.unsecuredWarning {
+            environment.trace.warning("server", warning)
+        }
         if settings.memcachedPort != nil, let bucket = settings.memcachedBucket {
             administration.memcached = MemcachedListener(bucket: bucket) { [data] isServing in
                 data.servePlainClients(isServing)

@@ -6,10 +6,9 @@ import struct
 
 import pytest
 
-from rig import network as rig_network
 from rig import privileges, wire
 from rig.gateway import Gateway
-from rig.node import Node
+from rig.network import node_elsewhere
 from rig.rest import Rest
 from rig.wire import Connection, Op, Status, frame, vbucket_of
 
@@ -25,26 +24,15 @@ NETWORK = {"cluster.pools!read", "cluster.bucket[.].settings!read", "cluster.buc
 @pytest.fixture(scope="module")
 def node():
     """A node on a machine of its own; the tests open their sockets on another one."""
-    try:
-        network = rig_network.Network(["db1", "client"])
-    except rig_network.Impossible as reason:
-        pytest.skip(f"NOT TESTED: no network namespaces here: {reason}")
-    address = network.addresses["db1"]
-    try:
-        with Node("--bind", "0.0.0.0", host=address, prefix=network.command("db1")) as node:
-            with network.inside("client"):
-                node.start().provision()
-                node.network = network
-                # Refused logins delay later ones of their address.
-                node.sources = network.sources("client")
-                node.views_port = int(node.ready["views"])
-                node.create_bucket("local", passwordless=1)
-                node.create_bucket("closed")
-                for name in ("local", "closed"):
-                    prepare(node, name)
-                yield node
-    finally:
-        network.close()
+    with node_elsewhere() as node:
+        # Refused logins delay later ones of their address.
+        node.sources = node.network.sources("client")
+        node.views_port = int(node.ready["views"])
+        node.create_bucket("local", passwordless=1)
+        node.create_bucket("closed")
+        for name in ("local", "closed"):
+            prepare(node, name)
+        yield node
 
 
 @pytest.fixture

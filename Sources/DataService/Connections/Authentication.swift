@@ -131,19 +131,28 @@ extension Connection {
         }
         switch completion {
         case .loggedIn(let login):
-            guard logIn(as: login) else { break }
+            guard logInPlainly(as: login, by: attempt) else { break }
             answer(.success, to: request.replyTo)
             return .done
         case .done, .failed, .roomMade, .durable, .subDocument: break
         case .ready, .admitted: return checkPassword(attempt, request)
         case nil:
-            if let known = knownLogin(attempt), logIn(as: known) {
+            if let known = knownLogin(attempt), logInPlainly(as: known, by: attempt) {
                 answer(.success, to: request.replyTo)
                 return .done
             }
             return pauseLogin(request) ?? checkPassword(attempt, request)
         }
         return refuseLogin(request, of: attempt.user)
+    }
+
+    /// As `logIn(as:)`; reports a password that others could have read.
+    private func logInPlainly(as new: Login, by attempt: PasswordLogin) -> Bool {
+        guard logIn(as: new) else { return false }
+        if !port.isSecured, origin != .loopback, !attempt.password.isEmpty {
+            service.passwords.plainLogins.record(attempt.user)
+        }
+        return true
     }
 
     /// The login of a guest, or of a password that was checked lately; nil otherwise.

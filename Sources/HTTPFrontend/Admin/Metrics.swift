@@ -143,6 +143,11 @@ struct Metrics {
                 "Conditions of this node that need an operator, as in /pools/default.",
                 UInt64(service.alerts.count)
             ),
+            (
+                "kv_plain_logins_total", .counter,
+                "Logins of clients on other machines that sent a password without TLS.",
+                service.plainLoginCount
+            ),
         ])
     }
 

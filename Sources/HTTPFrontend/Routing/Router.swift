@@ -140,6 +140,13 @@ struct Router: Sendable {
         return fields
     }
 
+    /// The field `Strict-Transport-Security` of each response on a connection with TLS; nil if there is none.
+    func strictTransport(over connection: ConnectionWatch?) -> String? {
+        guard connection?.secured != nil else { return nil }
+        let value = service.state.settings.security.strictTransport
+        return value.isEmpty ? nil : value
+    }
+
     func call(
         _ request: RESTRequest,
         _ admitted: Admitted,

@@ -42,9 +42,8 @@ struct PortResponder: Sendable {
         let now = router.service.wallMilliseconds
         response.headers[.date] = dates.text(atSeconds: Int(now / 1_000))
         response.headers[.server] = HTTPListener.serverName
-        if ConnectionWatch.current?.secured != nil {
-            let value = router.service.state.settings.security.strictTransport
-            if !value.isEmpty { response.headers[.strictTransportSecurity] = value }
+        if let value = router.strictTransport(over: ConnectionWatch.current) {
+            response.headers[.strictTransportSecurity] = value
         }
         do {
             try await writer.write(response: response.head, body: response.body)

@@ -159,6 +159,9 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
         let now = port.router.service.wallMilliseconds
         headers.add(name: "Date", value: port.dates.text(atSeconds: Int(now / 1_000)))
         headers.add(name: "Server", value: HTTPListener.serverName)
+        if let value = port.router.strictTransport(over: watch) {
+            headers.add(name: "Strict-Transport-Security", value: value)
+        }
         let head = HTTPResponseHead(
             version: .http1_1,
             status: HTTPResponseStatus(statusCode: reply.status),

@@ -12,6 +12,8 @@ import subprocess
 
 import pytest
 
+from .node import Node
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 NAMESPACES = pathlib.Path("/run/netns")
@@ -170,3 +172,18 @@ def opened(names):
 def enter(namespace):
     if LIBC.setns(namespace.fileno(), CLONE_NEWNET) != 0:
         raise Impossible(f"setns: {os.strerror(ctypes.get_errno())}")
+
+
+@contextlib.contextmanager
+def node_elsewhere(has_name=False):
+    """A provisioned node on a machine of its own, and its `network`; the body opens its sockets on another one.
+
+    `has_name` gives the node its address as --host-name.
+    """
+    with opened(["db1"]) as network:
+        address = network.addresses["db1"]
+        flags = ("--bind", "0.0.0.0", *(("--host-name", address) if has_name else ()))
+        with Node(*flags, host=address, prefix=network.command("db1")) as node:
+            node.start().provision()
+            node.network = network
+            yield node
