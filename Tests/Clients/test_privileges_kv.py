@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from rig import dcp, privileges
+from rig import dcp, privileges, tls
 from rig import subdocument as sub
 from rig.dcp import Consumer
 from rig.node import PASSWORD, USER, Node, wait_until
@@ -90,8 +90,17 @@ def node():
         yield node
 
 
-def connect(node, login, bucket="demo", password=privileges.PASSWORD):
-    connection = Connection(node.kv_port)
+@pytest.fixture(scope="module", params=["plain", "tls"])
+def port(request, node):
+    """How to connect to the node: to which port, and with which context of TLS."""
+    if request.param == "plain":
+        return node.kv_port, None
+    return node.ready["kv_tls"], tls.context(tls.authority(node))
+
+
+def connect(node, login, bucket="demo", password=privileges.PASSWORD, port=None):
+    number, context = port or (node.kv_port, None)
+    connection = Connection(number, context=context)
     connection.hello(USUAL_FEATURES)
     if login is not None:
         assert connection.plain(login, password).status == Status.SUCCESS, login
@@ -135,11 +144,11 @@ def status_of(connection, opcode, row):
 
 
 @pytest.mark.parametrize("role", ROLES + ["none"])
-def test_role_may_send_exactly_the_commands_of_the_table(node, role):
+def test_role_may_send_exactly_the_commands_of_the_table(node, role, port):
     wrong = []
     for opcode in range(256):
         row = BY_OPCODE.get(opcode, ("", b"", 0, b"", ""))
-        with connect(node, None if role == "none" else user_of(role)) as connection:
+        with connect(node, None if role == "none" else user_of(role), port=port) as connection:
             status = status_of(connection, opcode, row)
         if opcode not in BY_OPCODE:
             expected = status == Status.UNKNOWN_COMMAND

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from rig import privileges
+from rig import privileges, tls
 from rig.node import Node, wait_until
 from rig.rest import Rest
 
@@ -33,14 +33,24 @@ def node():
         yield node
 
 
-def as_login(node, login, port="admin port"):
-    number = node.admin_port if port == "admin port" else node.views_port
-    return Rest(number, None if login == "none" else (login, privileges.PASSWORD))
+@pytest.fixture(scope="module", params=["plain", "tls"])
+def context(request, node):
+    """The context of TLS of a client; None on plain ports."""
+    return None if request.param == "plain" else tls.context(tls.authority(node))
 
 
-def outcome(node, login, route, bucket):
+def as_login(node, login, port="admin port", context=None):
+    if context is not None:
+        number = node.ready["admin_tls" if port == "admin port" else "views_tls"]
+    else:
+        number = node.admin_port if port == "admin port" else node.views_port
+    credentials = None if login == "none" else (login, privileges.PASSWORD)
+    return Rest(number, credentials, context=context)
+
+
+def outcome(node, login, route, bucket, context=None):
     """`allowed`, `401` or `403`; the form of a refusal is checked too."""
-    client = as_login(node, login, route.port)
+    client = as_login(node, login, route.port, context)
     path = route.target(bucket)
     if route.method == "GET":
         reply = client.head_of("GET", path)
@@ -70,7 +80,7 @@ def outcome(node, login, route, bucket):
 
 
 @pytest.mark.parametrize("login", TABLE.logins)
-def test_login_may_use_exactly_the_routes_of_the_table(node, login):
+def test_login_may_use_exactly_the_routes_of_the_table(node, login, context):
     own, other = ("open", "demo") if login == "none" else ("demo", "elsewhere")
     wrong = []
     for route in TABLE.routes:
@@ -80,7 +90,7 @@ def test_login_may_use_exactly_the_routes_of_the_table(node, login):
             refusal = "401" if login == "none" else "403"
             allowed = TABLE.allows(route.need, login, is_own)
             expected = "allowed" if allowed else refusal
-            found = outcome(node, login, route, bucket)
+            found = outcome(node, login, route, bucket, context)
             if found != expected:
                 wrong.append(f"{route} of {bucket}: {found}, expected {expected}")
     assert wrong == []

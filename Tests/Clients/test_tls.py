@@ -3,6 +3,7 @@
 import contextlib
 import datetime
 import json
+import os
 import socket
 import ssl
 import subprocess
@@ -13,12 +14,11 @@ from couchbase.cluster import Cluster as SDK
 from couchbase.options import ClusterOptions
 
 from rig import tls
-from rig.node import PASSWORD, TLS_FLAGS, USER, Node
+from rig.delays import wrong_clock
+from rig.node import PASSWORD, ROOT, SERVER, TLS_FLAGS, USER, Node
 from rig.wire import Closed, Connection, Op
 
 CERTIFICATES = "/pools/default/certificates"
-RELOAD = "/node/controller/reloadCertificate"
-LOAD = "/node/controller/loadTrustedCAs"
 SECURITY = "/settings/security"
 AUTH = "/settings/clientCertAuth"
 
@@ -172,19 +172,73 @@ def test_regenerated_authority_is_used_at_once_and_the_former_one_stays_until_th
     assert len(own.admin.get("/pools/default/trustedCAs").json) == 1
 
 
+@pytest.mark.parametrize("years", [-10, 10])
+def test_certificate_by_a_clock_that_is_years_wrong_is_refused_until_the_clock_is_right(make_node, years, tmp_path):
+    node = make_node(prefix=wrong_clock(tmp_path, years * 365 * 86_400)).start().provision()
+    node.create_bucket("travel")
+    authority = tls.authority(node)
+    with pytest.raises(ssl.SSLCertVerificationError, match="not yet valid" if years > 0 else "expired"):
+        tls.connect(node, tls.context(authority))
+    told = bench(node, authority, "run", "--seconds", "1", code=1)
+    assert "compare the clocks of both machines" in told, told
+    assert node.is_running and node.admin.get("/pools/default").status == 200
+    node.stop()
+    node.prefix = ()
+    node.start()
+    # The same authority: clients need no other one.
+    tls.connect(node, tls.context(authority), "travel").close()
+
+
+# The load generator, and in it the product's client library
+
+WORKLOAD = str(ROOT / "benchmarks/workloads/set5-1k.json")
+
+
+def bench(node, authority, command, *arguments, port="kv_tls", code=0):
+    """What a run of the load generator with the authority tells."""
+    path = node.directory / "authority.pem"
+    path.write_text(authority)
+    place = str(node.ready[port])
+    where = ["--port", place] if command in ("run", "consume") else ["--bootstrap", f"127.0.0.1:{place}"]
+    workload = [WORKLOAD] if command in ("run", "steady") else []
+    keys = ["--keys", "300"] if command in ("run", "steady") else []
+    done = subprocess.run(
+        [str(SERVER.with_name("divan-bench")), command, *workload, *where, *keys, "--bucket", "travel",
+         "--user", USER, "--cacert", str(path), "--quiet", *arguments],
+        env={"DIVAN_PASSWORD": PASSWORD}, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == code, done
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("way", [("run",), ("run", "--client"), ("steady", "--rate", "500"), ("check", "--keys", "20")])
+def test_load_generator_loads_over_tls(own, way):
+    told = bench(own, tls.authority(own), *way, "--seconds", "1")
+    assert "ops/s" in told or "writes acknowledged" in told or "succeeded" in told, told
+    assert "failed" not in told or "0 failed" in told, told
+    items = own.admin.get("/pools/default/buckets/travel").json["basicStats"]["itemCount"]
+    assert items == (20 if way[0] == "check" else 300)
+
+
+def test_changes_are_consumed_over_tls(own):
+    authority = tls.authority(own)
+    bench(own, authority, "run", "--seconds", "0")
+    assert bench(own, authority, "consume").startswith("300 changes of 1024 vBuckets")
+
+
+def test_load_generator_says_why_it_does_not_believe_a_server(own, issuer):
+    authority = tls.authority(own)
+    assert "trust the CA of the cluster" in bench(own, issuer.pem, "steady", code=1)
+    for way in ("run", "consume"):
+        told = bench(own, issuer.pem, way, code=1)
+        assert "trust the CA of the cluster" in told, told
+        told = bench(own, authority, way, port="kv", code=1)
+        assert "port" in told and "with TLS" in told, told
+    told = bench(own, "no certificate", "run", code=1)
+    assert "authority.pem: there is no certificate" in told, told
+
+
 # An operator's certificate
-
-
-def supply(node, issuer, names=("IP:127.0.0.1", "DNS:localhost"), trusts=True, **options):
-    """Copies a chain to the node and orders it to use it; the reply."""
-    certificate, key = issuer.issue("node", names, **options)
-    root = issuer
-    while root.parent is not None:
-        root = root.parent
-    tls.fill_inbox(node, issuer.chain(certificate), key, {"root.pem": root.pem} if trusts else {})
-    if trusts:
-        assert node.admin.post(LOAD).status == 200
-    return node.admin.post(RELOAD)
 
 
 def test_chain_with_an_intermediate_is_used_at_once_and_over_a_restart(own, tmp_path):
@@ -192,7 +246,7 @@ def test_chain_with_an_intermediate_is_used_at_once_and_over_a_restart(own, tmp_
     middle = tls.Issuer(tmp_path, "middle", root)
     before = tls.context(tls.authority(own))
     with tls.connect(own, before, "travel") as connection:
-        reply = supply(own, middle)
+        reply = tls.supply(own, middle)
         assert reply.status == 200, reply
         cluster = sdk(own, root.pem)
         assert reads_and_writes(cluster)
@@ -221,12 +275,12 @@ def test_key_with_a_passphrase_needs_it(own, issuer):
     sealed = tls.openssl("pkcs8", "-topk8", "-in", key, "-v2", "aes-256-cbc", "-passout", "pass:open sesame")
     key.write_bytes(sealed)
     tls.fill_inbox(own, issuer.chain(certificate), key, {"root.pem": issuer.pem})
-    assert own.admin.post(LOAD).status == 200
-    assert "has a passphrase" in own.admin.post(RELOAD).json
+    assert own.admin.post(tls.LOAD).status == 200
+    assert "has a passphrase" in own.admin.post(tls.RELOAD).json
 
     def reload(value):
         body = json.dumps({"privateKeyPassphrase": value})
-        return own.admin.request("POST", RELOAD, body, {"Content-Type": "application/json"})
+        return own.admin.request("POST", tls.RELOAD, body, {"Content-Type": "application/json"})
 
     assert "passphrase of the private key is wrong" in reload({"type": "plain", "password": "no"}).json
     assert reload({"type": "script", "path": "/bin/true"}).status == 400
@@ -238,26 +292,26 @@ def test_certificate_that_clients_would_refuse_is_refused_with_the_cause_and_the
     own, issuer, tmp_path
 ):
     before = tls.context(tls.authority(own))
-    reply = own.admin.post(RELOAD)
+    reply = own.admin.post(tls.RELOAD)
     assert reply.status == 400 and "chain.pem is missing" in reply.json
-    reply = own.admin.post(LOAD)
+    reply = own.admin.post(tls.LOAD)
     assert reply.status == 400 and "has no files" in reply.json
-    reply = supply(own, issuer, trusts=False)
+    reply = tls.supply(own, issuer, trusts=False)
     assert reply.status == 400 and "no trusted CA" in reply.json
-    reply = supply(own, issuer, names=["DNS:elsewhere.example"])
+    reply = tls.supply(own, issuer, names=["DNS:elsewhere.example"])
     assert reply.status == 400 and "node's name 127.0.0.1" in reply.json
-    reply = supply(own, issuer, days=-1)
+    reply = tls.supply(own, issuer, days=-1)
     assert reply.status == 400 and "expired at" in reply.json
     certificate, _ = issuer.issue("node", ["IP:127.0.0.1"])
     _, other = issuer.issue("other")
     tls.fill_inbox(own, issuer.chain(certificate), other)
-    reply = own.admin.post(RELOAD)
+    reply = own.admin.post(tls.RELOAD)
     assert reply.status == 400 and "not that of the first certificate" in reply.json
     tls.fill_inbox(own, "no certificate", other)
-    reply = own.admin.post(RELOAD)
+    reply = own.admin.post(tls.RELOAD)
     assert reply.status == 400 and "not a list of certificates in PEM" in reply.json
     tls.fill_inbox(own, authorities={"bad.pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"})
-    reply = own.admin.post(LOAD)
+    reply = own.admin.post(tls.LOAD)
     assert reply.status == 400 and "bad.pem" in reply.json
     assert tls.admin(own, before).get("/pools/default").status == 200
 
@@ -289,7 +343,7 @@ def guarded(tmp_path_factory):
         assert node.admin.put("/settings/rbac/users/local/alice", form).status == 200
         issuer = tls.Issuer(tmp_path_factory.mktemp("clients"), "clients")
         tls.fill_inbox(node, authorities={"clients.pem": issuer.pem})
-        assert node.admin.post(LOAD).status == 200
+        assert node.admin.post(tls.LOAD).status == 200
         node.issuer = issuer
         yield node
 
@@ -352,7 +406,7 @@ def test_mandatory_certificate_is_needed_by_every_client(guarded):
         for own in ((), alice):
             with pytest.raises((ssl.SSLError, Closed, ConnectionError)):
                 tls.connect(guarded, tls.context(authority, *own), login=None).call(Op.NOOP)
-        assert guarded.admin.post(LOAD).status == 200
+        assert guarded.admin.post(tls.LOAD).status == 200
         tls.connect(guarded, tls.context(authority, *alice), "travel", login=None).close()
     finally:
         set_certificate_rules(guarded, "disable")
@@ -471,11 +525,15 @@ def test_truncated_handshakes_end_with_their_connections(node, trusted):
         assert connection.call(Op.NOOP).status == 0
 
 
+# A campaign opens more.
+HALF_OPEN = int(os.environ.get("DIVAN_STRANGERS", "1500"))
+
+
 def test_half_open_handshakes_are_bounded_and_keep_no_client_out(own):
     trusted = tls.context(tls.authority(own))
     before = own.resident_anonymous_bytes()
     with contextlib.ExitStack() as opened, tls.connect(own, trusted, "travel") as connection:
-        for _ in range(1_500):
+        for _ in range(HALF_OPEN):
             client = socket.create_connection((own.host, own.ready["kv_tls"]), 20)
             opened.enter_context(client)
             with contextlib.suppress(ConnectionError):

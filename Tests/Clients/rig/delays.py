@@ -1,4 +1,4 @@
-"""Delays of a node's disk: reads and syncs of its files take longer, as long as a test wants."""
+"""Libraries that stand between a node and its machine: delays of its disk, and a wrong clock."""
 
 import mmap
 import pathlib
@@ -7,7 +7,7 @@ import struct
 import subprocess
 import tempfile
 
-SOURCE = pathlib.Path(__file__).with_name("delays.c")
+HERE = pathlib.Path(__file__).parent
 
 
 def compiler():
@@ -20,13 +20,25 @@ def compiler():
     return found
 
 
+def build(name, directory):
+    """The library of a source beside this file."""
+    library = pathlib.Path(directory) / f"{name}.so"
+    source = HERE / f"{name}.c"
+    subprocess.run([compiler(), "-O1", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+    return library
+
+
+def wrong_clock(directory, seconds):
+    """The begin of a command whose wall clock differs from the system's."""
+    return ("env", f"LD_PRELOAD={build('clock', directory)}", f"DIVAN_TEST_CLOCK={seconds}")
+
+
 class Delays:
     """`prefix` begins the command of a node; the delays are zero at first, and apply at once."""
 
     def __init__(self):
         self.directory = tempfile.TemporaryDirectory(prefix="divan-delays-")
-        library = pathlib.Path(self.directory.name) / "delays.so"
-        subprocess.run([compiler(), "-O1", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True)
+        library = build("delays", self.directory.name)
         path = pathlib.Path(self.directory.name) / "delays"
         path.write_bytes(bytes(8))
         self.file = open(path, "r+b")
