@@ -164,7 +164,7 @@ extension AdministrationService {
                 publish(bucket, of: now)
             }
         case .bucketFlushed(let name):
-            // Also on a failed-over node, which may still serve something.
+            // Include a failed-over node, which may still serve vBuckets.
             guard now.bucket(named: name) != nil,
                 isServing(now) || dataPlane.status(ofBucket: name) != nil
             else { break }

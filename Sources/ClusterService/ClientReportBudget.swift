@@ -7,7 +7,7 @@ struct ClientReportBudget: Sendable {
     static let reportsPerMinute = 20
     static let minuteNanoseconds: UInt64 = 60_000_000_000
 
-    /// What becomes of a report.
+    /// The decision about a report.
     enum Outcome: Hashable, Sendable {
         case write
         /// To be dropped: the next minute begins after so many nanoseconds. The first one of its kind

@@ -24,7 +24,7 @@ package struct RaftSettings: Hashable, Sendable {
     }
 }
 
-/// What a member reads from its disk at start.
+/// The state that a member reads from its disk at start.
 package struct RestoredState: Sendable {
     package var hardState = HardState()
     package var snapshot: SnapshotDescription
@@ -141,7 +141,7 @@ struct LeadershipState: Sendable {
     var uncommittedBytes = 0
 }
 
-/// What a follower knows of its agreement with the leader.
+/// The progress of a follower's agreement with the leader.
 struct FollowerState: Sendable {
     /// The log agrees with the leader's up to here.
     var agreed: LogIndex = 0

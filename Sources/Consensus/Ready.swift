@@ -47,8 +47,7 @@ package struct Ready: Sendable {
     }
 }
 
-/// What the driver has to write, in the order of the properties, after all writes with lower
-/// numbers.
+/// A write for the driver, in the order of the properties, after all writes with lower numbers.
 package struct StorageWrite: Sendable {
     package var number: UInt64
     /// Replaces log and state; nil if there is none.
@@ -99,7 +98,7 @@ package enum ProposalRefusal: Hashable, Sendable {
     case noSuchVoter
 }
 
-/// What `step` collects while it runs, and what waits for the disk.
+/// The output that `step` collects while it runs, and the messages that wait for the disk.
 struct Outbox: Sendable {
     struct Waiting: Sendable {
         var number: UInt64

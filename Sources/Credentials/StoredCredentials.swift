@@ -1,7 +1,6 @@
 package import Bytes
 
-/// What is stored of a user's password: enough to verify it, not enough to log in elsewhere with
-/// it.
+/// The stored form of a user's password: enough to verify it, not enough to log in elsewhere with it.
 ///
 /// For each mechanism a salt and two keys (RFC 5802, section 3). They are derived once, when the
 /// password is set. A log-in by SCRAM then costs the server four hashes.

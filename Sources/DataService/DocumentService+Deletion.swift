@@ -19,7 +19,7 @@ struct Remains {
 extension DocumentService {
     /// Closes a bucket and puts its files aside.
     ///
-    /// Also for a bucket that could not be opened, by the name and UUID that it should have had.
+    /// A bucket that could not be opened is included, identified by its expected name and UUID.
     ///
     /// - Throws: `StorageError` if the files cannot be put aside; the removal is then retried.
     package func delete(_ name: String) throws(StorageError) {

@@ -72,7 +72,7 @@ package enum ReadOutcome {
     case wouldBlock(Wait)
 }
 
-/// What a request has to wait for.
+/// The condition that a request has to wait for.
 package enum Wait {
     /// The value of this version is on disk only.
     case value(Seqno)

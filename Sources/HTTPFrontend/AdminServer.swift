@@ -7,7 +7,7 @@ internal import Seams
 /// It translates between HTTP and `AdministrationService` and decides nothing. It replies 503 until
 /// the service is started, so it can claim its port before the service knows the number.
 package final class AdminServer: Sendable {
-    /// What the view port shares with this port.
+    /// The resources that the view port shares with this port.
     let resources: SharedResources
     private let listeners: HTTPListeners
 

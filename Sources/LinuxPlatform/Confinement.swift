@@ -1,7 +1,7 @@
 internal import CLinux
 internal import Glibc
 
-/// What a process does to itself before it runs foreign code.
+/// Confines the current process before it runs foreign code.
 ///
 /// Two steps, because an engine reserves memory, reads files and starts threads when it starts, none
 /// of which the second step allows.

@@ -14,7 +14,7 @@ struct ConnectedSocket: Sendable {
     /// Secures the connection; nil for a plain one.
     var security: (any ClientSecurity)?
 
-    /// What the connection's descriptor is for; clients' connections share memory.
+    /// The use of the connection's descriptor; clients' connections share memory.
     var use: DescriptorPlan.Use { memory == nil ? .nodes : .clients }
 }
 

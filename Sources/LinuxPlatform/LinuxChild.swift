@@ -16,7 +16,7 @@ internal import Seams
 final class LinuxChild: ChildProcess,
     @unchecked Sendable  // tidy:allow a locked part, one of the loop's thread, one of the lane
 {
-    /// What was collected for the next call of the handler.
+    /// The output and events collected for the next call of the handler.
     struct Delivery {
         var bytes = ByteWriter(capacity: 16)
         var lines: [String] = []

@@ -23,7 +23,7 @@ package struct LimitedProgram: Sendable {
     }
 }
 
-/// What a program wrote until its end, and how it ended.
+/// The output of a program until its end, and the kind of its end.
 package struct ProgramReport: Sendable {
     package enum End: Hashable, Sendable {
         case exited(status: Int32)
@@ -191,7 +191,7 @@ package final class ProgramRun {
     }
 
     private func finish(_ end: ProgramReport.End) {
-        // What the process wrote before its end is in the pipes.
+        // Output that the process wrote before its end is in the pipes.
         output.drain()
         errors.drain()
         output.close()

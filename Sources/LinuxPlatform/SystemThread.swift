@@ -26,7 +26,7 @@ struct SystemThread: Sendable {
         handle = created
     }
 
-    /// What an operator does if the system refuses a thread.
+    /// The remedy for an operator if the system refuses a thread.
     static let cure = "raise `ulimit -u`, the container's limit of processes, or free memory"
 
     var isCurrent: Bool { pthread_equal(pthread_self(), handle) != 0 }

@@ -250,12 +250,12 @@ package final class TLSChannel: SecureSocket {
         case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
             X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT,
             X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE, X509_V_ERR_CERT_SIGNATURE_FAILURE:
-            return "the server's certificate is not one of the trusted CAs: trust the CA of the "
+            return "no trusted CA has signed the server's certificate: trust the CA of the "
                 + "cluster (GET /pools/default/certificate)"
         case X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED:
             let word = code == X509_V_ERR_CERT_HAS_EXPIRED ? "has expired" : "is not yet valid"
-            return "the server's certificate \(word) by this machine's clock: compare the clocks of "
-                + "both machines"
+            return "the server's certificate \(word) by this machine's clock: compare the "
+                + "clocks of both machines"
         default:
             let reason = String(cString: X509_verify_cert_error_string(Int(code)))
             return "the server's certificate is refused: \(reason)"

@@ -4,7 +4,7 @@ package import Seams
 
 /// The client's side of connections with servers, which it believes by their certificates.
 package final class TLSClient: ServerTrust,
-    @unchecked Sendable  // tidy:allow OpenSSL counts references to the context, which does not change
+    @unchecked Sendable  // tidy:allow OpenSSL counts references to the context
 {
     /// Bytes of the certificates that a server may send.
     private static let certificateBytesMax = 64 << 10

@@ -28,7 +28,7 @@ package struct ChangeStream: Hashable, Sendable {
         case visibleOnly
     }
 
-    /// What to do next.
+    /// The next step of the stream.
     package enum Work: Hashable, Sendable {
         /// Find the changes after `after` (`VBucketCore.openChanges`), and release an older pin.
         case open(after: Seqno, promised: Seqno, pins: Bool)

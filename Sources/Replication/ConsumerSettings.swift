@@ -6,7 +6,7 @@ package enum ConsumerRefusal: Error, Hashable, Sendable {
     case notSupported(String)
 }
 
-/// What an outside consumer of changes agreed to: the flags of its DCP_OPEN and its DCP_CONTROL
+/// The agreed settings of an outside consumer of changes: the flags of its DCP_OPEN and its DCP_CONTROL
 /// messages (kv.md, section 5).
 ///
 /// A setting that would have no effect is accepted only if the protocol allows the server to
@@ -37,7 +37,7 @@ package struct ConsumerSettings: Hashable, Sendable {
         package static let snappy = Agreement(rawValue: 2)
     }
 
-    /// What is sent of a document's value.
+    /// The part of a document's value that is sent.
     package enum Values: Hashable, Sendable {
         case whole
         case none

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What a node does with its copy of a vBucket when the map changes.
+/// The action of a node on its copy of a vBucket when the map changes.
 ///
 /// Pure, so that tests cover it as a table. A map alone never makes a replica writable: a copy that
 /// the map names as active waits (`hold`) for `activate`, which has the position that is expected

@@ -25,7 +25,7 @@ package struct CopyStanding: Hashable, Sendable {
 /// - The copy adopts the producer's failover log only up to its covered seqno, at the end of each
 ///   snapshot: the whole log would claim changes that the copy does not have.
 package struct ReplicaStream: Hashable, Sendable {
-    /// What to do after an answer, or after the end of a stream.
+    /// The next step after an answer, or after the end of a stream.
     package enum Step: Hashable, Sendable {
         case ask(DCPStreamRequest)
         /// The stream runs; adopt this log up to the covered seqno (`VBucketCore.adoptHistory`).
@@ -52,7 +52,7 @@ package struct ReplicaStream: Hashable, Sendable {
         case seqno(Seqno)
     }
 
-    /// What to do with a message of the stream.
+    /// The decision about a message of the stream.
     package enum Verdict: Hashable, Sendable {
         case beginSnapshot(SnapshotRange)
         case apply

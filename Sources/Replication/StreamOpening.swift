@@ -36,7 +36,7 @@ package struct StreamOpening: Hashable, Sendable {
 
     package func answer(to request: DCPStreamRequest) -> StreamAnswer {
         let flags = request.flags
-        // What is on disk reaches no further than the latest change.
+        // Changes on disk reach no further than the latest change.
         let isToLatest = !flags.isDisjoint(with: [.toLatest, .diskOnly])
         // Clients request an endless stream with all 64 bits set.
         let end = min(isToLatest ? high : request.end, .last)

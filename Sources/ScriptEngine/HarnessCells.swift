@@ -24,7 +24,7 @@ final class HarnessCells {
 
     static let count = stamps + 2 * ScriptLimits.itemsMax
 
-    /// What runs is a definition, or a job that items left behind.
+    /// The value of `item` while a definition, or a job that items left behind, runs.
     static let noItem = UInt32.max
 
     let words: UnsafeMutablePointer<UInt32>

@@ -17,7 +17,7 @@ enum Nesting {
         while offset < text.count {
             switch text[offset] {
             case UInt8(ascii: "\""): isInString.toggle()
-            // What is escaped may be a quotation mark.
+            // The escaped character may be a quotation mark.
             case UInt8(ascii: "\\"): offset += 1
             case _ where isInString: break
             case UInt8(ascii: "["), UInt8(ascii: "{"):

@@ -66,7 +66,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     private var jobNumbers: UInt64 = 0
     private let functionNumbers = Guarded<UInt32>(0)
     private var alarm = Alarm()
-    /// What to call when all processes have ended; nil while the pool runs.
+    /// Called when all processes have ended; nil while the pool runs.
     private var stopped: (@Sendable () -> Void)?
 
     private struct Alarm {
@@ -153,7 +153,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         lane.post { self.add(work, demand, done) }
     }
 
-    /// What the processes use at one time.
+    /// The processes, their memory and the unanswered works at one time.
     package struct Usage: Hashable, Sendable {
         package var processes = 0
         package var residentBytes: UInt64 = 0

@@ -1,7 +1,7 @@
 package import Bytes
 package import Wire
 
-/// What became of one work.
+/// The results, failures and logs of one work.
 package struct ScriptResults: Sendable {
     /// Rows or reductions in the format of the frames, whose item numbers begin at `firstItem`.
     package struct Piece: Sendable {
@@ -41,7 +41,7 @@ package struct ScriptResults: Sendable {
     /// Whether the pool was stopped, or the function forgotten, before the work was answered: the results
     /// are of no use.
     package var isStopped: Bool { failures.first?.kind == .stopped }
-    /// What the function logged, for its author: these lines may contain parts of documents, so they
+    /// Lines that the function logged, for its author: they may contain parts of documents, so they
     /// are not written to the log.
     package internal(set) var logs: [String] = []
     /// Logged lines that were omitted.

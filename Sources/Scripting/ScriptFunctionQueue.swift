@@ -27,7 +27,7 @@ struct ScriptFunctionQueue: Hashable, Sendable {
 
     init(bucket: String) { self.bucket = bucket }
 
-    /// What to send next, within the size of a piece; something must wait.
+    /// Removes the next piece to send, of at most `standing.pieceItems` items; a piece must wait.
     mutating func removeNext() -> Waiting {
         var next = waiting[0]
         next.piece = waiting[0].piece.removePrefix(standing.pieceItems)
@@ -40,7 +40,7 @@ struct ScriptFunctionQueue: Hashable, Sendable {
         return next
     }
 
-    /// What a piece of some items will probably use.
+    /// The estimated time of a piece with so many items, in nanoseconds.
     func estimate(items: Int) -> UInt64 { UInt64(items) * standing.itemNanoseconds }
 
     /// Replaces an estimate that was counted by the time that the piece used.

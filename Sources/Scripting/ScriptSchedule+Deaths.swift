@@ -1,4 +1,4 @@
-/// What the end of a process means for its frames.
+/// The end of a process, and the resending or skipping of its frames.
 extension ScriptSchedule {
     mutating func end(_ id: ScriptWorkerID, _ now: UInt64) {
         guard let worker = live(id) else { return }

@@ -90,7 +90,7 @@ extension ScriptSchedule {
         }
     }
 
-    /// What the least served function of some trust that has jobs has used; nil if there is none.
+    /// The least time that another function of the trust with jobs has used, in nanoseconds; nil without one.
     private func floor(of trust: ScriptStanding.Trust, except function: UInt32) -> UInt64? {
         var least: UInt64?
         for job in jobs.values where job.function != function {

@@ -27,7 +27,7 @@ package struct ScriptSchedule: Sendable {
     package internal(set) var failures = 0
     /// By slot; nil without a process.
     var workers: [Worker?]
-    /// What is known of functions, and their pieces without a worker.
+    /// The standing of functions, and their pieces without a worker.
     private(set) var functions: [UInt32: ScriptFunctionQueue] = [:]
     /// The functions with pieces that wait.
     private(set) var waiting: Set<UInt32> = []

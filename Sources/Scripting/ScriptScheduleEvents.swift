@@ -17,7 +17,7 @@ package struct ScriptWorkerID: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension ScriptSchedule {
-    /// What happened to jobs and workers.
+    /// An event of a job, a function, a worker or the timer.
     package enum Event: Hashable, Sendable {
         case submitted(ScriptJob)
         /// The results of the job are not needed any more.
@@ -43,7 +43,7 @@ extension ScriptSchedule {
         case timer
     }
 
-    /// What to do, in this order.
+    /// A step for the pool to carry out, in the returned order.
     package enum Action: Hashable, Sendable {
         case start(ScriptWorkerID)
         case send(ScriptPiece, batch: UInt32, to: ScriptWorkerID)

@@ -1,4 +1,4 @@
-/// What was observed of one function: which workers may run it, and how much at once.
+/// The trust and speed of one function: which workers may run it, and how many items at once.
 ///
 /// A function without a past runs apart from those that are known to be fast, one call at a time. It
 /// is *proven* by some good pieces, and *suspected* by a bad one: a call that timed out or ended its

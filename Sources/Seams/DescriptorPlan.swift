@@ -84,7 +84,7 @@ package struct DescriptorPlan: Hashable, Sendable {
         limit - usage.open - count >= spare + files / 2 + unused(usage, except: nil)
     }
 
-    /// What the uses have not used of their parts.
+    /// The unused descriptors in the parts of all uses but one.
     private func unused(_ usage: Usage, except: Use?) -> Int {
         Use.allCases.filter { $0 != except }
             .reduce(0) { $0 + max(0, part(of: $1) - usage[$1]) }

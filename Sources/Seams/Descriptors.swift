@@ -147,7 +147,7 @@ package final class Descriptors: Sendable {
         return open < plan.limit / 2 ? Self.calmCountNanoseconds : Self.countNanoseconds
     }
 
-    /// What is open, by a count that is at most so old.
+    /// The open descriptors, by a count that is at most so old.
     private func usage(
         _ state: inout State,
         _ now: UInt64,

@@ -131,7 +131,7 @@ extension ConnectionPort {
     package var isSecured: Bool { false }
 }
 
-/// What the reactor does after a handler has handled the received bytes.
+/// The consumed bytes, and the reactor's next action after a handler has handled the received bytes.
 package struct ReceiveProgress: Sendable {
     package enum Next: Sendable {
         /// Call again when more bytes have arrived; unconsumed bytes come first.

@@ -37,7 +37,7 @@ package struct ReceiveSizes: Sendable {
     }
 }
 
-/// What a connection that has something to read does next.
+/// The next action of a connection that has bytes to read.
 package enum ReceiveStep: Equatable, Sendable {
     /// Read at most this many bytes after the held ones, into the reactor's memory.
     case readShared(Int)
@@ -49,7 +49,7 @@ package enum ReceiveStep: Equatable, Sendable {
     case refuse
 }
 
-/// What one connection holds of the bytes that it received, and may receive next.
+/// The received bytes that one connection holds, and the bytes that it may receive next.
 ///
 /// Both platforms' connections act on it, so that they read, wait and close alike. A connection that
 /// is exempt (no `memory`) is bounded by `heldBytesMax` alone.
@@ -59,7 +59,7 @@ package struct ReceiveAllowance {
 
     private let fullSizes: ReceiveSizes
     private var sizes: ReceiveSizes
-    /// What the connection shares with others; nil where it is exempt.
+    /// The memory that the connection shares with others; nil where it is exempt.
     package let memory: ConnectionMemory?
     /// Nil until the connection needs more than its own bytes.
     private var holder: ReceiveMemory.Holder?
@@ -110,12 +110,12 @@ package struct ReceiveAllowance {
 
     // MARK: Reading
 
-    /// What to do with bytes that can be read.
+    /// Decides the next action for bytes that can be read.
     ///
     /// - Parameters:
     ///   - count: Bytes that are held: received and not consumed by the handler.
     ///   - capacity: Bytes that the connection's own buffer has room for, `count` included.
-    /// - Returns: The one thing to do.
+    /// - Returns: The next action.
     package func step(count: Int, capacity: Int) -> ReceiveStep {
         guard count < sizes.heldBytesMax, needed <= sizes.heldBytesMax else { return .refuse }
         let allowsReadAhead = memory?.allowsReadAhead ?? true

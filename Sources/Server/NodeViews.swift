@@ -22,7 +22,7 @@ package final class NodeViews: Sendable {
     private let readiness = Guarded<ReadinessCheck?>(nil)
     private let queries = Guarded(Queries())
 
-    /// What the queries that clients send to this node share.
+    /// The lane and the slots that the queries of clients to this node share.
     private struct Queries {
         /// Nil before the first query.
         var lane: (any Lane)?
@@ -77,7 +77,7 @@ package final class NodeViews: Sendable {
             _ reply: @escaping @Sendable (QueryReply) -> Void
         ) -> any QueryCall {
             if let obstacle = programs.obstacle {
-                // Else it would wait for changes that are never indexed.
+                // Without script processes, the query would wait for changes that are never indexed.
                 reply(.failed(obstacle))
                 return EndedQuery()
             }
@@ -162,7 +162,7 @@ package final class NodeViews: Sendable {
         return opening.failure
     }
 
-    /// What queries of clients need of this node; nil while it has no views, and once it stops.
+    /// The surroundings of clients' queries on this node; nil while it has no views, and once it stops.
     package var surroundings: QueryRun.Surroundings? {
         guard let scripts = indexes?.scripts else { return nil }
         let shared: (lane: any Lane, slots: QuerySlots)? = queries.withLock { queries in

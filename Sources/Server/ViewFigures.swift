@@ -1,7 +1,7 @@
 internal import ClusterService
 internal import ViewService
 
-/// What the other nodes and the samples of buckets need of a node's indexes.
+/// Statistics of a node's indexes, for the other nodes and the samples of buckets.
 extension ViewStatistics {
     init(_ reading: ViewReading) {
         self.init()

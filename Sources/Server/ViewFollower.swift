@@ -40,7 +40,7 @@ final class ViewFollower: ServingMapSource {
         var followedHook: (@Sendable () -> Void)?
     }
 
-    /// What of the state determines the indexes of a node.
+    /// The inputs of a node's index placement, for change detection.
     private struct Followed: Equatable {
         let marks: [Mark]
         let node: NodeNumber
@@ -53,7 +53,7 @@ final class ViewFollower: ServingMapSource {
         }
     }
 
-    /// What of a bucket determines its indexes.
+    /// The inputs of a bucket's index placement, for change detection.
     private struct Mark: Equatable {
         let bucket: String
         let mapRevision: UInt64
@@ -228,7 +228,7 @@ final class ViewFollower: ServingMapSource {
 }
 
 extension ViewBucket {
-    /// What the state wants of a bucket on a node; nil if the bucket has no views.
+    /// The views and active vBuckets of a bucket on a node; nil if the bucket has no views.
     fileprivate init?(_ bucket: BucketRecord, on node: NodeNumber) {
         let views = bucket.designDocuments.flatMap { document in
             document.definition.views.map { ViewDefinition($0, of: document) }

@@ -2,7 +2,7 @@ package import Bytes
 package import Indexing
 package import Vocabulary
 
-/// What the view service needs of the data service; `Server` connects the two.
+/// Feeds and seqnos of vBuckets, for the view service from the data service; `Server` connects the two.
 ///
 /// A bucket is named by its UUID, so that a call never reaches another bucket of the same name.
 package protocol DocumentChangePort: Sendable {

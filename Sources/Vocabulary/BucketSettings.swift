@@ -8,7 +8,7 @@ package enum BucketType: String, Sendable {
     case ephemeral = "ephemeral"
 }
 
-/// What a bucket removes from memory when memory runs short.
+/// The data that a bucket removes from memory when memory runs short.
 package enum EvictionPolicy: String, Sendable {
     /// Values are ejected; keys and metadata stay in memory (persistent buckets).
     case valueOnly

@@ -1,7 +1,7 @@
 package import Bytes
 
-/// What a change requires of the present version of the object that it changes, so that it cannot
-/// overwrite a version that its author has not seen.
+/// The requirement of a change on the present version of its object, so that the change cannot overwrite
+/// a version that its author has not seen.
 package enum Precondition<Version: Hashable & Sendable>: Hashable, Sendable {
     /// The change is applied to any version.
     case any

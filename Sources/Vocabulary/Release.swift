@@ -8,7 +8,7 @@ package enum Release {
     /// 7.6, as major * 65 536 + minor.
     package static let clusterCompatibility = 458_758
 
-    /// What to do with a data directory of another format; a sentence for an operator.
+    /// The remedy for a data directory of another format; a sentence for an operator.
     package static let formatCure =
         "Formats change until \(version) is released: start with an empty directory, or copy the "
         + "documents with the program that wrote it."

@@ -124,7 +124,7 @@ struct DivanServer: AsyncParsableCommand {
         return try await ViewServer.start(beside: admin, services, settings, logger: logger)
     }
 
-    /// What the ports for views and administration need of the node's views; nil if it has none.
+    /// The services of the node's views for the ports of views and administration; nil if it has none.
     private func viewServices(of node: Node) -> ViewServer.Services? {
         guard let views = node.views else { return nil }
         let queries = IndexQueries(

@@ -58,7 +58,7 @@ struct SeedProcess {
             + (plan.nodes.map { ["--nodes", "\($0)"] } ?? [])
     }
 
-    /// What the process printed and how it ended; nil while it runs.
+    /// The output and the end of the process; nil while it runs.
     var result: SeedResult? {
         guard let report = run.report else { return nil }
         var lines = SeedProcess.lines(report.output)

@@ -40,6 +40,21 @@ import Testing
         }
     }
 
+    /// Comments begin with a noun or a verb, not with a word that stands for one: STYLE.md, *Words*.
+    @Test func commentsOfSourcesBeginWithNounsOrVerbs() throws {
+        let words = ["What ", "That of ", "Also ", "Else ", "Behind ", "As of "]
+        for file in house.swiftFiles where file.path.hasPrefix("Sources/") {
+            for (index, line) in file.lines.enumerated() {
+                let text = line.drop { $0 == " " }
+                guard text.hasPrefix("//") else { continue }
+                let comment = text.drop { $0 == "/" || $0 == " " }
+                if words.contains(where: comment.hasPrefix) {
+                    Issue.record("\(file.path):\(index + 1): \(comment)")
+                }
+            }
+        }
+    }
+
     @Test func everyExemptLineExists() throws {
         let texts = try texts()
         for (file, content) in Self.exempt {

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Seams
 internal import Vocabulary
 
-/// What beats need from this node's member of the Raft group; called on the control lane.
+/// The inputs of beats from this node's member of the Raft group; called on the control lane.
 struct BeatSources {
     /// The other nodes of the cluster, regardless of their membership state.
     var others: () -> [NodeNumber]

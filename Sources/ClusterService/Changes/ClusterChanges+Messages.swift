@@ -61,7 +61,7 @@ extension ClusterChanges {
     }
 }
 
-/// What a consumer of an HTTP feed gets.
+/// An event for the consumer of an HTTP feed.
 package enum ChangesEvent: Sendable {
     case change(ChangedDocument)
     /// A failover lost changes of the vBucket after the seqno. Changes may repeat.

@@ -13,7 +13,7 @@ internal import Wire
 ///   not call `next` receives nothing more.
 /// - Only the consumer's task changes the collector; links and timers put events into the inbox.
 package final class ClusterChanges: Sendable {
-    /// What a feed delivers, and when it ends.
+    /// The content and the end of a feed.
     package struct Request: Sendable {
         package var feed: ChangesCollection.Feed
         /// Whether changes have the values of documents.

@@ -12,7 +12,7 @@ package enum MembershipOutcome: Hashable, Sendable {
     case failed(String)
 }
 
-/// What all requests about nodes share; they can be sent to any node.
+/// Functions that all requests about nodes share; these requests can be sent to any node.
 extension AdministrationService {
     /// How long a node may take to answer a request that it carries out at once.
     static let engageTimeoutNanoseconds: UInt64 = 10_000_000_000

@@ -88,8 +88,8 @@ extension AdministrationService {
 
     /// Sends this node's address to every other node, which may still dial an older one.
     ///
-    /// Also sent if the applied state has it: that state may be older than the last restart. On the
-    /// control lane.
+    /// Sends the address even if the applied state has it: that state may be older than the last restart.
+    /// On the control lane.
     func sendPlace() {
         for other in state.members where other.number != thisNode { sendPlace(to: other.number) }
     }

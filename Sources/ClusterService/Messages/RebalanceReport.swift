@@ -19,7 +19,7 @@ package struct RebalanceReport: Hashable, Sendable {
     package var bucketNumber = 0
     package var bucketsCount = 0
     package var nodes: [Node] = []
-    /// What the rebalance waits for, as a sentence for an operator; nil if nothing is known.
+    /// The obstacle of the rebalance, as a sentence for an operator; nil if none is known.
     package var obstacle: String?
 
     package init() {}

@@ -109,7 +109,7 @@ extension Orchestrator {
                 return .refused(disagreement(nodes))
             }
         }
-        // Else the failover would leave a vBucket with its node, although another copy may have its
+        // Without this round, a vBucket could stay with its node although another copy may have its
         // data.
         guard !state.isServed(by: nodes, except: lost) else { return nil }
         let mayLose = !isAutomatic && lost.values.contains { !$0.isEmpty }

@@ -12,9 +12,9 @@ struct Abandonment: Hashable, Sendable {
     let rebalance: String?
 }
 
-/// What delays a rebalance, and the preconditions of that conclusion.
+/// The obstacles to a rebalance, and the vBuckets of which only failed-over nodes may have data.
 extension Orchestrator {
-    /// What must end before vBuckets of this bucket can be moved, sorted by number.
+    /// The obstacles to moves of this bucket's vBuckets, sorted by vBucket number.
     func obstacles(in bucket: BucketRecord) -> [RowObstacle] {
         forgetAbandoned()
         let failedOver = failedOver

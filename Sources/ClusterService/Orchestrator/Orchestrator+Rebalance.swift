@@ -10,7 +10,7 @@ struct RebalanceProgressBoard: Sendable {
     var progress: RebalanceProgress?
     /// A progress mark is being proposed.
     var isMarking = false
-    /// What the slowest move waits for; nil if nothing is known.
+    /// The obstacle of the slowest move; nil if none is known.
     var obstacle: String?
     var standstill: Standstill
     var mustStop = false

@@ -93,7 +93,7 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
 
     func secured(by channel: any SecureChannel) -> Bool {
         guard let key = channel.peerKey else {
-            preconditionFailure("a channel between nodes is open once the other side has proved its key")
+            preconditionFailure("a channel between nodes is open once the other side has a key")
         }
         self.key = key
         guard let refusal = hooks.secured(key) else { return true }

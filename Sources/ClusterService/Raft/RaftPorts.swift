@@ -38,7 +38,7 @@ package struct AppliedCommand<Outcome: Sendable>: Sendable {
     }
 }
 
-/// What the driver needs of the replicated state; called on the control lane only.
+/// The replicated state, as the driver uses it; called on the control lane only.
 ///
 /// - `apply` and `pass` are called in the order of the indexes, without gaps.
 /// - A command whose number was applied before changes nothing, and its outcome reports that.

@@ -13,7 +13,7 @@ package struct ViewSending {
     /// Statistics of another node are shown for so long: two repetitions may be lost.
     package static let shownNanoseconds: UInt64 = 3 * refreshNanoseconds
 
-    /// What the nodes have of this node; nil: nothing.
+    /// The statistics of this node that were sent last; nil: none.
     private var sent: ViewStatistics?
     private var nodes: [NodeNumber] = []
     private var sentAt: UInt64 = 0

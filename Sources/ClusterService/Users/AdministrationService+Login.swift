@@ -3,7 +3,7 @@ internal import Credentials
 internal import Orchestration
 internal import Vocabulary
 
-/// What a name and a password log in.
+/// The identity that a name and a password log in.
 package enum LoginOutcome: Hashable, Sendable {
     /// The administrator, with its name.
     case administrator(String)

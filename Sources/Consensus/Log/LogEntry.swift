@@ -93,7 +93,7 @@ extension LogEntry.Payload: Coded {
     }
 }
 
-/// What a snapshot covers: all entries up to a position, and the configuration in force there.
+/// The content of a snapshot: all entries up to a position, and the configuration in force there.
 ///
 /// The driver keeps the state itself.
 package struct SnapshotDescription: Hashable, Sendable {
@@ -117,7 +117,7 @@ extension SnapshotDescription: CodedFields {
     }
 }
 
-/// What a node must keep over a restart.
+/// The state that a node must keep over a restart.
 package struct HardState: Hashable, Sendable {
     package var term: Term = 0
     /// The node it voted for in that term; 0 for none.

@@ -2,7 +2,7 @@ internal import Bytes
 internal import Vocabulary
 internal import Wire
 
-/// What a connection's client may do, as of a revision of the users.
+/// The privileges of a connection's client, at a revision of the users.
 struct ConnectionAccess {
     /// 0 if nothing is cached.
     var revision: UInt64 = 0

@@ -24,14 +24,14 @@ enum Login: Equatable, Sendable {
     }
 }
 
-/// What a user name stands for, and the keys that verify its password.
+/// The login of a user name, and the keys that verify its password.
 struct LoginCandidate: Sendable {
     let login: Login
     let stored: StoredCredentials
 }
 
 extension DocumentService {
-    /// What a user name stands for: a user, otherwise a bucket.
+    /// Finds the login of a user name: a user, otherwise a bucket.
     ///
     /// - Parameters:
     ///   - name: The name.
@@ -70,7 +70,7 @@ extension DocumentService {
         return text.isEmpty ? nil : passwords.credentials(stored: text)
     }
 
-    /// What a login permits now; nil if it is no longer valid.
+    /// The present grants of a login; nil if it is no longer valid.
     func grants(of login: Login) -> Grants? {
         switch login {
         case .anonymous: return nil

@@ -25,7 +25,7 @@ package enum FeedItem {
     case end(DCPStreamEnd)
 }
 
-/// What a feed announces before the changes of a snapshot.
+/// The announcement of a snapshot in a feed, before the snapshot's changes.
 package struct FeedSnapshot {
     package let marker: DCPSnapshotMarker
     /// Replication mode only: which tombstones are missing from a snapshot that begins at zero.

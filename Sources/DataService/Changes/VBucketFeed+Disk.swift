@@ -96,7 +96,7 @@ extension VBucketFeed {
         }
     }
 
-    /// What a lane needs to continue a scan without the feed.
+    /// The inputs with which a lane continues a scan without the feed.
     private struct Reading: Sendable {
         let scan: VBucketScan
         let vBucket: VBucket

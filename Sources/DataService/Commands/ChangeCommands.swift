@@ -86,7 +86,7 @@ extension Connection {
         }
     }
 
-    /// What the client agreed to in HELLO that concerns changes.
+    /// The features that the client agreed to in HELLO and that concern changes.
     private var agreement: ConsumerSettings.Agreement {
         var agreed: ConsumerSettings.Agreement = []
         if features.contains(.xattr) { agreed.insert(.attributes) }

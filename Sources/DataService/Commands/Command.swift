@@ -33,7 +33,7 @@ struct Command {
     /// Changes the login, the bucket or the features, or ends the connection.
     let changesSession: Bool
     let access: Access
-    /// What the client needs in the selected bucket.
+    /// The privileges that the client needs in the selected bucket.
     let requirement: PrivilegeRequirement
     /// Bit n: extras of n bytes are accepted.
     let extras: UInt64

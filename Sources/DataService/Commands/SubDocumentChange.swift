@@ -61,7 +61,7 @@ struct SubDocumentChange {
         }
     }
 
-    /// What is stored with the successor's bytes.
+    /// The fields that are stored with the successor's bytes.
     private func fields(of change: MutationMachine.Change) -> DocumentChange.Fields {
         var fields = DocumentChange.Fields(
             flags: input.request.userFlags,

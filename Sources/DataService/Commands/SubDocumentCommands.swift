@@ -91,7 +91,7 @@ extension Connection {
         return .done
     }
 
-    /// What the visitor of a document has done.
+    /// The result of a visit to a document.
     private enum Reading {
         case answered(Status, CAS)
         /// The request names another version.
@@ -120,8 +120,8 @@ extension Connection {
         )
     }
 
-    /// What virtual attributes and macros show besides the version; the vBucket's lock is taken only
-    /// if the request has some.
+    /// The vBucket UUID and the clock, for virtual attributes and macros; the vBucket's lock is acquired
+    /// only if the request has some.
     func place(of document: DocumentAddress, isNeeded: Bool) -> DocumentImage.Place {
         guard isNeeded else { return DocumentImage.Place(uuid: VBucketUUID(0), seconds: 0) }
         let (uuid, clock) = document.vBucket.withCore { ($0.uuid, $0.clock) }

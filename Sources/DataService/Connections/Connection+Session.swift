@@ -1,7 +1,7 @@
 internal import Seams
 internal import Wire
 
-/// What a client has agreed on and selected, for all its later requests.
+/// The session of a client: the selected bucket and the agreed features, for all its later requests.
 extension Connection {
     /// Finds the selected bucket again by its name: it was flushed or deleted, or a bucket of its
     /// name may have been created meanwhile.

@@ -70,7 +70,7 @@ package final class Connection: ConnectionHandler {
     let accessRevision: SharedWord
     /// Notes on the client's logins, and on the connection until the first one.
     var stranger = LoginNotes()
-    /// What is sent without a request.
+    /// The sources of messages that are sent without a request.
     var pushes = Pushes()
     var isJSONAgreed = false
     var isTracingAgreed = false

@@ -38,7 +38,7 @@ struct MapSubscription {
     var isTimed = false
 }
 
-/// What a connection sends without a request for it.
+/// The sources of messages that a connection sends without a request.
 struct Pushes {
     /// The client's subscription to changed maps; nil if it has none.
     var subscription: MapSubscription?

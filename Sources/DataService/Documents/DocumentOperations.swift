@@ -270,7 +270,7 @@ extension DocumentOperations {
     @inline(__always)
     var isDurable: Bool { durability != nil || bucket.minimumDurability != nil }
 
-    /// What `applyDurably` did.
+    /// The result of `applyDurably`.
     enum DurableApplication<Outcome> {
         /// The level cannot be reached: the body was not called.
         case refused(DocumentRefusal)

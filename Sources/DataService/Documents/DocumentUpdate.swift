@@ -26,7 +26,7 @@ package enum DocumentChange: Sendable {
     /// Delete the document, except its system attributes; refused with `notFound` if there is none.
     case delete
 
-    /// What is stored with the bytes.
+    /// The fields that are stored with the bytes.
     package struct Fields: Sendable {
         /// Nil keeps the current ones, also those of a tombstone.
         package var flags: UInt32?

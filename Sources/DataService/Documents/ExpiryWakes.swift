@@ -1,7 +1,7 @@
 internal import Engine
 internal import Vocabulary
 
-/// What has to be woken after a read: it may have turned an expired document into a tombstone.
+/// The wake-ups due after a read, which may have turned an expired document into a tombstone.
 struct ExpiryWakes {
     var flusher = false
     var streams = false

@@ -6,7 +6,7 @@ internal import Vocabulary
 
 /// The lane `durability`: carries out the decisions of each `DurabilityMonitor`.
 extension SyncWriteService {
-    /// What one pass over a vBucket produced.
+    /// The result of one pass over a vBucket.
     fileprivate struct Outcome {
         var wakesFlusher = false
         var wakesStreams = false

@@ -2,7 +2,7 @@ internal import Bytes
 internal import Seams
 internal import Wire
 
-/// What sends changes on a client's connection: `ClientProducer` or `TapProducer`.
+/// A sender of changes on a client's connection: `ClientProducer` or `TapProducer`.
 protocol ChangeSender: AnyObject {
     /// Ends all streams without a message: the connection closes, or its login or bucket changed.
     func end()
@@ -24,7 +24,7 @@ protocol ChangeSender: AnyObject {
 enum SenderEnd: Hashable, Sendable {
     /// The client did not answer a no-op in time.
     case silent
-    /// What was requested cannot be sent to its end.
+    /// The requested changes cannot be sent to their end.
     case interrupted
     /// The bucket was deleted or flushed.
     case retired

@@ -23,7 +23,7 @@ internal import Wire
 final class TapProducer {
     private typealias Position = TapPositions.Position
 
-    /// What the messages of all streams share: their format, and the marks that await an answer.
+    /// The shared state of the messages of all streams: their format, and the marks that await an answer.
     private final class Messages: Sendable {
         let hasKeysOnly: Bool
         let asksForAnswers: Bool

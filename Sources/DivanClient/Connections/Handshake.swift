@@ -78,7 +78,7 @@ package struct Handshake: Sendable {
         .preserveTTL, .clusterConfigWithKnownVersion, .dedupeNotMyVBucketConfig,
     ])
 
-    /// What a client requests beside `wanted` to use extended attributes.
+    /// The features that a client requests beside `wanted` to use extended attributes.
     package static let attributes = FeatureSet([
         .xattr, .createAsDeleted, .subdocDocumentMacro, .subdocReplaceBodyWithXattr,
         .subdocReplicaRead, .subdocManyXattrKeys, .subdocBinaryXattr,

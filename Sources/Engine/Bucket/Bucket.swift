@@ -62,7 +62,7 @@ package final class Bucket: Sendable {
         evictionPolicy = settings.evictionPolicy
     }
 
-    /// What the item pager ejects; may change while the bucket serves.
+    /// The policy by which the item pager ejects; may change while the bucket serves.
     ///
     /// Fully ejected documents stay on disk under `valueOnly`: as under `fullEviction`, they are
     /// loaded when a command accesses them.

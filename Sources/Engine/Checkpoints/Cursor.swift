@@ -40,7 +40,7 @@ struct Cursor {
     func holds(_ seqno: Seqno) -> Bool { isBackfill && seqno > position && seqno <= end }
 }
 
-/// What a cursor has to read next.
+/// The next snapshot for a cursor to read.
 package enum CursorSnapshot: Hashable, Sendable {
     /// The changes after `start` up to the closed boundary `end`; all of them may be deduplicated.
     case range(start: Seqno, end: Seqno)

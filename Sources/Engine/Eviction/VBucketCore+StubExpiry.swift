@@ -35,7 +35,7 @@ package struct StubScan: Sendable {
     fileprivate let emptyings: UInt64
 }
 
-/// What a scan does with a version on disk.
+/// The result of a scan for a version on disk.
 package enum StubExpiration: Hashable, Sendable {
     /// The document expired; then the flusher and streams have to be woken.
     case expired

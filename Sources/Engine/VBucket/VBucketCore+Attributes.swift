@@ -56,7 +56,7 @@ extension VBucketCore {
         return write(meta, key: key, hash: hash, value: value, place: place, turn)
     }
 
-    /// What a tombstone keeps of a document: its system attributes, if it has any.
+    /// The part of a document that a tombstone keeps: its system attributes, if it has any.
     ///
     /// They are appended to the turn's scratch buffer, and valid until its next change.
     @inline(__always)

@@ -23,9 +23,9 @@ struct Authentication: Sendable {
         }
     }
 
-    /// What is known of a request's sender without a check of a password.
+    /// The result of an authentication without a check of a password.
     enum Check: Sendable {
-        /// As of `identity(of:_:)`.
+        /// The result of `identity(of:_:)`.
         case identity(Identity?)
         /// The password is wrong, or has to be checked, which takes milliseconds.
         case unchecked(user: String, password: String)

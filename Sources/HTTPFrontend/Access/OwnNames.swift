@@ -54,7 +54,7 @@ package struct OwnNames: Sendable {
         /// It is for `/pools`, by which clients find out what answers.
         package var isDiscovery = false
         package var hasCredentials = false
-        /// As of `Identity`.
+        /// The value of `Identity.isWithoutProof`.
         package var isWithoutProof = true
 
         package init() {}

@@ -1,7 +1,7 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// What an identity's credentials belong to: one cluster, and the stored password of that moment.
+/// The scope of an identity's credentials: one cluster, and the stored password of that moment.
 ///
 /// A change of the password, the deletion of the user, or another cluster makes another realm and so
 /// ends sessions and streams. Every node reads the realm from its own cluster state, whichever node

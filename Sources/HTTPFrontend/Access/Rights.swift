@@ -1,7 +1,7 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// What one identity may do in one cluster state.
+/// The permissions of one identity in one cluster state.
 struct Rights: Sendable {
     private enum Scope {
         case everything
@@ -65,7 +65,7 @@ struct Rights: Sendable {
         }
     }
 
-    /// What applications do with a bucket; nil for some bucket.
+    /// The grants of an application that uses a bucket; nil for some bucket.
     private static func use(of bucket: String?) -> Grants {
         Grants([RoleGrant(.bucketFullAccess, bucket: bucket)])
     }

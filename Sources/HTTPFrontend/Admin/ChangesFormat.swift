@@ -16,7 +16,7 @@ enum ChangesFormat: Sendable {
         }
     }
 
-    /// What an idle feed sends; readers ignore it.
+    /// The bytes that an idle feed sends; readers ignore them.
     var heartbeat: [UInt8] {
         switch self {
         case .lines: Array("\n".utf8)

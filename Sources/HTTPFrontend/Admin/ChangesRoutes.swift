@@ -8,7 +8,7 @@ extension AdminRoutes {
     private static let permission = "cluster.bucket[.].data.dcp!read"
     private static let retrySeconds = 5
 
-    /// What `include_docs` needs besides.
+    /// The additional permission that `include_docs` needs.
     private static func documents(of bucket: String) -> Permission {
         Permission(.bucket(bucket), ["data", "docs"], "read")
     }

@@ -22,7 +22,7 @@ extension AdminRoutes {
 
     /// One task for each bucket of which some node compacts the documents by request.
     ///
-    /// What nodes compact by themselves, in single steps beside other work, is no task.
+    /// Automatic compaction, in single steps beside other work, is no task.
     static func compactionTasks(_ call: Call) -> [JSONText] {
         call.visibleBuckets.compactMap { bucket in
             let name = bucket.settings.name

@@ -63,7 +63,7 @@ extension AdminRoutes {
 
     /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
     ///
-    /// What compacts documents cannot be changed: another value than the present one is refused.
+    /// Settings of document compaction cannot be changed: another value than the present one is refused.
     @Sendable private static func setCompaction(_ call: Call) async -> Reply {
         var form = SettingsForm(call.request.form)
         let (percent, size) = (

@@ -1,8 +1,8 @@
 internal import ClusterService
 internal import Orchestration
 
-/// What monitoring and user interfaces exchange with a node besides statistics: where a Prometheus
-/// server finds all nodes, and errors that a user interface reports.
+/// Routes for monitoring and user interfaces besides statistics: the targets of a Prometheus server, and
+/// errors that a user interface reports.
 extension AdminRoutes {
     static let monitoring: [Route] = [
         Route(.get, "/prometheus_sd_config", .permission("cluster.admin.stats_export!read")) {

@@ -36,7 +36,7 @@ extension AdminRoutes {
             Route.setting("/controller/changePassword", .login, changePassword),
         ]
 
-    /// What a password must have; the same for all clusters.
+    /// The requirements of a password; the same for all clusters.
     private static var passwordPolicy: [(String, JSONText)] {
         [
             ("minLength", .number(ClusterForm.passwordCharactersMin)),

@@ -6,7 +6,7 @@ internal import Vocabulary
 /// - Texts are compared by their bytes, equal ones by the ids of their users. An order is therefore
 ///   complete, and a page can begin at any user.
 struct UserSelection {
-    /// What the list is sorted by.
+    /// The field by which the list is sorted.
     private enum Key: String, CaseIterable {
         case id
         case name

@@ -297,7 +297,7 @@ struct Call: Sendable {
         return state.buckets.filter { rights.sees(bucket: $0.settings.name) }
     }
 
-    /// What the request's identity may do now.
+    /// The present permissions of the request's identity.
     var rights: Rights { Rights(of: identity, in: state) }
 
     /// Whether the route still serves the identity, for replies that go on after the request.

@@ -6,7 +6,7 @@ internal import Orchestration
 /// The steps are those of `admit` and `answer`, and share their functions. Both parts use one state here,
 /// so the request is not authorized a second time.
 extension Router {
-    /// What was done for a request before it was passed to the framework: `answer` continues.
+    /// An admitted request that is passed to the framework: `answer` continues with it.
     struct Prepared: Sendable {
         var request: RESTRequest
         let admitted: Admitted

@@ -56,7 +56,7 @@ final class ConnectionWatch: Sendable {
     /// At that moment the framework has no other request of the connection, so it is the next one.
     func pass(_ prepared: Router.Prepared) { state.withLock { $0.prepared = prepared } }
 
-    /// What was passed for the request that the framework handles now; nil if nothing was.
+    /// Removes and returns the prepared state of the framework's present request; nil if there is none.
     @discardableResult
     func removePrepared() -> Router.Prepared? {
         state.withLock { state in

@@ -4,7 +4,7 @@
 /// request. So a deadline that becomes later, or has no effect any more, leaves the timer alone: when it fires, it
 /// is set again for the time that remains. Times are nanoseconds of one clock.
 package struct MovingDeadline: Sendable {
-    /// What to do when the timer fires.
+    /// The action when the timer fires.
     package enum Firing: Equatable, Sendable {
         /// There is no deadline now, and no timer.
         case nothing

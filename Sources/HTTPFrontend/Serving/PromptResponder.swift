@@ -20,7 +20,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
     typealias OutboundIn = HTTPServerResponsePart
     typealias OutboundOut = HTTPServerResponsePart
 
-    /// What all connections of a port share.
+    /// The router and the response dates, which all connections of a port share.
     struct Port: Sendable {
         let router: Router
         let dates = ResponseDates()

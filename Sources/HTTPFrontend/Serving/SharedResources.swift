@@ -1,7 +1,7 @@
 internal import ClusterService
 
-/// What all ports of a node share: the service, the authentication with the console's sessions, and the bounded memory for
-/// request bodies.
+/// The resources that all ports of a node share: the service, the authentication with the console's
+/// sessions, and the bounded memory for request bodies.
 struct SharedResources: Sendable {
     let service: AdministrationService
     let authentication: Authentication

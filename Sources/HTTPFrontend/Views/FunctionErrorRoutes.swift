@@ -5,7 +5,7 @@ internal import Scripting
 internal import ViewService
 internal import Vocabulary
 
-/// What the map functions of a design document could not index: our own addition, for authors.
+/// Errors of the map functions of a design document: our own addition, for authors.
 extension AdminRoutes {
     /// The errors on this node, which indexes only the documents that it serves.
     static func functionErrors(_ services: ViewServer.Services) -> Route {

@@ -10,11 +10,11 @@ internal import Vocabulary
 /// `full_set=true`: `DevelopmentSubset`. The definitions that may answer are chosen when the query has its
 /// slot: the view may be changed while it waits.
 package struct IndexQueries: ViewQueries {
-    /// What queries need of the node's view service.
+    /// The parts of the node's view service that queries use.
     package struct Node: Sendable {
         /// The index service; nil while the node has no views, and once it stops.
         package let indexes: @Sendable () -> IndexService?
-        /// What a query run needs; nil in the same cases.
+        /// The services that a query run uses; nil in the same cases.
         package let surroundings: @Sendable () -> QueryRun.Surroundings?
         /// Why views do not work on this node, as a sentence; nil if they do.
         package let obstacle: @Sendable () -> String?

@@ -23,7 +23,7 @@ extension AdminRoutes {
         }
     }
 
-    /// What the nodes do with the indexes of a design document.
+    /// The build or the compaction of a design document's indexes, summed over the nodes.
     private struct Work {
         let type: String
         var status = "running"

@@ -1,7 +1,7 @@
 internal import Orchestration
 internal import Vocabulary
 
-/// What a map function did with one document.
+/// The result of a map function for one document.
 package enum MapTrialOutcome: Sendable {
     /// The rows that the function emitted, in the order of its calls of `emit`, as JSON texts, and what
     /// it logged.

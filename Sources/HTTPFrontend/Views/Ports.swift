@@ -133,7 +133,7 @@ package enum ViewQueryOutcome: Sendable {
 /// How far a view query came on the thread that began it.
 package enum ViewQueryBeginning: Sendable {
     case refused(ViewRefusal)
-    /// As of `ViewQueryOutcome`.
+    /// The whole response, as in `ViewQueryOutcome`.
     case whole([UInt8])
     /// The query has begun, and its outcome must be awaited.
     case begun(any BegunViewQuery)

@@ -116,7 +116,7 @@ package final class BulkLoad {
     /// Discards what is not stored of a vBucket whose feed was closed.
     package func discard(_ vBucket: VBucketID) {
         positions[vBucket] = storedPositions[vBucket]
-        // What is added after this belongs to another feed.
+        // Documents that are added after this belong to another feed.
         sort()
         for run in sorted { run.discard(vBucket) }
         sorted.removeAll { $0.isEmpty }

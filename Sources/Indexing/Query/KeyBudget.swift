@@ -34,7 +34,7 @@ package struct KeyBudget: Sendable {
     /// Bytes of the counted queries.
     package var usedBytes: Int { clientBytes + nodeBytes }
 
-    /// What queries of clients may use of the budget.
+    /// Bytes of the budget that queries of clients may use.
     private var clientBytesMax: Int { bytesMax / 4 * 3 }
 
     /// Whether a query counts, because its keys need so many bytes.
@@ -70,7 +70,7 @@ package struct KeyBudget: Sendable {
 
 // MARK: Estimates
 
-/// What an array of bytes needs besides them: its header, and what the allocator rounds up.
+/// Memory of an array of bytes besides its content: its header, and the allocator's rounding.
 private let arrayBytes = 48
 
 /// A range's place in a plan and in the scan that reads it, without the bytes of its bounds.

@@ -35,12 +35,12 @@ package struct QueryCoordination: Sendable {
     var phase = Phase.idle
     var responders: [QueryPart] = []
     var merge: RowMerge
-    /// What the answer lacks; complete when `next` has returned `done`.
+    /// The missing rows of the answer and their causes; complete when `next` has returned `done`.
     package internal(set) var failures: [QueryFailure] = []
     /// Until when an unreachable node's vBuckets may get another node.
     var mapDeadline: UInt64 = .max
 
-    /// What holds for all attempts of a query.
+    /// The deadlines, merge plans and scope of all attempts of a query.
     package struct Terms: Sendable {
         /// The time at which the query opens with what it has.
         package var deadline: UInt64
@@ -79,12 +79,12 @@ package struct QueryCoordination: Sendable {
     package enum IndexUse: Equatable, Sendable {
         /// The current one, if all nodes have it completely. Next: `previous`.
         case currentIfReady
-        /// That of the previous definition. Next: `current`.
+        /// The index of the previous definition. Next: `current`.
         case previous
         /// The current one as it is: the answer names what is missing. Final.
         case current
 
-        /// What to read after a node has replied that it cannot; nil if there is nothing else.
+        /// The index to read after a node has replied `notReady`; nil if there is no other.
         var next: IndexUse? {
             switch self {
             case .currentIfReady: .previous
@@ -132,7 +132,7 @@ package struct QueryCoordination: Sendable {
         case closed
     }
 
-    /// What the service does for the query.
+    /// A step that the service carries out for the query.
     package enum Action: Equatable, Sendable {
         /// Send a request to a node, whose replies are events of this attempt.
         case send(Dispatch)

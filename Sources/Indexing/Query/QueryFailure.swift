@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What a query's answer lacks: an entry of its `errors`.
+/// Missing rows of a query's answer and their cause: an entry of its `errors`.
 package struct QueryFailure: Equatable, Sendable {
     /// The node that could not answer; nil for what concerns no node.
     package let node: NodeNumber?

@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What the coordinator of a query asks of one node.
+/// The request of a query's coordinator to one node.
 ///
 /// One message of a stream. Its parts have their own length. A reader skips bytes behind the fields that
 /// it knows, so a later release can add fields to the end of the message and of its parts.

@@ -32,7 +32,7 @@ struct QueryPart: Sendable {
         }
     }
 
-    /// What it stated when it started, if it did and did not fail.
+    /// The node's `QueryStart`; nil if the node has not started or has failed.
     var start: QueryStart? {
         switch state {
         case .started(let start), .ended(let start): start

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What nodes do for a query: each responder's scan, and what the coordinator does with the rows.
+/// The plan of a query: each responder's scan, and the coordinator's merge of the rows.
 ///
 /// `skip` and `limit` count rows of all nodes, so only the coordinator can apply them. A responder
 /// stops after as many rows as both together need; that makes a great `skip` expensive, and pages
@@ -31,7 +31,7 @@ package struct QueryPlan: Equatable, Sendable {
     }
 }
 
-/// What a responder reads and sends.
+/// The ranges that a responder reads, and the rows or groups that it sends.
 package struct ScanPlan: Equatable, Sendable {
     package var reduction = ViewQuery.Reduction.none
     /// The key number of a row is the number of its range here.

@@ -20,7 +20,7 @@ package enum QueryReply: Equatable, Sendable {
     case notReady(IndexSignature)
 }
 
-/// What a responder states before its rows.
+/// The state of the index, which a responder sends before its rows.
 package struct QueryStart: Equatable, Sendable {
     /// The rows of the asked vBuckets in the index: a part of `total_rows`.
     package var indexRows: UInt64

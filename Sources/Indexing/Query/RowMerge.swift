@@ -25,7 +25,7 @@ package struct RowMerge: Sendable {
     private var isOver = false
     private var credits: [Int] = []
 
-    /// What follows in the merged sequence.
+    /// The next row or group of the merged sequence, or why there is none.
     package enum Step: Sendable {
         case row(MergedRow)
         /// The partial values of one group, at least one.

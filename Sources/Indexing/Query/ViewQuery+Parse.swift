@@ -53,7 +53,7 @@ extension ViewQuery {
         return last.value.withUnsafeBytes { (try? QuerySetting.boolean(ByteView($0))) ?? false }
     }
 
-    /// What a query reads of its view.
+    /// The part of a view that a query reads: rows or reductions.
     private enum ViewKind {
         /// The rows of a view without a reduce function.
         case map

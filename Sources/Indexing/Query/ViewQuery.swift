@@ -52,7 +52,7 @@ package struct ViewQuery: Equatable, Sendable {
         package init() {}
     }
 
-    /// What becomes of the selected rows.
+    /// The reduction of the selected rows.
     package enum Reduction: Equatable, Sendable {
         /// The rows themselves.
         case none
@@ -62,7 +62,7 @@ package struct ViewQuery: Equatable, Sendable {
         case groups(level: Int?)
     }
 
-    /// What a query requires of the index: the parameter `stale`.
+    /// The freshness that a query requires of the index: the parameter `stale`.
     package enum Freshness: UInt8, Sendable {
         /// `ok`: the index as it is.
         case any = 0
@@ -72,7 +72,7 @@ package struct ViewQuery: Equatable, Sendable {
         case current = 2
     }
 
-    /// What a query does when the rows of some vBuckets are missing: the parameter `on_error`.
+    /// The effect of missing rows of some vBuckets on the other rows: the parameter `on_error`.
     package enum FailurePolicy: UInt8, Sendable {
         /// `continue`: the other rows follow.
         case continueRows = 0

@@ -27,7 +27,7 @@ package struct ViewReply {
 
     package init(_ output: ByteWriter) { self.output = output }
 
-    /// What `include_docs` adds to a row.
+    /// The document that `include_docs` adds to a row.
     package enum IncludedDocument {
         /// Nothing: documents were not requested.
         case none
@@ -37,7 +37,7 @@ package struct ViewReply {
         case found(meta: ByteView, body: ByteView)
     }
 
-    /// What `debug=true` adds to a row.
+    /// The vBucket and node that `debug=true` adds to a row.
     package struct RowOrigin {
         package let vBucket: VBucketID
         package let node: String

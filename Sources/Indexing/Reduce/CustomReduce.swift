@@ -72,7 +72,7 @@ package final class CustomReduce {
         current = (frame, range)
     }
 
-    /// What to do next.
+    /// Advances the walk to its next step.
     ///
     /// - Parameter readsMax: Children or groups to read; if they need no call and end no group, as
     ///   with a mask, the step is `paused`.

@@ -12,7 +12,7 @@ package enum BuiltinReduction: String, Sendable, CaseIterable {
     }
 }
 
-/// What `_count`, `_sum` and `_stats` need of some rows: the slot that they share.
+/// The partial result of some rows for `_count`, `_sum` and `_stats`, which share a slot.
 ///
 /// - Merging is associative but for the last bits of the sums.
 /// - A value that is no number only counts, and is remembered: the ranges that contain it have an

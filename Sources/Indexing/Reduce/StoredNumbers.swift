@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What a numeric slot has of a node: one entry of a table, or the sum of a whole table.
+/// The result of a node in a numeric slot: one entry of a table, or the sum of a whole table.
 enum StoredNumbers {
     /// Nothing that is valid for the node's version: it has to be computed.
     case missing

@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What to change in a tree, in any order until `sort`; reused for many edits.
+/// Insertions and removals for a tree, in any order until `sort`; reused for many edits.
 ///
 /// - Of several operations on a key, the last counts.
 /// - The keys and values are copied into one buffer: an operation allocates nothing of its own.

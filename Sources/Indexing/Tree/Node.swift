@@ -84,7 +84,7 @@ package final class Node {
         )
     }
 
-    /// What is decoded once of an inner node.
+    /// The children and restart places of an inner node, decoded once.
     private struct Decoded {
         /// Without their separators.
         var children: [ChildRef] = []

@@ -53,7 +53,7 @@ package struct NodeFormat: Hashable, Sendable {
     static let heightMax = 60
 }
 
-/// What the entries of a node are.
+/// The kind of a node's entries.
 package enum EntryKind: UInt8, Sendable {
     /// The main tree: row key → vBucket, value.
     case row = 1

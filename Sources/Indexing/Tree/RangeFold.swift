@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Vocabulary
 
-/// What a fold over a range does with its parts, in the order of keys.
+/// Visits the rows and whole children of a range in a fold, in the order of keys.
 protocol RangeVisitor {
     /// A row at the border of the range, or in a child without a result.
     mutating func add(_ entry: IndexEntry) throws(IndexError)

@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What an edit changed, for one transaction of the index's file.
+/// The changes of an edit, for one transaction of the index's file.
 package struct TreeEditResult {
     package var root: TreeRoot
     /// The next free numbers after the edit.

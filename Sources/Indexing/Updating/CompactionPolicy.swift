@@ -12,7 +12,7 @@ package enum CompactionPolicy {
         package init() {}
     }
 
-    /// What is measured of an index.
+    /// The sizes and the state of an index.
     package struct Candidate: Hashable, Sendable {
         package var fileBytes: UInt64
         /// Of `fileBytes`, those of pages that are in use.

@@ -19,7 +19,7 @@ package struct FreshnessWaiters: Sendable {
 
     private struct Waiter {
         let number: UInt64
-        /// What is still missing.
+        /// The awaited changes that the index does not have yet.
         var missing: [VBucketID: AwaitedChange]
     }
 

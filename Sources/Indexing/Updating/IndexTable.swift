@@ -10,7 +10,7 @@ package import Vocabulary
 /// - Rows are removed completely before the vBucket is filled again: two fillings never mix.
 /// - Homes and positions change here only when the commit that stores them has returned.
 package struct IndexTable: Sendable {
-    /// What the owner does next.
+    /// A step for the owner to carry out.
     package enum Action: Hashable, Sendable {
         /// Open the vBucket's feed at this position.
         case open(VBucketID, IndexPosition)
@@ -273,7 +273,7 @@ package struct IndexTable: Sendable {
 
     // MARK: Decisions
 
-    /// What to do with a vBucket whose state has changed.
+    /// Decides the next actions for a vBucket whose state has changed.
     private mutating func advance(_ vBucket: VBucketID) -> [Action] {
         guard let entry = entries[vBucket] else { return [] }
         switch (entry.isServed, entry.home) {

@@ -2,7 +2,7 @@ package import Bytes
 internal import JSON
 package import Vocabulary
 
-/// What a batch of mapped documents changes in the two trees of an index.
+/// The changes of a batch of mapped documents in the two trees of an index.
 ///
 /// The back tree has the rows that a document emitted before. Rows that the document emits again with
 /// the same value are left alone, so an update that changes no row writes nothing.

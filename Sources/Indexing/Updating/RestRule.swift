@@ -27,7 +27,7 @@ package struct RestRule: Sendable {
     /// Since when the index has nothing to do; nil if it has.
     private var quietSince: UInt64?
     private var rest: (at: UInt64, after: UInt64)?
-    /// What the quiet time is multiplied by.
+    /// The multiplier of the quiet time.
     private var factor: UInt64 = 1
 
     package init(_ limits: Limits = Limits()) { self.limits = limits }

@@ -8,7 +8,7 @@
 ///
 /// Times are monotonic nanoseconds.
 package struct UpdateSchedule: Sendable {
-    /// What an administrator or the author of a design document sets.
+    /// The settings of an administrator or of a design document's author.
     package struct Terms: Hashable, Sendable {
         package static let changesMinDefault: UInt64 = 5_000
         package static let intervalNanosecondsDefault: UInt64 = 5_000_000_000

@@ -91,7 +91,7 @@ package struct ClusterForm {
         }
     }
 
-    /// What keeps a text from being a password; nil if it can be one.
+    /// The flaw of a text as a password; nil if it can be one.
     package static func flaw(ofPassword password: String) -> String? {
         if password.count < passwordCharactersMin {
             return "The password must be at least \(passwordCharactersMin) characters long."

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What configurations and REST announce of views.
+/// Announcements of views in configurations and REST.
 ///
 /// A client that finds an announcement sends requests to it, and without one fails a request at once.
 /// So each part is present only if it is true:

@@ -12,7 +12,7 @@ package import Vocabulary
 /// - Nodes that became silent together are failed over together.
 /// - Every reason against a failover is listed, not only the first.
 package enum AutoFailoverPolicy {
-    /// What the leader does next.
+    /// The leader's next action.
     package enum Decision: Hashable, Sendable {
         case nothing
         case wait(NodeNumber, untilNanoseconds: UInt64)

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What a new epoch without given nodes may lose, by the agreed state alone.
+/// The losses that a new epoch without given nodes may cause, by the agreed state alone.
 package struct UnsafeFailoverImpact: Hashable, Sendable {
     /// The losses of one bucket.
     package struct Bucket: Hashable, Sendable {

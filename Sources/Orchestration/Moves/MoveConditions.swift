@@ -132,7 +132,7 @@ struct MoveConditions: Sendable {
         return nil
     }
 
-    /// What a copy lacks before the joint phase may begin; nil if nothing.
+    /// The unmet condition of a copy before the joint phase may begin; nil if there is none.
     private func buildCause(_ node: NodeNumber, _ high: Seqno) -> MoveObstacle.Cause? {
         guard let copy = copies[node] else { return .hasNotAnswered }
         if !copy.report.protects || !hasCaughtUp(copy.report) { return .notIntact }
@@ -145,7 +145,7 @@ struct MoveConditions: Sendable {
         return copy.isReady ? nil : .notReady
     }
 
-    /// What a copy lacks before the target chain may count alone; nil if nothing.
+    /// The unmet condition of a copy before the target chain may count alone; nil if there is none.
     private func coverCause(_ node: NodeNumber, _ joint: Seqno) -> MoveObstacle.Cause? {
         guard let copy = copies[node] else { return .hasNotAnswered }
         if node != move.source {

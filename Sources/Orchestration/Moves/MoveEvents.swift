@@ -54,7 +54,7 @@ package enum MoveOutcome: Hashable, Sendable {
 
 /// Why a move makes no progress.
 package struct MoveObstacle: Hashable, Sendable {
-    /// What the move waits for.
+    /// The condition that the move waits for.
     package enum Cause: Hashable, Sendable {
         case nodeAbsent
         case notIntact

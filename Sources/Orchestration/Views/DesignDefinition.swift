@@ -1,4 +1,4 @@
-/// What a design document's text defines: its views and its options.
+/// The definition in a design document's text: its views and its options.
 ///
 /// Derived from the text (`init(of:)`); other members of the text define nothing and are kept.
 package struct DesignDefinition: Hashable, Sendable {

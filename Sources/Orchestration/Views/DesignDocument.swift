@@ -46,9 +46,9 @@ package struct DesignDocument: Hashable, Sendable, Coded {
     /// UTF-8.
     package let body: [UInt8]
     package let revision: DesignRevision
-    /// What the text defines; empty if a release with other rules accepted it.
+    /// The views and options of the text; empty if a release with other rules accepted it.
     package let definition: DesignDefinition
-    /// What counts against `Limits.viewsOfAllMax`.
+    /// The number of views that counts against `Limits.viewsOfAllMax`.
     package let viewCount: Int
 
     package init(name: String, body: [UInt8], number: UInt32) {

@@ -39,7 +39,7 @@ enum BlockPart: UInt8 {
     case body = 3
 }
 
-/// What wrote a block.
+/// The operation that wrote a block.
 enum BlockOrigin: Int64 {
     /// A commit. Merging rewrites such a block if it is mixed.
     case commit = 0

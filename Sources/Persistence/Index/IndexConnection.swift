@@ -1,6 +1,6 @@
 internal import CSQLite
 
-/// What connections to index files need beyond those to lane files.
+/// Settings and statistics of connections to index files, beyond those of lane files.
 extension SQLiteConnection {
     /// Sets the cache, the sync mode and the largest row of a connection to an index file.
     func prepareForIndex(_ settings: IndexSettings) throws(StorageError) {

@@ -89,7 +89,7 @@ package final class IndexFile: Sendable {
         try write { (writer) throws(StorageError) in
             let connection = writer.reads.connection
             readers.beginCommit()
-            // Also after an error: whether the commit is in the file may be unknown.
+            // Runs after an error too: whether the commit is in the file may be unknown.
             defer { readers.endCommit() }
             let transaction = IndexTransaction(writer.reads, after: writer.head)
             let result = try connection.transaction { () throws(StorageError) in

@@ -53,7 +53,7 @@ package final class IndexReads {
         return value
     }
 
-    /// What a compaction that has not ended has left in the file; nil if there is nothing.
+    /// The remains of an unfinished compaction in the file; nil if there are none.
     ///
     /// - Throws: `StorageError`: `.damaged` if the row is damaged, or a disk error.
     package func remains() throws(StorageError) -> IndexRemains? {

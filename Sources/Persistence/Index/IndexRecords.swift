@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What an index file must contain to be used for a view: the file's constant part.
+/// The identity that an index file must have to be used for a view: the file's constant part.
 package struct IndexIdentity: Hashable, Sendable {
     /// 32 lower-case hexadecimal digits; also the file's name.
     package let signature: String
@@ -78,7 +78,7 @@ package struct IndexHead: Hashable, Sendable {
     package init() {}
 }
 
-/// What a compaction that has not ended has left in the file.
+/// The remains of an unfinished compaction in the file.
 package enum IndexRemains: Hashable, Sendable {
     /// The copy of the trees, with numbers from the head's next ones on. Next: trees, or nothing.
     case copy

@@ -6,6 +6,7 @@ package protocol ServerTrust: Sendable {
     /// A connection with a server, which is open once the server has proved that it is `host`.
     ///
     /// - Parameter host: The name or the address that the client was given.
+    /// - Returns: The channel, whose user sends nothing before it is open.
     func makeChannel(host: String) -> any SecureChannel
 }
 

@@ -28,7 +28,7 @@ extension KeyPair: CustomStringConvertible, CustomReflectable {
 /// Encrypts connections whose both sides prove a key: TLS on Linux, and in the simulator clear text
 /// with the public key in front.
 package protocol TransportSecurity: Sendable {
-    /// What this side needs for its connections; made once for a key pair.
+    /// Creates this side's identity for its connections; called once for a key pair.
     func identity(of keys: KeyPair) -> any SecurityIdentity
     /// The certificates by which clients know nodes; nil if clients have no secured connections.
     var certificates: (any CertificateTools)? { get }

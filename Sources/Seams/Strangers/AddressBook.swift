@@ -1,4 +1,4 @@
-/// What a node remembers of the addresses of its clients: refused logins and right ones.
+/// The logins by client address that a node remembers: refused logins and right ones.
 ///
 /// - Both tables are bounded, and separate, so that refusals from many addresses do not make the node
 ///   forget where its clients are.

@@ -9,7 +9,7 @@ internal import Seams
 final class SimulatedChild: ChildProcess,
     @unchecked Sendable  // tidy:allow one thread, and a check for it
 {
-    /// What was collected for the next call of the handler.
+    /// The output and events collected for the next call of the handler.
     private struct Delivery {
         var bytes: [UInt8] = []
         var lines: [String] = []
@@ -51,7 +51,7 @@ final class SimulatedChild: ChildProcess,
     private var lastEffect: UInt64 = 0
     private var endOfNextOutput: ChildEnd?
     private var delivery = Delivery()
-    /// What the handler has not consumed.
+    /// Bytes that the handler has not consumed.
     private let input = ByteWriter(capacity: 16)
 
     init(

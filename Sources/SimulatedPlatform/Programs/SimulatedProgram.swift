@@ -15,7 +15,7 @@ package protocol SimulatedProgram: AnyObject {
     func received(_ input: ByteView) -> Int
 }
 
-/// What a simulated program sees of its process.
+/// The interface of a simulated program to its process.
 package final class ProgramConsole {
     /// The memory that the node sees.
     package var residentBytes: UInt64 = 8 << 20

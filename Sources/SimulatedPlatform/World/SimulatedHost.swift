@@ -29,7 +29,7 @@ package final class SimulatedHost: @unchecked Sendable {  // tidy:allow one thre
     private let shared: Shared
     private var starts = 0
 
-    /// What all hosts of a world share.
+    /// The components that all hosts of a world share.
     private struct Shared {
         let queue: RunQueue
         let network: PacketSimulator

@@ -9,7 +9,7 @@ internal import Vocabulary
 /// - Each write names the version that it replaces, if it can, so that the answer says what the new
 ///   version is. What it does not know it looks up.
 final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, and a check for it
-    /// What a writer knows of a document.
+    /// The last known version of a document.
     struct Known {
         var cas: CAS
         var isDeleted: Bool
@@ -44,7 +44,7 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
     private var writes = 0
     var work = Work()
 
-    /// What changes with each operation.
+    /// The mutable state of the writer: key states, counts and flags.
     struct Work {
         var states: [[UInt8]: State] = [:]
         /// Keys whose last known version may have been replaced by a write of unknown outcome.

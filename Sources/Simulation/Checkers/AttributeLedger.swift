@@ -14,7 +14,7 @@ package struct AttributeLedger {
     /// The keys of documents that the ledger checks begin with this.
     package static let prefix = "attributed"
 
-    /// What an acknowledged write has made.
+    /// The version that an acknowledged write created.
     package struct Expectation: Hashable, Sendable {
         package var isDeleted: Bool
         /// The names of the writes that made its attributes, by key.
@@ -29,7 +29,7 @@ package struct AttributeLedger {
         }
     }
 
-    /// What shows versions.
+    /// A source of versions: memory, a disk, a stream between nodes, or the client of a feed.
     package struct Source: Hashable, Sendable {
         let text: String
         /// The failover log of the copy that the versions are from; nil if it is not known.
@@ -71,7 +71,7 @@ package struct AttributeLedger {
     private let namesHistories: Bool
     /// The versions with their values, as the first source showed them.
     private var records: [Name: Record] = [:]
-    /// What clients of feeds received of versions without a record.
+    /// Incomplete versions without a record, compared once a complete one is recorded.
     private var waiting: [Name: [(version: CopyContent.Version, source: String)]] = [:]
     /// The attributes by the version that their CAS names.
     private var texts: [Text: String] = [:]

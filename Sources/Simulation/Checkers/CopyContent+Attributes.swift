@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What a source shows of the extended attributes of a version.
+/// The extended attributes of a version that a source includes.
 package enum AttributeForm: Hashable, Sendable {
     /// The stored value: copies, disks, streams between nodes, and clients of feeds that asked for
     /// all attributes of deletions.

@@ -10,7 +10,7 @@ package struct CopyContent: Hashable, Sendable {
         package let isDeleted: Bool
         /// Whether the datatype says that the value begins with extended attributes.
         package internal(set) var hasAttributes = false
-        /// What the source of this version shows of attributes.
+        /// The attributes that the source of this version includes.
         package internal(set) var form = AttributeForm.whole
 
         package init(seqno: Seqno, cas: CAS, value: [UInt8]?, isDeleted: Bool) {

@@ -3,7 +3,7 @@ package import Vocabulary
 /// The changes that promotions lose: those of the active copy that the promoted copy does not
 /// cover.
 ///
-/// Also checks that failovers do not report more.
+/// Checks that failovers do not report more.
 ///
 /// The sum is an upper bound: if the promoted copy ends before it serves, another one is promoted.
 package struct Losses {

@@ -1,6 +1,6 @@
 internal import Bytes
 
-/// What the seed draws for one outside consumer.
+/// The settings of one outside consumer, drawn from the seed.
 struct ConsumerHabits {
     /// The name of its connections: a new one of a name closes the older one.
     let name: String
@@ -16,7 +16,7 @@ struct ConsumerHabits {
     let asksForExpirations: Bool
     /// Whether a stream that it closes ends with a message.
     let asksForEnds: Bool
-    /// What it asks to see of attributes; a node that does not offer them yet is not asked.
+    /// The attributes that the consumer requests, if the node offers them.
     var form = AttributeForm.bodies
 
     init(_ number: Int, vBuckets count: Int, _ dice: inout SeededRandom) {

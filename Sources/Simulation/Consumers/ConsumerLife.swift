@@ -25,7 +25,7 @@ struct ConsumerLife {
     mutating func count(_ kind: String, _ number: Int = 1) { tally[.check, kind] += number }
 }
 
-/// What a consumer does besides following: it ends, disconnects, closes streams, stays away, is slow.
+/// The faults of a consumer: restarts, disconnections, closed streams, absences and slow reading.
 extension SimulatedConsumer {
     /// Stops everything but following.
     func calm() {

@@ -10,7 +10,7 @@ internal import Wire
 final class ConsumerLink: ConnectionHandler,
     @unchecked Sendable  // tidy:allow one thread, and a check for it
 {
-    /// What a response answers.
+    /// The request that a response answers.
     enum Question: Hashable {
         case open
         case control
@@ -28,7 +28,7 @@ final class ConsumerLink: ConnectionHandler,
         case gone
     }
 
-    /// What the client acknowledges, and when.
+    /// Flow control: the buffer size, the unacknowledged bytes, and delays of a slow client.
     private struct Flow {
         let bufferBytes: Int?
         var unacknowledged = 0
@@ -69,7 +69,7 @@ final class ConsumerLink: ConnectionHandler,
     }
 
     var isReady: Bool { if case .ready = phase { true } else { false } }
-    /// What the node agreed to show of attributes.
+    /// The attributes that the node agreed to send.
     var form: AttributeForm {
         switch phase {
         case .opening(let form), .ready(let form): form

@@ -53,7 +53,7 @@ package enum ConsumerRules {
         return "\(text), although changes up to \(min(needed.first, end).value) are shared"
     }
 
-    /// What the client has: at the start of a snapshot none of its changes, at the end all.
+    /// The bounds of the client's progress: at a snapshot's start none of its changes, at its end all.
     private static func range(_ request: DCPStreamRequest) -> (first: Seqno, last: Seqno) {
         var (first, last) = (request.snapshotStart, request.snapshotEnd)
         if request.start == last { first = last }

@@ -2,13 +2,13 @@ internal import Bytes
 package import Vocabulary
 package import Wire
 
-/// What an outside consumer has of one vBucket: applies the messages of its stream, and keeps older
-/// versions, to go back to.
+/// The data of one vBucket at an outside consumer: applies the messages of its stream, and keeps older
+/// versions for rollbacks.
 ///
 /// `flaw` names the first message that violates the order: a change outside its snapshot, a seqno
 /// that does not rise, or a message that a client without synchronous replication must not receive.
 package struct ConsumerView {
-    /// What was received, over all streams.
+    /// The numbers of received changes, over all streams.
     package struct Counts: Hashable, Sendable {
         package var changes = 0
         package var deletions = 0

@@ -32,7 +32,7 @@ extension ConsumerWatch {
         }
     }
 
-    /// What is wrong with a vBucket; nil if it is served by no node, which the check Live reports.
+    /// The flaw of a vBucket; nil if there is none, or if no node serves it, which the check Live reports.
     private func finalFlaw(of place: ConsumerPlace, _ consumer: SimulatedConsumer) -> String? {
         guard let node = cluster.owner(of: place.number, consumer.bucket),
             let bucket = node.node?.data.bucket(named: consumer.bucket),

@@ -29,7 +29,7 @@ final class ConsumerWatch {
     private var writers: [ExpiringWriter] = []
     private var dice: SeededRandom
     private let isOften: Bool
-    /// What consumers ask to see of attributes; nil in seeds without attributes.
+    /// Draws the attributes that consumers request; nil in seeds without attributes.
     private var forms: SeededRandom?
     private var compared = 0
     private var finals = 0

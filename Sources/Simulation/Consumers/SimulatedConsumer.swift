@@ -30,7 +30,7 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
     private var links: [SocketAddress: ConsumerLink] = [:]
     /// When to connect again to nodes that did not accept.
     private var refusedUntil: [SocketAddress: UInt64] = [:]
-    /// What it does besides following, and what it has counted.
+    /// The random numbers, times and counts of the consumer.
     var life: ConsumerLife
 
     init(

@@ -5,7 +5,7 @@ internal import Orchestration
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// What must hold after the faults: every vBucket is served, the nodes are recovered, and writes succeed.
+/// Checks after the faults: every vBucket is served, the nodes are recovered, and writes succeed.
 extension SimulationRun {
     /// An invited node has a minute to join, by the leader's clock, and some seconds of tolerance.
     private static let invitationSeconds: UInt64 = 65

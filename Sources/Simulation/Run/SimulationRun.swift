@@ -30,7 +30,7 @@ package final class SimulationRun {
     let buckets: [BucketSettings]
     private(set) var clients: [WorkloadClient] = []
 
-    /// What only some seeds have.
+    /// Workloads and checkers that only some seeds have.
     private struct Extras {
         let feeds: FeedWatch?
         let author: DesignAuthor?

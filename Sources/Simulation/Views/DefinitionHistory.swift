@@ -38,7 +38,7 @@ package struct DefinitionHistory: Sendable {
     /// The request has taken effect, as is known at `time`: it was acknowledged, or is in an agreed state.
     package mutating func confirm(_ number: Int, at time: UInt64) {
         guard requests.indices.contains(number) else { return }
-        // Behind a later request, their order is not known.
+        // The order of this request and a later one is not known.
         guard number == requests.count - 1 else { return }
         guard !requests[number].isInOrder else { return }
         requests[number].confirmedAt = time

@@ -1,5 +1,5 @@
-/// What each document may be while a query of a view is answered, and whether an answer is that of the
-/// view over one such choice.
+/// The possible values of each document while a query of a view is answered, and the check that an answer
+/// is that of the view over one choice of them.
 ///
 /// A choice is a plain in-memory evaluation: map, range, order, limit, groups. Documents are chosen
 /// independently of each other, so a group's value is compared with bounds.
@@ -86,7 +86,7 @@ package struct ViewExpectation: Sendable {
 
     // MARK: Groups
 
-    /// What the documents' choices allow for one group.
+    /// The bounds of one group's value over all choices of the documents.
     private struct Bounds {
         var low = 0
         var high = 0

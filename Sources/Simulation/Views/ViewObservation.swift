@@ -24,9 +24,9 @@ struct ViewObservation {
     let address: String
     let askedAt: UInt64
     let vBucketCount: Int
-    /// What the answer has at least; nil: nothing.
+    /// The oldest snapshot that the answer may reflect; nil: any.
     ///
-    /// For a fresh answer, what was visible when it was asked.
+    /// For a fresh answer, the visible documents when the query was sent.
     let base: Snapshot?
     /// The oldest definitions that may answer; nil: the view never changes.
     var definitions: DefinitionHistory.Bounds?
@@ -39,7 +39,7 @@ struct ViewObservation {
     /// vBuckets that may have lost changes meanwhile, or of which nothing is known.
     var unknown: Set<Int> = []
 
-    /// What each document may have been when the query read it.
+    /// The possible values of each document when the query read it.
     ///
     /// - Parameter operations: All writes of each key, refused ones excluded.
     /// - Returns: The values of each document that was ever written.

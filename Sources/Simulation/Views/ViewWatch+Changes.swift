@@ -21,7 +21,7 @@ extension ViewWatch {
 
     /// A sentence on what is wrong with an answer; nil if it is right.
     ///
-    /// That of a changed view is right if it is that of one definition as a whole.
+    /// An answer of a changed view is right if it is that of one definition as a whole.
     func flaw(_ observation: ViewObservation, _ expectation: ViewExpectation) -> String? {
         let (answer, question) = (observation.answer, observation.question)
         guard let bounds = observation.definitions, let author else {

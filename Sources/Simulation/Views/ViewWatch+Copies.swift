@@ -5,7 +5,7 @@ internal import Server
 internal import SimulatedPlatform
 internal import Vocabulary
 
-/// What the copies of vBuckets have while a query is answered.
+/// Observations of the copies of vBuckets while a query is answered.
 extension ViewWatch {
     /// The question with what its answer has at least.
     func observe(_ question: ViewQuestion, _ node: SimulatedNode) -> ViewObservation {

@@ -31,7 +31,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
 
     let cluster: SimulatedCluster
     let judge: Judge
-    /// What the seed draws.
+    /// The buckets, the views and the pace of the queries, drawn from the seed.
     struct Scope {
         /// The buckets that have views.
         var buckets: [BucketSettings]
@@ -57,7 +57,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         let author: ViewAuthor?
     }
 
-    /// What changes definitions and compacts indexes; nil in most seeds.
+    /// The author that changes definitions and compacts indexes; nil in most seeds.
     var author: ViewAuthor? { parts.author }
     private var dice: SeededRandom
     /// When the queries without an answer were asked.

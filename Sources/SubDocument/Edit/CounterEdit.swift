@@ -60,7 +60,7 @@ struct CounterEdit {
         return text.withView(body).map { EditResult(number: number, written: $0) }
     }
 
-    /// What an integer's text says.
+    /// The value of an integer's text.
     private enum Integer {
         case number(Int64)
         /// An integer of more than 64 bits with its sign.

@@ -1,4 +1,4 @@
-/// What an edit does at its path.
+/// The operation of an edit at its path.
 package enum EditOperation: Sendable, CaseIterable {
     /// Adds a member to an object; fails if its key exists.
     case dictAdd
@@ -30,7 +30,7 @@ package enum EditOperation: Sendable, CaseIterable {
     }
 }
 
-/// What an edit wrote.
+/// The result of an edit.
 package struct EditResult: Equatable, Sendable {
     /// The counter's new number; nil for other operations.
     package let number: Int64?

@@ -19,11 +19,11 @@ struct PathWalk {
     private(set) var matched = 0
     /// The key's quote if the value is in an object, otherwise the start of the value.
     private(set) var elementStart = 0
-    /// Behind the preceding element of the container, or nil if there is none.
+    /// The offset behind the preceding element of the container; nil if there is none.
     private(set) var previousEnd: Int?
     /// The opening bracket of the innermost container that the walk entered.
     private(set) var containerStart = 0
-    /// Behind the last element of the container if the component is missing, or behind its bracket.
+    /// The place of a missing component: the offset behind the last element, or behind the bracket.
     private(set) var insertionOffset = 0
     /// The elements of the container, if the component is missing.
     private(set) var elementCount = 0

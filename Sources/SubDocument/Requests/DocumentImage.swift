@@ -11,7 +11,7 @@ package struct DocumentImage {
     package let value: ByteView
     package let place: Place
 
-    /// What virtual attributes show besides the version itself.
+    /// The vBucket UUID and the clock, which virtual attributes show besides the version.
     package struct Place: Sendable {
         package let uuid: VBucketUUID
         /// The clock that CAS values come from, in seconds since 1970.

@@ -17,7 +17,7 @@ package struct MutationMachine {
         case changed(Change)
     }
 
-    /// What is stored with the written bytes.
+    /// The metadata of the written bytes: deletion, datatype and macro patches.
     package struct Change: Sendable {
         /// A tombstone; its value has attributes only.
         package var isDeleted = false
@@ -25,11 +25,11 @@ package struct MutationMachine {
         package var patches: [MacroPatch] = []
     }
 
-    /// What a mutation consists of besides the version that it changes.
+    /// The input of a mutation besides the version that it changes.
     package struct Input {
         /// A request that `RequestCheck` accepts.
         package let request: SubDocumentRequest
-        /// What macros show of a document that does not exist.
+        /// The vBucket UUID and the clock for macros of a document that does not exist.
         package let place: DocumentImage.Place
         /// The paths whose value is a whole body that is JSON, the first one in the lowest bit:
         /// checked by the caller, as it takes long for a large value.
@@ -217,7 +217,7 @@ package struct MutationMachine {
         }
     }
 
-    /// What a macro is replaced by for now.
+    /// The text that replaces a macro for now: a value of the document, or a placeholder.
     private mutating func text(ofMacro value: ByteView) -> [UInt8] {
         guard case .macro(let macro) = Macro.parse(value) else {
             preconditionFailure("the request and the path were checked")

@@ -6,7 +6,7 @@ package import Wire
 ///
 /// Couchbase Server refuses an invalid request as a whole, so its status has no path.
 package struct RequestCheck {
-    /// What the connection and the cluster allow.
+    /// The features that the connection and the cluster allow.
     package struct Allowance: Sendable {
         /// The client agreed to attributes (HELLO 0x06), and all nodes can store them.
         package let attributes: Bool
@@ -134,7 +134,7 @@ extension SubDocumentSpec {
     var namesSystemAttribute: Bool { flags.contains(.attribute) && XattrBlob.isSystemKey(path) }
 }
 
-/// What an operation allows in its path and in its request (kv.md 4).
+/// The flags, value and path that an operation allows or needs (kv.md 4).
 struct OperationRule {
     let flags: PathFlags
     let documentFlags: DocumentFlags

@@ -25,7 +25,7 @@ final class RequestBody {
 
     /// Bytes of an unwanted body that are received, so that the connection can serve the next request.
     static let drainedBytesMax = 1 << 20
-    /// What an inflating body makes at one time.
+    /// Bytes that an inflating body produces at one time.
     private static let pieceBytesMax = 64 << 10
 
     private let budget: BodyBudget

@@ -9,7 +9,7 @@ extension SyncDatabase {
             /// Followed by any other.
             case running
             case stopped
-            /// Also before the first one.
+            /// The resync has processed all documents, or no resync has begun.
             case completed
         }
 

@@ -106,7 +106,7 @@ package struct DocumentContent: Equatable, Sendable {
             let mark = output.count
             if !lead.isEmpty { output.append(UInt8(ascii: ",")) }
             if !body(output) { output.truncate(to: mark) }
-            // Behind a lead, the rest begins with its own comma.
+            // The rest begins with its own comma if there is a lead.
             if lead.isEmpty, !rest.isEmpty, output.count > mark { output.append(UInt8(ascii: ",")) }
             output.append(rest)
             output.append(UInt8(ascii: "}"))

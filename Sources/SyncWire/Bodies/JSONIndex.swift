@@ -35,7 +35,7 @@ struct JSONIndex {
         fileprivate(set) var isSorted = true
         fileprivate(set) var firstMember: UInt32 = 0
         fileprivate(set) var memberCount: UInt32 = 0
-        /// Behind the closing bracket.
+        /// The offset behind the closing bracket.
         fileprivate(set) var end: UInt32 = 0
         /// The number of the first object behind this one.
         fileprivate(set) var nextObject: UInt32 = 0

@@ -1,8 +1,8 @@
 package import Bytes
 internal import JSON
 
-/// What `divan-gateway` starts: a configuration file with the flags that override it, checked for what this release
-/// does not serve.
+/// The start plan of `divan-gateway`: a configuration file with the flags that override it, checked for
+/// features that this release does not serve.
 package struct GatewayPlan: Equatable, Sendable {
     package let configuration: GatewayConfiguration
     package let listeners: Listeners
@@ -152,7 +152,7 @@ extension ConfigurationMistake {
 }
 
 extension GatewayArguments {
-    /// What the flags say without effect.
+    /// Sentences about the flags that have no effect.
     fileprivate var notices: [String] {
         flags.compactMap { flag in
             if GatewayArguments.withoutEffect.contains(flag) {

@@ -51,13 +51,13 @@ package final class MultipartReader {
     private enum State {
         /// Before the first boundary. Can become: `headers`, `ended`.
         case preamble
-        /// Behind a boundary, at the line end that it shares with the headers. Can become: `bodyStart`.
+        /// At the line end behind a boundary, which the headers share. Can become: `bodyStart`.
         case headers
         /// At the line end behind the headers, which an empty body shares. Can become: `body`, `headers`, `ended`.
         case bodyStart
         /// Can become: `headers`, `ended`.
         case body
-        /// Behind the last boundary: the rest is ignored.
+        /// The last boundary was read: the rest is ignored.
         case ended
     }
 

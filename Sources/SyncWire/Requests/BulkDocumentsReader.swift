@@ -14,7 +14,7 @@ package final class BulkDocumentsReader {
         case start
         /// Before a name or the last brace. Can become: `inName`, `ended`.
         case firstName
-        /// Behind a comma. Can become: `inName`.
+        /// A comma was read. Can become: `inName`.
         case nextName
         /// Can become: `colon`.
         case inName
@@ -26,7 +26,7 @@ package final class BulkDocumentsReader {
         case value
         /// Before a document or the end of the array. Can become: `inDocument`, `memberEnd`.
         case firstDocument
-        /// Behind a comma. Can become: `inDocument`.
+        /// A comma was read. Can become: `inDocument`.
         case nextDocument
         /// Can become: `documentEnd`.
         case inDocument

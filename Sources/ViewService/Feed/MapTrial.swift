@@ -3,7 +3,7 @@ internal import ScriptProcesses
 package import Vocabulary
 internal import Wire
 
-/// What a map function did with one document that was not indexed.
+/// The outcome of a map function's run on one document, which is not indexed.
 package enum MapTrial: Sendable {
     /// Keys and values of the emitted rows, as JSON texts in the order of emission.
     case ended(rows: [(key: [UInt8], value: [UInt8])], log: [String])

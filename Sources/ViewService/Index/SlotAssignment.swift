@@ -4,7 +4,7 @@ package import Persistence
 /// A reduction whose partial results an index stores.
 package struct SlotDefinition: Hashable, Sendable {
     package enum Kind: UInt8, Hashable, Sendable {
-        /// What `_sum` and `_stats` need of numbers; written in the same commit as the rows.
+        /// Numeric results for `_sum` and `_stats`; written in the same commit as the rows.
         case numeric = 1
         /// Results of a function in JavaScript; computed by queries and stored afterwards.
         case custom = 2
@@ -59,7 +59,7 @@ package struct SlotAssignment {
     ///
     /// More are dropped, and computed again by a query.
     private static let computedBytesMax = 8 << 20
-    /// What a result costs in addition to its bytes.
+    /// Memory of a result in addition to its content, in bytes.
     private static let resultBytes = 48
 
     /// The slots of a file that was opened.

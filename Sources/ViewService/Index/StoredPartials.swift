@@ -14,7 +14,7 @@ package final class StoredPartials: PartialSource {
     private var keptBytes = 0
     /// Bytes of tables that are kept: about 100 numeric ones.
     private static let keptBytesMax = 1 << 20
-    /// What an entry costs in addition to its table.
+    /// Memory of an entry in addition to its table, in bytes.
     private static let entryBytes = 64
 
     /// The results of `slot` that `reads` sees.

@@ -27,7 +27,7 @@ extension ViewIndex {
     func commit() {
         let began = now
         var changes = collect()
-        // What was read is not committed yet: such a vBucket is complete at its committed position.
+        // Changes that were read are not committed yet: such a vBucket is complete at its committed position.
         for vBucket in pending.completions where changes.positions[vBucket] == nil {
             changes.positions[vBucket] = progress.table.position(of: vBucket)
         }

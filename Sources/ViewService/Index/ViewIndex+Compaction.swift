@@ -201,7 +201,7 @@ extension ViewIndex {
                 countMax: Self.removedValuesMax
             )
             guard values < Self.removedValuesMax else { return false }
-            // Behind the nodes: results of queries are stored only while their nodes exist.
+            // Results are removed after the nodes: queries store results only while their nodes exist.
             for slot in try transaction.reads.slots() {
                 let tables = try transaction.removeReductions(
                     slot.id,

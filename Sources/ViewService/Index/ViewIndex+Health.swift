@@ -5,7 +5,7 @@ internal import ScriptProcesses
 package import Scripting
 internal import Seams
 
-/// What went wrong, what is reported of it, and the timer that looks for what stands still.
+/// The errors and the status of an index, and the timer that ends stalled feeds.
 extension ViewIndex {
     /// The interval at which feeds that stand still are ended.
     private static let tickNanoseconds: UInt64 = 1_000_000_000

@@ -72,7 +72,7 @@ extension ViewIndex {
         _ request: inout Request
     ) -> Bool {
         var reader = ChangeRecord.Reader(records)
-        // That of the last change, not of a snapshot that begins behind it.
+        // The position of the last change, not of a snapshot that begins behind it.
         var position: IndexPosition?
         request.feeds[vBucket] = feed.number
         while let record = reader.next() {

@@ -7,7 +7,7 @@ internal import Vocabulary
 
 /// The parts of an index's state, each of one concern.
 extension ViewIndex {
-    /// What an index needs of its node.
+    /// The node's services, lanes and settings that an index uses.
     package struct Surroundings: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort
@@ -77,7 +77,7 @@ extension ViewIndex {
     /// A query that waits for changes.
     struct Wait {
         let isWanted: @Sendable () -> Bool
-        /// What to call when the wait ends.
+        /// Called when the wait ends.
         let done: @Sendable (FreshnessWaiters.Outcome) -> Void
     }
 
@@ -88,7 +88,7 @@ extension ViewIndex {
         var reads = Reads()
     }
 
-    /// What is read and not committed.
+    /// Uncommitted work: changes that were read, and vBuckets to remove or complete.
     struct Pending {
         var queue = MappingQueue<Reading, ScriptResults>()
         var mapped: [(Reading, ScriptResults)] = []
@@ -113,7 +113,7 @@ extension ViewIndex {
         var checkpoints = CheckpointPlan()
     }
 
-    /// What went wrong.
+    /// The errors of the index, and whether it has failed or stopped.
     struct Health {
         var errors = ScriptErrors()
         var runaway = RunawayRule()
@@ -122,17 +122,17 @@ extension ViewIndex {
         var isStopped = false
     }
 
-    /// What other threads read without a turn on the lane.
+    /// State that other threads read without a turn on the lane.
     struct Shared {
         /// Why the index gets no further changes: a sentence.
         var fault: String?
         /// The numeric slots in which no result is missing.
         var completeSlots: Set<IndexSlotID> = []
-        /// What the newest commit that a query has read has; nil before the first query.
+        /// The contents of the newest commit that queries have read; nil before the first and when freed.
         var contents: IndexContents?
-        /// What queries have read of the upper levels of the main tree.
+        /// The nodes of the main tree's upper levels that queries have read.
         let innerNodes = KeptNodes(.innerNodes)
-        /// What short queries have read of its lowest level lately.
+        /// The leaves of the main tree that short queries have read lately.
         let recentLeaves = KeptNodes(.recentLeaves)
         /// When both are freed.
         var idle = IdleRule()

@@ -5,7 +5,7 @@ internal import Vocabulary
 
 /// Whether changes are read now: an index waits for its turn to be built, and may update in steps.
 extension ViewIndex {
-    /// What decides whether changes are read.
+    /// The schedule, the build and the activity that decide whether changes are read.
     struct Reads {
         var schedule = UpdateSchedule()
         /// Nil unless the index is being built for the first time.

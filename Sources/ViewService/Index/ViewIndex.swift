@@ -164,7 +164,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     /// When there is something to store.
     private var dueAt: UInt64 {
         if isCollecting { return loadDueAt }
-        // What holds commits calls `advance` at its end.
+        // A load, compaction or checkpoint that holds commits calls `advance` at its end.
         guard !isHoldingCommits else { return .max }
         guard pending.removals.isEmpty, pending.completions.isEmpty else { return now }
         return progress.trigger.dueAt ?? .max

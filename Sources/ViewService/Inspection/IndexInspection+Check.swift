@@ -10,7 +10,7 @@ internal import Vocabulary
 /// Not verified: whether a row is what the map function emits for its document, and the value of a
 /// stored result of a reduction in JavaScript.
 extension IndexInspection {
-    /// What a check has read.
+    /// The numbers of rows, documents, nodes and partial results that a check has read.
     package struct Extent: Hashable, Sendable {
         package var rows: UInt64 = 0
         package var documents: UInt64 = 0
@@ -21,7 +21,7 @@ extension IndexInspection {
 
     /// Checks the newest commit; takes some microseconds for each row.
     ///
-    /// What cannot be read is a violation too.
+    /// A part that cannot be read is a violation too.
     ///
     /// - Parameter report: Called with a sentence for each violation.
     /// - Throws: `StorageError` if no snapshot can be read.

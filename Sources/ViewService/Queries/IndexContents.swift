@@ -7,7 +7,7 @@ internal import Vocabulary
 /// It is made once for each commit that queries read: reading and checking a row of the file for each
 /// vBucket costs more than a short query.
 struct IndexContents: Sendable {
-    /// What a commit has of the vBuckets of a query.
+    /// The rows of a query's vBuckets in a commit, and which vBuckets are complete.
     struct Part: Equatable, Sendable {
         /// The rows of the complete vBuckets.
         var rows: UInt64 = 0
@@ -36,7 +36,7 @@ struct IndexContents: Sendable {
         whole = (complete, IndexContents.part(of: complete, in: rows))
     }
 
-    /// What the commit has of `vBuckets`, which are in ascending order.
+    /// The part of the commit for `vBuckets`, which are in ascending order.
     func part(of vBuckets: [VBucketID]) -> Part {
         // Nearly every query is of all vBuckets that the node serves.
         if vBuckets.isSame(as: whole.vBuckets) { return whole.part }

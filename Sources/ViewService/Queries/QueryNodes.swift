@@ -1,7 +1,7 @@
 package import Indexing
 package import Vocabulary
 
-/// What the coordinator of a query needs of the cluster: nodes that answer, the map, and documents.
+/// The nodes to which the coordinator of a query sends requests.
 ///
 /// This node and the others look the same here, but for the thread of their events. The calls for a query
 /// come one at a time.
@@ -38,7 +38,7 @@ package protocol QueryCall: Sendable {
     func cancel()
 }
 
-/// What a request to a node brings.
+/// A node's reply to a request, or the failure of the call.
 package enum QueryNodeEvent: Sendable {
     case reply(QueryReply)
     /// The connection was lost, or a reply could not be read; the text says why. Ends the call.

@@ -8,7 +8,7 @@ package import Seams
 /// Each query is a `QueryResponse`, which has one of the responder's lanes and a turn there for each
 /// batch.
 package final class QueryResponder: Sendable {
-    /// What the responses need of their node.
+    /// The node's services and limits that the responses use.
     package struct Surroundings: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort

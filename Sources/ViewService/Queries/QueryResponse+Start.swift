@@ -3,7 +3,7 @@ internal import JSON
 internal import Persistence
 internal import Vocabulary
 
-/// What happens before the first row: the map, freshness, and a snapshot of the index.
+/// The start of an answer before its first row: the map, freshness, and a snapshot of the index.
 extension QueryResponse {
     /// How long a query waits for the map that it was planned with.
     ///

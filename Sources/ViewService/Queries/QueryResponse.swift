@@ -32,7 +32,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         case over
     }
 
-    /// What changes during the answer.
+    /// The state that changes during the answer: phase, waits and deadlines.
     struct Course {
         var phase = Phase.admitting
         /// Counts the waits, so that the end of an earlier one has no effect.
@@ -119,7 +119,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
         run { $0.finish() }
     }
 
-    /// What admits queries has changed.
+    /// Checks a waiting query again after the followed buckets have changed or an index was opened.
     func bucketsChanged() {
         post { response in
             switch response.course.phase {

@@ -4,7 +4,7 @@ internal import Vocabulary
 
 /// The nodes of a query: carries out the actions of the coordination, and passes events to it.
 extension QueryRun {
-    /// What the run holds elsewhere until it ends.
+    /// The calls, timers, observation and reads that the run holds until it ends.
     struct Links {
         /// By node and attempt.
         var calls: [CallID: any QueryCall] = [:]

@@ -29,7 +29,7 @@ extension QueryRun {
         }
     }
 
-    /// What the answer has of each row, as the plan of its version states.
+    /// The parts of each row in the answer, as the plan of the run's version states.
     ///
     /// A row must not cost a copy of the whole version.
     struct RowForm {
@@ -65,7 +65,7 @@ extension QueryRun {
         }
     }
 
-    /// What was asked of each node.
+    /// The newest request to each node, as a JSON object for `debug_info`.
     private func debugInfo() -> [UInt8] {
         JSONWriter.text { json in
             json.object { json in

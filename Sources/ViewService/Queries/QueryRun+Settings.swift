@@ -2,7 +2,7 @@ package import Indexing
 package import ScriptProcesses
 package import Seams
 
-/// What a query run is made of.
+/// The inputs, ports and results of a query run.
 extension QueryRun {
     /// A checked query and the view that it reads.
     package struct Query: Sendable {
@@ -75,7 +75,7 @@ extension QueryRun {
         case custom(ScriptFunction)
     }
 
-    /// What a run needs of its node.
+    /// The node's services and limits that a run uses.
     package struct Surroundings: Sendable {
         let environment: Environment
         /// Of runs, and of what asks by them.
@@ -151,7 +151,7 @@ extension QueryRun {
     package enum Beginning: Sendable {
         /// All nodes have started, failed or not answered in time.
         case open(QueryRun)
-        /// As of `Admission`.
+        /// The same as `Admission.busy`.
         case busy
         /// This node does not have the bucket.
         case unknownBucket

@@ -229,7 +229,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         }
         let run = QueryRun(query, surroundings, map: map, place, awaitsPart: awaitsPart)
         run.steps.post { run.perform(run.coordination.begin(now: run.now)) }
-        // Behind the events of this node, which most queries need alone.
+        // Runs after the events of this node, which suffice for most queries.
         run.steps.post { run.watchOpening() }
         return run
     }

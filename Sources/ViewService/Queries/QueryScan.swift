@@ -43,7 +43,7 @@ enum ScanStep {
     case done
 }
 
-/// What all scans of a query have.
+/// The common input of all kinds of scans: plan, source, tree and mask.
 struct ScanInput {
     let plan: ScanPlan
     let source: SnapshotSource

@@ -99,7 +99,7 @@ package final class QuerySlots: Sendable {
     /// Passes a slot to the query that waits longest, or frees the slot.
     private func release() {
         while let waiter = removeFirstWaiter() {
-            // Else its wait ended in this moment.
+            // Skip a waiter whose wait ended meanwhile.
             if waiter.end(isGranted: true) { return }
         }
     }

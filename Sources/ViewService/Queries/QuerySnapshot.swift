@@ -10,7 +10,7 @@ final class QuerySnapshot {
     let rows: UInt64
     /// The other requested vBuckets, in ascending order.
     let missing: [VBucketID]
-    /// What reduces the rows; nil for a query of rows.
+    /// The reduction of the rows; nil for a query of rows.
     let reduction: QueryReduction?
     private let reader: IndexReader
     private let index: ViewIndex

@@ -8,7 +8,7 @@ internal import Seams
 /// It asks the nodes by the same messages as a query: for no rows, of the current index, if that is complete.
 /// Every node does so for itself, until all its definitions are settled; then nothing runs.
 package final class ReadinessCheck: Sendable {
-    /// What the check needs of the node.
+    /// Returns the node's index service and the surroundings of its queries.
     package typealias Node =
         @Sendable () -> (service: IndexService, queries: QueryRun.Surroundings)?
 

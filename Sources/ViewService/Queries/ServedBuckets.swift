@@ -2,11 +2,11 @@ package import Indexing
 package import ScriptProcesses
 package import Vocabulary
 
-/// What a query needs of the service that keeps the indexes.
+/// The buckets and indexes that a node serves to queries.
 ///
 /// - Called from any thread.
 package protocol ServedBuckets: Sendable {
-    /// What this node serves of a bucket; nil if the node does not have the bucket.
+    /// The vBuckets of a bucket that this node serves; nil if the node does not have the bucket.
     func state(ofBucket uuid: String) -> ServedVBuckets?
     /// The index with this signature; nil if the node does not have it, or does not have it open. One at
     /// rest is opened for the query.
@@ -43,7 +43,7 @@ package struct ServedVBuckets: Equatable, Sendable {
     }
 }
 
-/// What reduces the rows of a view on a responder: the kind of the slot.
+/// The reduction of a view's rows on a responder: the kind of the slot.
 package enum QueryReduction: Equatable, Sendable {
     /// `_count`. Partial values are `NumericPartial`, which have the number of rows only.
     case count

@@ -3,7 +3,7 @@ internal import Indexing
 internal import Persistence
 internal import Seams
 
-/// What queries ask an index.
+/// An index's state for queries: built share, shared nodes and contents.
 extension ViewIndex {
     /// Passes the share of the index that is built to `done`, in percent, on the index's lane; 100
     /// only if it is complete.
@@ -44,7 +44,7 @@ extension ViewIndex {
         file.closeIdleReaders()
     }
 
-    /// What the commit of a reader's snapshot has.
+    /// The contents of the commit that a reader's snapshot has.
     ///
     /// Any thread. Most queries read the same commit, so the contents of the newest one are kept.
     ///

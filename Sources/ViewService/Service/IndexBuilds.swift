@@ -6,7 +6,7 @@ package final class IndexBuilds: Sendable {
     private struct State {
         var order: BuildOrder
         var numbers: UInt64 = 0
-        /// What to call when a build that waits begins, by its number.
+        /// The callbacks for the beginning of waiting builds, by the build's number.
         var begins: [UInt64: @Sendable () -> Void] = [:]
     }
 

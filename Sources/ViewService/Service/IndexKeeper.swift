@@ -14,7 +14,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// How long the lane of a closed index ends calls of queries that still have the index.
     private static let lingerNanoseconds: UInt64 = 1_000_000_000
 
-    /// What may be used from any thread.
+    /// State that any thread may access.
     private struct Shared {
         var running: [IndexName: RunningIndex] = [:]
         /// Counts the calls of `adopt`.
@@ -53,7 +53,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private var ending = Ending()
     private var files = Files()
     private var records: SuccessionFiles
-    /// What to call when all indexes are closed; nil while the keeper works.
+    /// Called when all indexes are closed; nil while the keeper works.
     private var stopped: (@Sendable () -> Void)?
 
     init(
@@ -285,7 +285,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
             let signature = "\(name.signature)"
             do throws(StorageError) {
                 let directory = try IndexDirectory(path: path(name.bucket), disk: environment.disk)
-                // Also what was set aside of it.
+                // Include the set-aside files of this index.
                 let others = Set(try directory.signatures()).union(inUse(name.bucket))
                 log(try directory.removeAll(except: others.subtracting([signature])), name.bucket)
                 files.unnamed[name] = nil

@@ -1,7 +1,7 @@
 internal import Bytes
 internal import Seams
 
-/// What the service does regularly, for all indexes.
+/// Regular checks of all indexes: unused memory and compaction.
 extension IndexService {
     /// Checks after a while, and again after that, whether an index is idle or is to be compacted.
     func scheduleChecks() {

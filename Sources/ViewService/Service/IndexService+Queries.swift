@@ -38,7 +38,7 @@ final class OpeningHook: Sendable {
     }
 }
 
-/// What queries need of the service, without the service.
+/// Serves queries from the followed buckets and the keeper, without a reference to the service.
 struct ServedBucketList: ServedBuckets {
     let followed: Guarded<IndexService.Followed>
     let keeper: IndexKeeper

@@ -1,7 +1,7 @@
 internal import Bytes
 package import Indexing
 
-/// What an administrator sets of all indexes, from the agreed state.
+/// An administrator's settings for all indexes, from the agreed state.
 package struct IndexTerms: Hashable, Sendable {
     package var updates = UpdateSchedule.Terms()
     /// Indexes that are built at a time.

@@ -64,7 +64,7 @@ package final class IndexService: Sendable {
         var all: [any Lane] { [files, checkpoints, scripts] + queries }
     }
 
-    /// What queries need of the followed buckets.
+    /// The followed buckets and their reduce functions, for queries.
     struct Followed: Sendable {
         var buckets: [String: FollowedBucket] = [:]
         /// By bucket and slot: the functions of two buckets never run in one process.

@@ -11,7 +11,7 @@ internal import JSON
 package enum IndexSigning {
     /// The format of trees and rows; incremented when an index has to be built anew.
     private static let format: UInt32 = 1
-    /// What functions are offered by script processes and in `meta`; incremented when a function may emit other rows.
+    /// The version of the script environment and `meta`; incremented when a function may emit other rows.
     private static let harness: UInt32 = 1
 
     private enum Slot: UInt8 {

@@ -80,7 +80,7 @@ final class RestingIndexes: Sendable {
     ) -> Bool {
         let (isAdded, number) = state.withLock { state -> (Bool, UInt64?) in
             if let bucket = state.buckets[name.bucket] {
-                // What changes before the watch has begun wakes only the index that makes the watch.
+                // A change before the watch has begun wakes only the index that makes the watch.
                 guard bucket.served == served, bucket.watch != nil else { return (false, nil) }
                 state.buckets[name.bucket]?.wakes[name] = wake
                 return (true, nil)

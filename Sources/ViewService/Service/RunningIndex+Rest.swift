@@ -8,13 +8,13 @@ internal import Seams
 /// - Before the index is closed, its bucket is watched, and it has every change: none is missed.
 /// - An index that a query was given since the last check is not closed.
 extension RunningIndex {
-    /// What is known of rests.
+    /// The state of the index's rests.
     struct Rest {
         /// Whether the file is closed only because there was nothing to do.
         var isResting = false
         /// Whether the index was given to a caller since the last check.
         var isUsed = false
-        /// What is reported while the index rests.
+        /// The report on the index while it rests.
         var report: IndexReport?
         /// The errors of its function; they concern its documents, and are not in the file.
         var health: ViewIndex.Health?
@@ -103,7 +103,7 @@ extension RunningIndex {
         guard isClosed else { return resting.remove(name) }
         resting.noteClosed()
         index.stop()
-        // Behind the closing of the file.
+        // Runs after the file is closed.
         lane.post { resting.noteFreed() }
     }
 

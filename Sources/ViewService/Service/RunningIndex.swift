@@ -12,7 +12,7 @@ internal import Vocabulary
 /// - Other errors pass: the file is opened again after a pause.
 /// - All work with the file is on the index's lane.
 final class RunningIndex: Sendable {
-    /// What is the same for all indexes of a service, but for the last option.
+    /// The services and settings that all indexes of a service share, except `mapsTombstones`.
     struct Surroundings: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort
@@ -29,7 +29,7 @@ final class RunningIndex: Sendable {
         var mapsTombstones = false
     }
 
-    /// What the service wants of the index.
+    /// The vBuckets, slots and update terms that the service requires of the index.
     struct Wanted {
         var served: Set<VBucketID> = []
         /// The number of the call that `served` is from.
@@ -43,7 +43,7 @@ final class RunningIndex: Sendable {
         var index: ViewIndex?
         /// Why the file is not open.
         var fault: StorageError?
-        /// What makes the file useless, until it is set aside.
+        /// The error that makes the file useless; nil once the file is set aside or removed.
         var damage: StorageError?
         /// Files that were set aside.
         var asides = 0
@@ -185,7 +185,7 @@ final class RunningIndex: Sendable {
             surroundings.resting.remove(name)
             if index != nil { surroundings.resting.noteClosed() }
             index?.stop(keepsLog: keepsLog)
-            // Behind the closing of the file.
+            // Runs after the file is closed.
             lane.post(done)
         }
     }
@@ -198,7 +198,7 @@ final class RunningIndex: Sendable {
         lane.post { [self] in done(report(of: index)) }
     }
 
-    /// What is reported of the index; on its lane.
+    /// The report on the index, with its fault and sizes; on its lane.
     func report(of index: ViewIndex?) -> IndexReport {
         var report = IndexReport(bucket: name.bucket, signature: name.signature)
         report.fault = fault
@@ -320,7 +320,7 @@ final class RunningIndex: Sendable {
         if index != nil { surroundings.resting.noteClosed() }
         index?.stop()
         guard error.concernsContent else { return retry(error) }
-        // Behind the closing of the file.
+        // Runs after the file is closed.
         lane.post { [self] in open() }
     }
 

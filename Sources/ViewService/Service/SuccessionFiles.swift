@@ -12,7 +12,7 @@ package struct SuccessionFiles {
 
     private let root: String
     private let disk: any Disk
-    /// What the files have, by the bucket's UUID.
+    /// The contents of the files, by the bucket's UUID.
     private(set) var stored: [String: ViewSuccession] = [:]
 
     /// Reads the files below `root`; what cannot be read is missing.

@@ -55,7 +55,7 @@ package struct DocumentRevision: Hashable, Sendable {
     func mayFollow(_ other: DocumentRevision) -> Bool { self == other || number > other.number }
 }
 
-/// What the agreed state wants of one bucket on this node; a value that replaces the one before.
+/// A bucket's views and active vBuckets on this node, from the agreed state; replaces the value before.
 package struct ViewBucket: Hashable, Sendable {
     package let uuid: String
     package let name: String
@@ -126,7 +126,7 @@ final class FollowedBucket: Sendable {
     let retired: [ViewDefinition]
     private let signed: Signed
 
-    /// What follows from the views alone.
+    /// The signed views, and the indexes and reductions that follow from the views alone.
     fileprivate struct Signed: Sendable {
         var views: [String: [String: SignedView]] = [:]
         var indexes: [IndexSignature: Plan] = [:]

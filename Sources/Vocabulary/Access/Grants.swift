@@ -17,7 +17,7 @@ package struct Grants: Hashable, Sendable {
         roles.contains { $0.allows(permission) }
     }
 
-    /// What a connection of this user may do in one bucket over the memcached protocol.
+    /// The privileges of a connection of this user in one bucket over the memcached protocol.
     package func privileges(inBucket name: String) -> Privileges {
         var found: Privileges = []
         for (privilege, path, operation) in Privileges.permissions

@@ -4,7 +4,7 @@
 /// Objects form a tree below `cluster`. A bucket is a vertex with a name: `bucket[b]` is one bucket,
 /// `bucket[.]` is any bucket that the user may use so, `bucket[*]` is every bucket.
 package struct Permission: Hashable, Sendable {
-    /// What the object belongs to.
+    /// The owner of the object: the cluster or a bucket.
     package enum Owner: Hashable, Sendable {
         case cluster
         case bucket(String)

@@ -1,5 +1,5 @@
-/// What one connection may do in one bucket over the memcached protocol, by the names of Couchbase's
-/// KV engine.
+/// The privileges of one connection in one bucket over the memcached protocol, by the names of
+/// Couchbase's KV engine.
 ///
 /// Derived from permissions (`Grants.privileges`), so that the REST API and the memcached protocol
 /// cannot disagree.

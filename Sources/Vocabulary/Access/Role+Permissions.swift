@@ -1,4 +1,4 @@
-/// What the roles permit, as Couchbase Server 7 defines them (`menelaus_roles.erl`), without the
+/// The permissions of the roles, as Couchbase Server 7 defines them (`menelaus_roles.erl`), without the
 /// services that do not exist here.
 ///
 /// A role is a list of patterns. A pattern matches the objects of one subtree. The first pattern that

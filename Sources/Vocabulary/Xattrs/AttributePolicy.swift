@@ -1,4 +1,4 @@
-/// What becomes of a document's extended attributes when a write replaces it.
+/// The effect of a write on the extended attributes of the document that it replaces.
 package enum AttributePolicy: Hashable, Sendable {
     /// The written value is a body: the attributes of a live document are put in front of it.
     case keep

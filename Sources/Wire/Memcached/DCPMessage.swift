@@ -40,7 +40,7 @@ package struct DCPStreamRequest: Hashable, Sendable {
     }
 }
 
-/// What kind of snapshot a marker announces.
+/// The kind of snapshot that a marker announces.
 package struct DCPSnapshotFlags: OptionSet, Hashable, Sendable {
     package let rawValue: UInt32
 

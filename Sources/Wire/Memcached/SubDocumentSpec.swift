@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What one path of a sub-document request does; the numbers are those of the single commands.
+/// The operation on one path of a sub-document request; the numbers are those of the single commands.
 package enum SubDocumentOperation: UInt8, CaseIterable, Sendable {
     /// The whole document, without its attributes.
     case getDocument = 0x00

@@ -1,7 +1,7 @@
 package import Bytes
 package import Vocabulary
 
-/// What a node says of itself when it meets another.
+/// The identity that a node claims toward another node on a new connection.
 ///
 /// A reader skips the fields that it does not know, so that a later release can add some.
 package struct PeerClaim: Hashable, Sendable {

@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What a script process answers.
+/// An answer of a script process to its node.
 ///
 /// - Borrows the bytes of the frame.
 /// - Its form is valid, its content is not trusted: `ScriptBatchCheck` compares it with the request.
@@ -112,7 +112,7 @@ package protocol ScriptSectionPart {
 package struct ScriptSection<Part: ScriptSectionPart> {
     private var reader: ByteReader
 
-    /// What `next` has not consumed.
+    /// The bytes that `next` has not consumed.
     package var bytes: ByteView { reader.rest }
 
     /// Checks that whole parts fill `view`.

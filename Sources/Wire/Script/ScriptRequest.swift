@@ -1,6 +1,6 @@
 package import Bytes
 
-/// What a function is for.
+/// The purpose of a function.
 package enum ScriptUse: UInt8, Sendable {
     /// `function (doc, meta)`, which emits rows.
     case map = 0
@@ -10,7 +10,7 @@ package enum ScriptUse: UInt8, Sendable {
     case sync = 2
 }
 
-/// What a node asks of its script process.
+/// A request of a node to its script process.
 ///
 /// - Borrows the bytes of the frame.
 package enum ScriptRequest {

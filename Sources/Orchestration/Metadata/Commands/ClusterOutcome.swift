@@ -14,7 +14,7 @@ package enum ClusterOutcome: Hashable, Sendable {
     }
 }
 
-/// What a command changed, for the services that carry out the state.
+/// A change that a command made, for the services that carry out the state.
 package enum ClusterEffect: Hashable, Sendable {
     /// Nodes, addresses, groups or the cluster's name changed.
     case nodesChanged

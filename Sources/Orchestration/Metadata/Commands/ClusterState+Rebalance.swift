@@ -95,7 +95,7 @@ extension ClusterState {
                 buckets[place].targets = nil
                 buckets[place].rev = index
             }
-            // Also for buckets without targets: an earlier leader may have left moves half done,
+            // Include buckets without targets: an earlier leader may have left moves half done,
             // and nodes kept copies while the rebalance ran.
             effects.append(assignmentsChanged(at: place))
         }

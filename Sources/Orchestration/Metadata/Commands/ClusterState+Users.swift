@@ -11,7 +11,7 @@ extension ClusterState {
         users.first { $0.hasID(id) }
     }
 
-    /// What the administrator or a local user may do; nil if there is no such user.
+    /// The grants of the administrator or a local user; nil if there is no such user.
     package func grants(ofUser id: String) -> Grants? {
         if let administrator, administrator.name.utf8.elementsEqual(id.utf8) { return .all }
         return user(id)?.roles
@@ -41,7 +41,7 @@ extension ClusterState {
         return after <= max(Limits.usersBytesMax, before) ? nil : .tooManyUsers
     }
 
-    /// What keeps a text from being a user's or the administrator's name; nil if it can be one.
+    /// The flaw of a text as a user's or the administrator's name; nil if it can be one.
     package static func flaw(ofUserName name: String) -> UserNameFlaw? {
         if name.isEmpty { return .empty }
         if name.utf8.count > Limits.userIDBytesMax { return .tooLong }
@@ -115,7 +115,7 @@ extension ClusterState {
     }
 }
 
-/// What keeps a text from being a user's name, as in Couchbase Server.
+/// The flaw of a text as a user's name, as in Couchbase Server.
 package enum UserNameFlaw: Hashable, Sendable {
     case empty
     case tooLong

@@ -30,7 +30,7 @@ extension ClusterState {
             switch node.membership {
             case .inactiveFailed: true
             case .inactiveAdded: node.recovery == .delta
-            // Also a node that a graceful failover empties: a later recovery uses its copies.
+            // Include a node that a graceful failover empties: a later recovery uses its copies.
             case .active:
                 rebalance.map { rebalance in
                     rebalance.delta.contains(node.number)

@@ -60,7 +60,7 @@ package struct ClusterState: Hashable, Sendable {
     package internal(set) var nodes: [NodeRecord] = []
     package internal(set) var nextNodeNumber = NodeNumber(1)
     package internal(set) var groups = [ServerGroup.first]
-    /// What only the members know.
+    /// The secret that only the members know.
     package internal(set) var secret = SharedSecret()
     /// Authorities that operators loaded.
     package internal(set) var loadedAuthorities: [AuthorityRecord] = []
