@@ -67,7 +67,7 @@ final class PeerTarget {
                 if consumed == 0 { return }
                 rest = rest.dropFirst(consumed)
             case .refused: return
-            case .established: fatalError("a handshake succeeded against the judge")
+            case .established: fatalError("a handshake succeeded against the validation")
             }
         }
     }

@@ -27,24 +27,24 @@ extension AdministrationService {
     // MARK: Provisioning
 
     /// Checks the form for a new cluster.
-    package func judgeInitialisation(_ parameters: FormParameters) -> ClusterForm {
+    package func validateInitialisation(_ parameters: FormParameters) -> ClusterForm {
         let state = state
         var form = ClusterForm(parameters, state: state)
         guard !state.isProvisioned else {
             form.refuse("_", "The cluster is initialized already")
             return form
         }
-        form.judgeAdministrator(port: adminPort)
-        form.judgeServices()
-        form.judgeQuotas(memoryTotal: settings.memoryTotal)
-        form.judgeName()
-        form.judgeUnbuilt()
+        form.validateAdministrator(port: adminPort)
+        form.validateServices()
+        form.validateQuotas(memoryTotal: settings.memoryTotal)
+        form.validateName()
+        form.validateUnbuilt()
         return form
     }
 
     /// Sets everything that a new cluster needs at once; if a field is wrong, nothing is set.
     package func initialise(_ parameters: FormParameters) async -> ClusterFormOutcome {
-        let form = judgeInitialisation(parameters)
+        let form = validateInitialisation(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
@@ -82,9 +82,9 @@ extension AdministrationService {
     }
 
     /// Checks the form for the administrator.
-    package func judgeAdministrator(_ parameters: FormParameters) -> ClusterForm {
+    package func validateAdministrator(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
-        form.judgeAdministrator(port: adminPort)
+        form.validateAdministrator(port: adminPort)
         return form
     }
 
@@ -101,7 +101,7 @@ extension AdministrationService {
         isFirst: Bool,
         by login: String
     ) async -> ClusterFormOutcome {
-        let form = judgeAdministrator(parameters)
+        let form = validateAdministrator(parameters)
         guard form.errors.isEmpty, let user = form.user, let password = form.password else {
             return .refused(form.errors)
         }
@@ -122,7 +122,7 @@ extension AdministrationService {
 
     /// Sets those of memory quota and name that are given.
     package func change(_ parameters: FormParameters) async -> ClusterFormOutcome {
-        let form = judgeChange(parameters)
+        let form = validateChange(parameters)
         guard form.errors.isEmpty else { return .refused(form.errors) }
         var commands: [ClusterCommand] = []
         if let quota = form.memoryQuota { commands.append(.setMemoryQuota(quota)) }
@@ -131,10 +131,10 @@ extension AdministrationService {
     }
 
     /// Checks the form for the cluster's name and quotas.
-    package func judgeChange(_ parameters: FormParameters) -> ClusterForm {
+    package func validateChange(_ parameters: FormParameters) -> ClusterForm {
         var form = ClusterForm(parameters, state: state)
-        form.judgeQuotas(memoryTotal: settings.memoryTotal)
-        form.judgeName()
+        form.validateQuotas(memoryTotal: settings.memoryTotal)
+        form.validateName()
         if !ClusterForm.settingsFields.contains(where: { parameters[$0] != nil }) {
             form.refuse("_", "At least one quota or the cluster's name is needed")
         }

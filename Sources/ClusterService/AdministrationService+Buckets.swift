@@ -30,7 +30,7 @@ extension AdministrationService {
     ///   - name: The bucket to be changed; nil for a new one.
     /// - Returns: The errors, and how memory and disk would be shared; nil if there is no such
     ///   bucket.
-    package func judgeBucket(
+    package func validateBucket(
         _ form: FormParameters,
         changing name: String?
     ) -> (errors: [FieldError], summaries: BucketSummaries)? {
@@ -38,7 +38,7 @@ extension AdministrationService {
         let existing = name.flatMap { state.bucket(named: $0) }
         if name != nil, existing == nil { return nil }
         let ground = BucketForm.Ground(state: state, existing: existing, uuid: "")
-        switch BucketForm.judge(form, on: ground) {
+        switch BucketForm.validate(form, on: ground) {
         case .accepted(let settings, _):
             return ([], summaries(state, name, settings.quota))
         case .refused(let errors):
@@ -112,7 +112,8 @@ extension AdministrationService {
             uuid: uuid,
             password: password
         )
-        guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
+        guard case .accepted(let settings, let options) = BucketForm.validate(form, on: ground)
+        else {
             return refused(form, changing: nil)
         }
         let bucket = NewBucket(
@@ -213,7 +214,8 @@ extension AdministrationService {
             uuid: "",
             password: password
         )
-        guard case .accepted(let settings, let options) = BucketForm.judge(form, on: ground) else {
+        guard case .accepted(let settings, let options) = BucketForm.validate(form, on: ground)
+        else {
             return refused(form, changing: name)
         }
         guard settings != existing.settings || options != existing.options else { return .done }
@@ -333,7 +335,9 @@ extension AdministrationService {
     // MARK: Parts
 
     private func refused(_ form: FormParameters, changing name: String?) -> BucketOutcome {
-        guard let (errors, summaries) = judgeBucket(form, changing: name) else { return .unknown }
+        guard let (errors, summaries) = validateBucket(form, changing: name) else {
+            return .unknown
+        }
         return .refused(errors, summaries)
     }
 
@@ -364,7 +368,7 @@ extension AdministrationService {
                     + "confirmed that. Retry in a moment"
             )
         case .refused(.tooManyBuckets): return .tooMany(Int(state.settings.maxBucketCount))
-        case .refused(let refusal): return judgeAgain(form, changing: name, after: refusal)
+        case .refused(let refusal): return validateAgain(form, changing: name, after: refusal)
         }
     }
 
@@ -372,12 +376,14 @@ extension AdministrationService {
     /// report errors by field.
     ///
     /// - Returns: Nil if the form has no errors now, so that the request can be repeated.
-    private func judgeAgain(
+    private func validateAgain(
         _ form: FormParameters,
         changing name: String?,
         after refusal: ClusterRefusal
     ) -> BucketOutcome? {
-        guard let (errors, summaries) = judgeBucket(form, changing: name) else { return .unknown }
+        guard let (errors, summaries) = validateBucket(form, changing: name) else {
+            return .unknown
+        }
         if !errors.isEmpty { return .refused(errors, summaries) }
         switch refusal {
         case .bucketExists, .memoryQuotaExceeded, .rowsImpossible: return nil

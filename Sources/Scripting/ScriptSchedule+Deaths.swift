@@ -80,7 +80,7 @@ extension ScriptSchedule {
             waiting.needsFreshWorker = true
         }
         putBack([(sent.function, waiting)])
-        judge(sent.function) { $0.suspect() }
+        changeStanding(sent.function) { $0.suspect() }
     }
 
     private func reason(of worker: Worker) -> ScriptBlame.Reason {
@@ -94,7 +94,7 @@ extension ScriptSchedule {
     private mutating func skip(_ sent: Sent, _ item: Int, _ reason: ScriptBlame.Reason) {
         actions.append(.skip(ScriptBlame(job: sent.piece.job, item: item, reason: reason)))
         count(1, of: sent.piece.job)
-        judge(sent.function) { $0.fail() }
+        changeStanding(sent.function) { $0.fail() }
         abandonHopeless(sent.function, sent.piece.job)
     }
 }

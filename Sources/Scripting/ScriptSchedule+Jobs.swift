@@ -44,7 +44,7 @@ extension ScriptSchedule {
     }
 
     /// Changes the standing of a function, and moves it to the workers of its trust.
-    mutating func judge(_ function: UInt32, _ body: (inout ScriptStanding) -> Void) {
+    mutating func changeStanding(_ function: UInt32, _ body: (inout ScriptStanding) -> Void) {
         guard let earlier = trust(of: function) else { return }
         changeFunction(function) { body(&$0.standing) }
         guard let trust = trust(of: function), trust != earlier else { return }

@@ -185,7 +185,7 @@ package struct ScriptSchedule: Sendable {
         let used = now - worker.lastStep
         changeFunction(first.function) { $0.correct(first.estimate, to: used) }
         count(first.piece.items.count, of: first.piece.job)
-        judge(first.function) {
+        changeStanding(first.function) {
             $0.finish(items: first.piece.items.count, timeouts: timeouts, nanoseconds: used)
         }
         if timeouts > 0 { abandonHopeless(first.function, first.piece.job) }

@@ -94,7 +94,7 @@ import Vocabulary
         #expect(scene[1].state.quotaExcess == 0)
         #expect(scene[1].state.memoryQuota == (isCreated ? 1_000 : 512) << 20)
         #expect(outcomes.count { $0 == "done" } == 1)
-        let fields = scene[1].judgeChange(lowered).errors.map(\.field)
+        let fields = scene[1].validateChange(lowered).errors.map(\.field)
         #expect(fields == (isCreated ? ["memoryQuota"] : []))
     }
 

@@ -4,7 +4,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// Seqnos of clients: any 64 bits are judged by the vBucket's history, and not by the bounds of our
+/// Seqnos of clients: any 64 bits are compared with the vBucket's history, and not by the bounds of our
 /// own seqnos.
 @Suite struct RequestedSeqnoTests {
     private static let high: UInt64 = 3

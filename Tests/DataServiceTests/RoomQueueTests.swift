@@ -112,12 +112,12 @@ import Testing
     @Test mutating func writesThatCanNeverFitAreRemoved() {
         _ = queue.add(100, now: 0, bounds)
         _ = queue.add(150, now: 0, bounds)
-        #expect(queue.waiters.map(\.isJudged) == [false, false])
-        #expect(queue.judge(floor: 780, bounds) == [])
-        #expect(queue.waiters.map(\.isJudged) == [true, true])
-        #expect(queue.judge(floor: 781, bounds) == [2])
-        #expect(queue.judge(floor: 830, bounds) == [])
-        #expect(queue.judge(floor: 831, bounds) == [1])
+        #expect(queue.waiters.map(\.isDecided) == [false, false])
+        #expect(queue.decide(floor: 780, bounds) == [])
+        #expect(queue.waiters.map(\.isDecided) == [true, true])
+        #expect(queue.decide(floor: 781, bounds) == [2])
+        #expect(queue.decide(floor: 830, bounds) == [])
+        #expect(queue.decide(floor: 831, bounds) == [1])
         #expect(queue.isEmpty)
     }
 

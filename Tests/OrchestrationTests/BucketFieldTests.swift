@@ -16,7 +16,7 @@ import Vocabulary
             uuid: "new",
             password: [1]
         )
-        switch BucketForm.judge(
+        switch BucketForm.validate(
             FormParameters(fields.map { (name: $0.0, value: $0.1) }),
             on: ground
         ) {
@@ -25,7 +25,7 @@ import Vocabulary
         }
     }
 
-    /// A password is any text, and the other fields judge theirs.
+    /// A password is any text, and the other fields validate theirs.
     @Test(arguments: BucketField.allCases.filter { $0 != .saslPassword })
     func fieldWithAnImpossibleValueIsRefused(_ field: BucketField) {
         let others = Self.least.filter { $0.0 != field.rawValue }
@@ -55,8 +55,8 @@ import Vocabulary
         func errors(_ field: String, _ value: String) -> [FieldError] {
             let parameters = FormParameters([(name: field, value: value)])
             var form = ClusterForm(parameters, state: BucketFormTests.state)
-            form.judgeQuotas(memoryTotal: 4_096 << 20)
-            form.judgeUnbuilt()
+            form.validateQuotas(memoryTotal: 4_096 << 20)
+            form.validateUnbuilt()
             return form.errors
         }
         for setting in UnbuiltSetting.quotas + UnbuiltSetting.ofClusters {

@@ -26,22 +26,22 @@ import Vocabulary
         )
     }
 
-    func judge(
+    func validate(
         _ fields: [(String, String)],
         on state: ClusterState = Self.state,
         changing name: String? = nil
     ) -> BucketForm.Verdict {
         let existing = name.flatMap { state.bucket(named: $0) }
         let ground = BucketForm.Ground(state: state, existing: existing, uuid: "new")
-        return BucketForm.judge(FormParameters(fields.map { ($0.0, $0.1) }), on: ground)
+        return BucketForm.validate(FormParameters(fields.map { ($0.0, $0.1) }), on: ground)
     }
 
     func settings(
         _ fields: [(String, String)],
         changing name: String? = nil
     ) throws -> (BucketSettings, BucketOptions) {
-        guard case .accepted(let settings, let options) = judge(fields, changing: name) else {
-            Issue.record("refused: \(judge(fields, changing: name))")
+        guard case .accepted(let settings, let options) = validate(fields, changing: name) else {
+            Issue.record("refused: \(validate(fields, changing: name))")
             throw Unexpected()
         }
         return (settings, options)
@@ -179,11 +179,11 @@ import Vocabulary
         let wrong = Self.wrong[place]
         var fields = [("name", "b"), ("ramQuotaMB", "100")].filter { $0.0 != wrong.field }
         fields.append((wrong.field, wrong.value))
-        #expect(judge(fields) == .refused([FieldError(wrong.error, wrong.text)]))
+        #expect(validate(fields) == .refused([FieldError(wrong.error, wrong.text)]))
     }
 
     @Test func formReportsAllErrorsAtOnce() {
-        let verdict = judge([("bucketType", "x"), ("flushEnabled", "x")])
+        let verdict = validate([("bucketType", "x"), ("flushEnabled", "x")])
         guard case .refused(let errors) = verdict else {
             Issue.record("accepted")
             return
@@ -194,7 +194,7 @@ import Vocabulary
     @Test func ephemeralBucketsHaveOwnRules() {
         let base = [("name", "e"), ("ramQuotaMB", "100"), ("bucketType", "ephemeral")]
         #expect(
-            judge(base + [("evictionPolicy", "valueOnly")])
+            validate(base + [("evictionPolicy", "valueOnly")])
                 == .refused([
                     FieldError(
                         "evictionPolicy",
@@ -203,13 +203,13 @@ import Vocabulary
                 ])
         )
         #expect(
-            judge(base + [("replicaIndex", "1")])
+            validate(base + [("replicaIndex", "1")])
                 == .refused([
                     FieldError("replicaIndex", "An ephemeral bucket has no replica index")
                 ])
         )
         #expect(
-            judge(base + [("durabilityMinLevel", "persistToMajority")])
+            validate(base + [("durabilityMinLevel", "persistToMajority")])
                 == .refused([
                     FieldError(
                         "durabilityMinLevel",
@@ -244,19 +244,24 @@ import Vocabulary
                 "A minimum durability is not possible with 3 replicas"
             )
         ]
-        #expect(judge(base + [("replicaNumber", "3")]) == .refused(three))
+        #expect(validate(base + [("replicaNumber", "3")]) == .refused(three))
         var state = Self.state
         var settings = BucketSettings(name: "Kept", uuid: "dd", quota: 100 << 20)
         settings.minimumDurability = .majority
         _ = state.apply(.createBucket(Self.record(settings)), at: 4)
-        #expect(judge([("replicaNumber", "3")], on: state, changing: "Kept") == .refused(three))
-        guard case .accepted(let changed, _) = judge([("maxTTL", "9")], on: state, changing: "Kept")
+        #expect(validate([("replicaNumber", "3")], on: state, changing: "Kept") == .refused(three))
+        guard
+            case .accepted(let changed, _) = validate(
+                [("maxTTL", "9")],
+                on: state,
+                changing: "Kept"
+            )
         else {
             Issue.record("an unrelated change is refused")
             return
         }
         #expect(changed.minimumDurability == .majority)
-        let lifted = judge([("durabilityMinLevel", "none")], on: state, changing: "Kept")
+        let lifted = validate([("durabilityMinLevel", "none")], on: state, changing: "Kept")
         guard case .accepted(let free, _) = lifted else {
             Issue.record("the floor cannot be taken away")
             return
@@ -288,7 +293,7 @@ import Vocabulary
     ])
     func immutableFieldsCannotBeChanged(_ field: String, _ value: String, _ text: String) {
         #expect(
-            judge([(field, value)], changing: "Taken") == .refused([FieldError(field, text)])
+            validate([(field, value)], changing: "Taken") == .refused([FieldError(field, text)])
         )
     }
 

@@ -29,16 +29,16 @@ import Testing
         var fields = [("port", "SAME"), ("username", "u"), ("password", "secret")]
         fields.removeAll { $0.0 == field }
         var form = form(fields + [(field, value)])
-        form.judgeAdministrator(port: 8_091)
+        form.validateAdministrator(port: 8_091)
         #expect(form.errors == [FieldError(field, text)])
     }
 
     @Test func administratorNeedsAllThreeFields() {
         var empty = form([])
-        empty.judgeAdministrator(port: 8_091)
+        empty.validateAdministrator(port: 8_091)
         #expect(empty.errors.map(\.field) == ["port", "username", "password"])
         var good = form([("port", "8091"), ("username", "u"), ("password", "secret")])
-        good.judgeAdministrator(port: 8_091)
+        good.validateAdministrator(port: 8_091)
         #expect(good.errors.isEmpty)
         #expect(good.user == "u")
         #expect(good.password == "secret")
@@ -66,16 +66,16 @@ import Testing
         _ text: String
     ) {
         var form = form([(field, value)])
-        form.judgeQuotas(memoryTotal: 4_096 << 20)
+        form.validateQuotas(memoryTotal: 4_096 << 20)
         #expect(form.errors == [FieldError(error, text)])
     }
 
     @Test func unimplementedServicesAreRefused() {
         var good = form([("services", "kv")])
-        good.judgeServices()
+        good.validateServices()
         #expect(good.errors.isEmpty)
         var wrong = form([("services", "kv,n1ql,index")])
-        wrong.judgeServices()
+        wrong.validateServices()
         #expect(
             wrong.errors == [
                 FieldError(

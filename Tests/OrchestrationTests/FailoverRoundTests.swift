@@ -2,7 +2,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// What a round of a failover has decided, judged by the state after its promotions.
+/// The decisions of a round of a failover, by the state after its promotions.
 @Suite struct FailoverRoundTests {
     /// A vBucket of node 4 alone loses its only copy.
     private func world(_ rows: [NodeChain]) -> ClusterWorld {

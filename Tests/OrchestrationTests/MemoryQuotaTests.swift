@@ -51,7 +51,7 @@ import Vocabulary
         #expect(world.state.memoryQuota == 1_000 << 20)
         #expect(world.apply(.setMemoryQuota(1_636 << 20)) == .applied([.settingsChanged]))
         var form = ClusterForm(FormParameters([("memoryQuota", "1637")]), state: world.state)
-        form.judgeQuotas(memoryTotal: 16 * Self.gib)
+        form.validateQuotas(memoryTotal: 16 * Self.gib)
         let node = try #require(world.state.node(number: n(2)))
         let text =
             "The total quota (1637MB) is more than node \(node.host):\(node.ports.admin) can give: at "

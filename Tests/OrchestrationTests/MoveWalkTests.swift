@@ -55,7 +55,7 @@ private struct Walk {
             to: target.map { NodeNumber($0) }
         )
         procedure = MoveProcedure(move, fence: 10, demand: .memory, now: now)
-        judge(procedure.begin())
+        check(procedure.begin())
     }
 
     mutating func step() {
@@ -136,11 +136,11 @@ private struct Walk {
     }
 
     private mutating func send(_ event: MoveEvent) {
-        judge(procedure.handle(event, now: now))
+        check(procedure.handle(event, now: now))
         if let next = procedure.nextTime, next + 600_000_000_000 < now { wrong = "time stands" }
     }
 
-    private mutating func judge(_ actions: [MoveAction]) {
+    private mutating func check(_ actions: [MoveAction]) {
         for action in actions {
             guard case .propose(let proposal) = action else { continue }
             if outstanding != nil {

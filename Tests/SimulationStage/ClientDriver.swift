@@ -4,22 +4,22 @@ import SimulatedPlatform
 import TestWorld
 import Vocabulary
 
-/// A client of one bucket: sends one request at a time and reports each outcome to the judge.
+/// A client of one bucket: sends one request at a time and reports each outcome to the verifier.
 final class ClientDriver: @unchecked Sendable {
     enum Operation {
-        case set(Judge.Document, [UInt8])
-        case delete(Judge.Document)
-        case get(Judge.Document)
+        case set(Verifier.Document, [UInt8])
+        case delete(Verifier.Document)
+        case get(Verifier.Document)
         case observe(UInt16)
     }
 
     let bucket: String
     private let number: Int
-    private let judge: Judge
+    private let verifier: Verifier
     private let network: any Network
     private let lane: any Lane
     private var random: SeededRandom
-    private let documents: [Judge.Document]
+    private let documents: [Verifier.Document]
     private let vBuckets: Int
     private let thinkNanoseconds: UInt64
     private var connection: ClientConnection?
@@ -31,7 +31,7 @@ final class ClientDriver: @unchecked Sendable {
     private var histories: [UInt16: UInt64] = [:]
     /// Whether the client only reads all documents once and sends no other requests.
     private var isReading = false
-    private var toRead: [Judge.Document] = []
+    private var toRead: [Verifier.Document] = []
     private(set) var hasReadAll = false
     private(set) var refusals = 0
 
@@ -42,25 +42,25 @@ final class ClientDriver: @unchecked Sendable {
         _ number: Int,
         bucket: BucketSettings,
         keys: Int,
-        judge: Judge,
+        verifier: Verifier,
         world: SimulatedWorld,
         environment: Environment
     ) {
         self.number = number
         self.bucket = bucket.name
-        self.judge = judge
+        self.verifier = verifier
         network = environment.network
         lane = environment.network.lane(ofReactor: 0)
         random = world.random(for: "client \(number)")
         vBuckets = bucket.vBuckets
         thinkNanoseconds = 10_000_000 + random.next() % 60_000_000
         documents = (0..<keys).map {
-            Judge.Document(bucket: bucket.name, key: "client\(number)-key\($0)")
+            Verifier.Document(bucket: bucket.name, key: "client\(number)-key\($0)")
         }
-        for document in documents { judge.add(document, vBucket: vBucket(document)) }
+        for document in documents { verifier.add(document, vBucket: vBucket(document)) }
     }
 
-    private func vBucket(_ document: Judge.Document) -> UInt16 {
+    private func vBucket(_ document: Verifier.Document) -> UInt16 {
         VBucketID(ofKey: Array(document.key.utf8), count: vBuckets).number
     }
 
@@ -71,7 +71,7 @@ final class ClientDriver: @unchecked Sendable {
         network.connect(
             to: address,
             connected: { [self] port in
-                let connection = ClientConnection(port: port, start: judge.start, owner: self)
+                let connection = ClientConnection(port: port, start: verifier.start, owner: self)
                 self.connection = connection
                 connection.login(bucket)
                 closeWithoutAnswer(connection)
@@ -99,8 +99,8 @@ final class ClientDriver: @unchecked Sendable {
         self.connection = nil
         requests += 1
         switch pending {
-        case .set(let document, let value): judge.mayHaveWritten(document, value)
-        case .delete(let document): judge.mayHaveWritten(document, nil)
+        case .set(let document, let value): verifier.mayHaveWritten(document, value)
+        case .delete(let document): verifier.mayHaveWritten(document, nil)
         case .get(let document): if isReading { toRead.append(document) }
         case .observe, nil: break
         }
@@ -190,26 +190,26 @@ final class ClientDriver: @unchecked Sendable {
             lane.post(after: 50_000_000) { [self] in sendNext() }
             return
         case (.set(let document, let value), 0):
-            judge.wrote(document, value, seqno: seqno(reply, document), start: start)
+            verifier.wrote(document, value, seqno: seqno(reply, document), start: start)
         case (.delete(let document), 0):
-            judge.wrote(document, nil, seqno: seqno(reply, document), start: start)
-        case (.get(let document), 0): judge.read(document, reply.value, start: start)
+            verifier.wrote(document, nil, seqno: seqno(reply, document), start: start)
+        case (.get(let document), 0): verifier.read(document, reply.value, start: start)
         case (.get(let document), 1), (.delete(let document), 1):
-            judge.read(document, nil, start: start)
+            verifier.read(document, nil, start: start)
         // The client has no token of the vBucket, or the history of its token is lost.
         case (.observe, 1): break
         case (.observe(let vBucket), 0):
             let persisted = reply.value[11..<19].reduce(UInt64(0)) { $0 << 8 | UInt64($1) }
-            judge.persisted(bucket, vBucket, through: persisted, start: start)
-        default: judge.recordViolation("unexpected status \(reply.status) for \(operation)")
+            verifier.persisted(bucket, vBucket, through: persisted, start: start)
+        default: verifier.recordViolation("unexpected status \(reply.status) for \(operation)")
         }
         sendNext()
     }
 
     /// The seqno of a write; notes the history of its vBucket.
-    private func seqno(_ reply: Reply, _ document: Judge.Document) -> UInt64 {
+    private func seqno(_ reply: Reply, _ document: Verifier.Document) -> UInt64 {
         guard reply.extras.count == 16 else {
-            judge.recordViolation("a write was acknowledged without a mutation token")
+            verifier.recordViolation("a write was acknowledged without a mutation token")
             return 0
         }
         histories[vBucket(document)] = reply.extras[0..<8].reduce(0) { $0 << 8 | UInt64($1) }

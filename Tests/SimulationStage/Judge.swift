@@ -1,5 +1,5 @@
 /// Checks the replies that the clients of one run received, and records violations.
-package final class Judge {
+package final class Verifier {
     struct Document: Hashable {
         let bucket: String
         let key: String

@@ -9,7 +9,7 @@ import Vocabulary
 final class NodeDriver {
     let host: SimulatedHost
     let buckets: [BucketSettings]
-    private let judge: Judge
+    private let verifier: Verifier
     private let world: SimulatedWorld
     private var running: Running?
 
@@ -38,9 +38,9 @@ final class NodeDriver {
     static let address = "10.0.0.1"
     static let port: UInt16 = 11_210
 
-    init(world: SimulatedWorld, judge: Judge, buckets: [BucketSettings]) {
+    init(world: SimulatedWorld, verifier: Verifier, buckets: [BucketSettings]) {
         self.world = world
-        self.judge = judge
+        self.verifier = verifier
         self.buckets = buckets
         host = world.addHost(NodeDriver.address, reactors: 2)
         host.onDeath = { [weak self] in self?.startLater() }
@@ -51,7 +51,7 @@ final class NodeDriver {
     func start() {
         guard !host.isRunning else { return }
         if let running { finishStart(running) }
-        judge.nodeStarts()
+        verifier.nodeStarts()
         let running = Running(host.start(tracing: .warning))
         self.running = running
         let buckets = buckets
@@ -126,7 +126,7 @@ final class NodeDriver {
         guard self.running === running else { return }
         let unpersisted = running.service.buckets.reduce(0) { $0 + $1.totals[.diskQueue] }
         running.service.stopLanes()
-        if unpersisted == 0 { judge.nodeStopped() }
+        if unpersisted == 0 { verifier.nodeStopped() }
         world.transcript.note("stopped, unpersisted: \(unpersisted)")
         world.after(0) { [self] in
             guard self.running === running else { return }

@@ -23,7 +23,7 @@ package final class OneNodeRun {
     }
 
     package let world: SimulatedWorld
-    private let judge = Judge()
+    private let verifier = Verifier()
     private let node: NodeDriver
     private var clients: [ClientDriver] = []
     private let chaos: Chaos
@@ -42,7 +42,7 @@ package final class OneNodeRun {
             settings.passwordless = .network
             return settings
         }
-        node = NodeDriver(world: world, judge: judge, buckets: buckets)
+        node = NodeDriver(world: world, verifier: verifier, buckets: buckets)
         let clientHost = world.addHost("10.0.0.9")
         let environment = clientHost.start()
         for number in 0..<6 {
@@ -51,7 +51,7 @@ package final class OneNodeRun {
                     number,
                     bucket: buckets[number % count],
                     keys: 4 + Int(dice.next() % 12),
-                    judge: judge,
+                    verifier: verifier,
                     world: world,
                     environment: environment
                 )
@@ -78,14 +78,14 @@ package final class OneNodeRun {
         readAll("after a clean stop")
         stop("at the end")
         checkFiles()
-        if let fault = world.transcript.fault { judge.recordViolation("fault: \(fault)") }
+        if let fault = world.transcript.fault { verifier.recordViolation("fault: \(fault)") }
         return Outcome(
             seed: world.seed,
             digest: world.transcript.digest,
-            violations: judge.violations,
-            operations: judge.reads + judge.writes + judge.observations,
+            violations: verifier.violations,
+            operations: verifier.reads + verifier.writes + verifier.observations,
             faults: chaos.counts,
-            starts: judge.start,
+            starts: verifier.start,
             steps: world.steps,
             simulatedSeconds: Double(world.now) / 1e9,
             diskOperations: node.host.disk.operations,
@@ -96,12 +96,12 @@ package final class OneNodeRun {
     private func stop(_ occasion: String) {
         // The faults may have left the node down: wait until it runs.
         if !world.run(for: 20_000_000_000, until: { node.host.isRunning }) {
-            judge.recordViolation("\(occasion): the node did not start")
+            verifier.recordViolation("\(occasion): the node did not start")
         }
         var isStopped = false
         node.stop { isStopped = true }
         if !world.run(for: 30_000_000_000, until: { isStopped }) {
-            judge.recordViolation("\(occasion): the node did not stop")
+            verifier.recordViolation("\(occasion): the node did not stop")
         }
     }
 
@@ -115,7 +115,7 @@ package final class OneNodeRun {
         for client in clients { client.readAll() }
         let isDone = world.run(for: 30_000_000_000) { clients.allSatisfy(\.hasReadAll) }
         if !isDone {
-            judge.recordViolation("\(occasion): not all documents could be read within 30 s")
+            verifier.recordViolation("\(occasion): not all documents could be read within 30 s")
         }
     }
 
@@ -130,13 +130,13 @@ package final class OneNodeRun {
                 if name.hasSuffix(".sqlite") {
                     count += 1
                     let verdict = Integrity.check(path, vfs: disk.vfsName)
-                    if verdict != "ok" { judge.recordViolation("\(path): \(verdict)") }
+                    if verdict != "ok" { verifier.recordViolation("\(path): \(verdict)") }
                 } else if !name.contains(".") || name.contains("-") {
                     directories.append(path)
                 }
             }
         }
-        if count == 0 { judge.recordViolation("there are no lane files to check") }
+        if count == 0 { verifier.recordViolation("there are no lane files to check") }
         node.host.exit()
     }
 }

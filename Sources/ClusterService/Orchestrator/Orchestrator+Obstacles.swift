@@ -41,7 +41,7 @@ extension Orchestrator {
         obstacle.sentence(bucket: bucket, naming: { name($0) })
     }
 
-    /// Records whether only failed-over nodes may have data of a vBucket, judged by one set of
+    /// Records whether only failed-over nodes may have data of a vBucket, by one set of
     /// answers.
     ///
     /// - Parameters:

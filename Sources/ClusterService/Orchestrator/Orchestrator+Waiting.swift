@@ -129,7 +129,7 @@ extension Orchestrator {
 
     // MARK: Asking without sealing
 
-    /// The questions whose answer could be a safe choice, judged by reports of copies that are not
+    /// The questions whose answer could be a safe choice, by reports of copies that are not
     /// sealed.
     ///
     /// So no copy is stopped, and no earlier choice made invalid, for vBuckets that must wait

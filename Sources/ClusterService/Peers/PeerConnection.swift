@@ -15,12 +15,12 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
     /// Whether a side that has proved this public key may be the one that was called.
     typealias Secured = @Sendable ([UInt8]) -> PeerRefusal?
     /// Decides whether a claim is accepted from the side that has proved this public key.
-    typealias Judge = @Sendable (PeerClaim, NodeService.Connection, [UInt8]) -> PeerRefusal?
+    typealias Validation = @Sendable (PeerClaim, NodeService.Connection, [UInt8]) -> PeerRefusal?
 
     /// Decisions and notifications of the connection's maker.
     struct Hooks: Sendable {
         var secured: Secured = { _ in nil }
-        var judge: Judge
+        var validate: Validation
         /// Called once, on the reactor, unless `failed` is.
         var established: Established
         /// Called once, on the reactor, unless `established` made a handler.
@@ -151,7 +151,7 @@ final class PeerConnection: SecuredHandler, DuplexHandler,
             handshake.start(output: output)
         }
         let (consumed, step) = handshake.receive(input, output: output) { claim, service in
-            hooks.judge(claim, service, key)
+            hooks.validate(claim, service, key)
         }
         switch step {
         case .waiting(let needed):

@@ -98,7 +98,7 @@ final class PeerDial: Sendable {
                 secured: { key in
                     key == expected || expected == nil && isStranger ? nil : .wrongKey
                 },
-                judge: { claim, _, _ in self.transport.judge(levelOf: claim) },
+                validate: { claim, _, _ in self.transport.validate(levelOf: claim) },
                 established: { self.end() ? self.connected($0) : nil },
                 failed: { failure in
                     if case .refused(let refusal) = failure, refusal != .connected {

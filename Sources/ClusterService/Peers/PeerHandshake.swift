@@ -5,10 +5,10 @@ package import Wire
 /// The handshake in which two nodes introduce themselves on a secured connection.
 ///
 /// Two messages: hello, and an answer or a refusal. Each side knows already which public key the other
-/// one has proved; here each says which node it is, and the judge compares the two. A state machine:
+/// one has proved; here each says which node it is, and the validation compares the two. A state machine:
 /// bytes in, bytes out.
 ///
-/// - The judge knows the keys of the agreed state: a node that says another's number is refused.
+/// - The validation knows the keys of the agreed state: a node that says another's number is refused.
 /// - `removed` makes a node discard its data. It counts only from a node whose key the caller expected.
 /// - The service `join` is for nodes that do not know each other: any key is accepted, and the messages
 ///   of that service prove more.
@@ -25,7 +25,7 @@ package struct PeerHandshake: Sendable {
     }
 
     /// Returns why a claim is refused, or nil to accept it.
-    package typealias Judge = (PeerClaim, NodeService.Connection) -> PeerRefusal?
+    package typealias Validation = (PeerClaim, NodeService.Connection) -> PeerRefusal?
 
     private enum Role {
         case initiator(NodeService.Connection, expected: NodeNumber)
@@ -80,7 +80,7 @@ package struct PeerHandshake: Sendable {
     package func receive(
         _ input: ByteView,
         output: ByteWriter,
-        judge: Judge
+        validate: Validation
     ) -> (consumed: Int, step: Step) {
         switch PeerGreeting.next(in: input, version: version) {
         case .incomplete(let needed): return (0, .waiting(needed: needed))
@@ -91,9 +91,9 @@ package struct PeerHandshake: Sendable {
             return (input.count, refuse(refusal, output))
         case .message(let message, let count):
             switch (role, message) {
-            case (.responder, .hello(let hello)): return (count, answer(hello, output, judge))
+            case (.responder, .hello(let hello)): return (count, answer(hello, output, validate))
             case (.initiator(let service, let expected), .answer(let theirs)):
-                return (count, check(theirs, service, expected, judge))
+                return (count, check(theirs, service, expected, validate))
             case (.initiator(let service, _), .refusal(let refusal)):
                 return (count, .refused(understood(refusal, service)))
             default: return (count, .refused(.invalidHandshake))
@@ -102,7 +102,9 @@ package struct PeerHandshake: Sendable {
     }
 
     /// Runs on the responder.
-    private func answer(_ hello: PeerGreeting.Hello, _ output: ByteWriter, _ judge: Judge) -> Step {
+    private func answer(_ hello: PeerGreeting.Hello, _ output: ByteWriter, _ validate: Validation)
+        -> Step
+    {
         guard let service = NodeService.Connection(rawValue: hello.service) else {
             return refuse(.notExpected, output)
         }
@@ -115,7 +117,7 @@ package struct PeerHandshake: Sendable {
                 return refuse(.notExpected, output)
             }
         }
-        if let refusal = judge(hello.claim, service) { return refuse(refusal, output) }
+        if let refusal = validate(hello.claim, service) { return refuse(refusal, output) }
         PeerGreeting.answer(claim).append(version: version, to: output)
         return .established(hello.claim, service)
     }
@@ -125,7 +127,7 @@ package struct PeerHandshake: Sendable {
         _ theirs: PeerClaim,
         _ service: NodeService.Connection,
         _ expected: NodeNumber,
-        _ judge: Judge
+        _ validate: Validation
     ) -> Step {
         if service != .join {
             guard theirs.clusterUUID == claim.clusterUUID else { return .refused(.otherCluster) }
@@ -133,7 +135,7 @@ package struct PeerHandshake: Sendable {
             guard theirs.node == expected, isCurrent || service == .epoch else {
                 return .refused(.notExpected)
             }
-            if let refusal = judge(theirs, service) { return .refused(refusal) }
+            if let refusal = validate(theirs, service) { return .refused(refusal) }
         }
         return .established(theirs, service)
     }

@@ -180,7 +180,7 @@ package final class PeerTransport: NodeStreams {
             isInitiator: false,
             transport: self,
             hooks: PeerConnection.Hooks(
-                judge: { self.judge($0, $1, key: $2, claim) },
+                validate: { self.validate($0, $1, key: $2, claim) },
                 established: { self.accepted($0) },
                 failed: { failure in
                     guard case .refused(let refusal) = failure, refusal != .connected else {
@@ -196,7 +196,7 @@ package final class PeerTransport: NodeStreams {
     }
 
     /// Why a connection is refused; nil if it is accepted.
-    private func judge(
+    private func validate(
         _ claim: PeerClaim,
         _ connection: NodeService.Connection,
         key: [UInt8],
@@ -217,12 +217,12 @@ package final class PeerTransport: NodeStreams {
         // A member of another epoch uses `epoch` to learn of ours, or to report its own.
         let isCurrent = claim.group == own.group && claim.epoch == own.epoch
         guard isCurrent || connection == .epoch else { return .notExpected }
-        if let refusal = judge(levelOf: claim) { return refusal }
+        if let refusal = validate(levelOf: claim) { return refusal }
         return isCrossing(claim.node, connection, own) ? .connected : nil
     }
 
     /// Why a member with this claim is refused for its feature level; nil if it is not.
-    func judge(levelOf claim: PeerClaim) -> PeerRefusal? {
+    func validate(levelOf claim: PeerClaim) -> PeerRefusal? {
         let required = state.withLock { $0.directory.level }
         return claim.level < required ? .levelTooLow(required: required) : nil
     }

@@ -182,7 +182,7 @@ final class ItemPager: Sendable {
         let sum = found
         worker.lane.post { [self] in
             if end < engine.count { return countRemovable(from: end, found: sum, of: used) }
-            waiters.judge(floor: used - min(used, sum))
+            waiters.decide(floor: used - min(used, sum))
             // Only clients can remove these documents, so the writes are refused until a client
             // retries.
             if !canWork { waiters.refuseAll() }

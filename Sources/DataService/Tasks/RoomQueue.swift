@@ -17,7 +17,7 @@ package struct RoomQueue {
         package let bytes: UInt64
         package let deadline: UInt64
         /// Whether the census has found that the bucket can make room for the write.
-        package fileprivate(set) var isJudged = false
+        package fileprivate(set) var isDecided = false
     }
 
     /// The bounds of a bucket's memory account, in bytes.
@@ -142,10 +142,10 @@ package struct RoomQueue {
     /// Removes writes that can never fit beside `floor` bytes that always stay.
     ///
     /// - Returns: Their ids; empty if there are none.
-    package mutating func judge(floor: UInt64, _ bounds: Bounds) -> [UInt64] {
+    package mutating func decide(floor: UInt64, _ bounds: Bounds) -> [UInt64] {
         let hopeless = waiters.filter { floor + $0.bytes > bounds.ceiling }
         remove(hopeless)
-        for index in waiters.indices { waiters[index].isJudged = true }
+        for index in waiters.indices { waiters[index].isDecided = true }
         return hopeless.map(\.id)
     }
 

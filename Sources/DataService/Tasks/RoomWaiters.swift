@@ -82,7 +82,7 @@ final class RoomWaiters: Sendable {
 
     /// Whether the census still has to decide about the first write.
     var needsCensus: Bool {
-        state.withLock { $0.queue.waiters.first.map { !$0.isJudged } ?? false }
+        state.withLock { $0.queue.waiters.first.map { !$0.isDecided } ?? false }
     }
 
     /// Admits a write for which there is room, and refuses those whose timeout has passed.
@@ -112,9 +112,9 @@ final class RoomWaiters: Sendable {
     }
 
     /// Refuses writes that can never fit beside `floor` bytes that always stay.
-    func judge(floor: UInt64) {
+    func decide(floor: UInt64) {
         let bounds = bounds
-        let hopeless = state.withLock { $0.removeCallbacks($0.queue.judge(floor: floor, bounds)) }
+        let hopeless = state.withLock { $0.removeCallbacks($0.queue.decide(floor: floor, bounds)) }
         guard !hopeless.isEmpty else { return }
         let reason = RoomText.tooBig(engine, floor: floor)
         for done in hopeless { done(.failed(.tooBig, reason)) }

@@ -107,7 +107,7 @@ extension AdminRoutes {
             return .forbidden(missing.text)
         }
         guard
-            let (errors, summaries) = call.service.judgeBucket(call.request.form, changing: name)
+            let (errors, summaries) = call.service.validateBucket(call.request.form, changing: name)
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
         let all = errors + warnings(call, errors, name)

@@ -10,7 +10,7 @@ extension AdminRoutes {
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
             // Everything is validated before anything is applied.
             let setup = NodeSetup(call)
-            let flaws = call.service.judgeInitialisation(form).errors
+            let flaws = call.service.validateInitialisation(form).errors
             let errors = call.state.isProvisioned ? flaws : setup.validate() + flaws
             guard errors.isEmpty else { return .refused(errors) }
             if call.request.isValidationOnly { return .valid }
@@ -20,7 +20,7 @@ extension AdminRoutes {
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
         Route(.post, "/settings/web", .securityWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return verdict(call.service.judgeAdministrator(call.request.form))
+                return verdict(call.service.validateAdministrator(call.request.form))
             }
             return Reply(
                 await call.service.setAdministrator(
@@ -39,7 +39,7 @@ extension AdminRoutes {
         },
         Route(.post, "/pools/default", .poolsWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return verdict(call.service.judgeChange(call.request.form))
+                return verdict(call.service.validateChange(call.request.form))
             }
             return Reply(await call.service.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
@@ -62,7 +62,7 @@ extension AdminRoutes {
             return .refusedList([FieldError("services", "services is required")])
         }
         var form = ClusterForm(call.request.form, state: call.state)
-        form.judgeServices()
+        form.validateServices()
         return form.errors.isEmpty ? .done : .refusedList(form.errors)
     }
 }

@@ -2,7 +2,7 @@ internal import Vocabulary
 
 /// Validates the fields with a fixed set of values.
 extension BucketForm {
-    mutating func judgeReplicas() {
+    mutating func validateReplicas() {
         if let text = self[.replicaNumber] {
             if let replicas = FormParameters.number(text), replicas <= 3 {
                 settings.replicas = Int(replicas)
@@ -20,7 +20,7 @@ extension BucketForm {
         }
     }
 
-    mutating func judgeEviction() {
+    mutating func validateEviction() {
         let isPersistent = settings.type == .persistent
         let allowed: [EvictionPolicy] =
             isPersistent ? [.valueOnly, .fullEviction] : [.noEviction, .nruEviction]
@@ -42,7 +42,7 @@ extension BucketForm {
         settings.evictionPolicy = policy
     }
 
-    mutating func judgeFlags() {
+    mutating func validateFlags() {
         if let text = self[.flushEnabled] {
             if let flag = Self.flag(text) {
                 settings.flushEnabled = flag
@@ -60,7 +60,7 @@ extension BucketForm {
     }
 
     /// The password for logins with the bucket's name; an empty one removes it.
-    mutating func judgePassword() {
+    mutating func validatePassword() {
         if let text = self[.saslPassword] {
             if text.isEmpty {
                 settings.password = []
@@ -73,7 +73,7 @@ extension BucketForm {
         if settings.passwordless != .none { settings.password = [] }
     }
 
-    mutating func judgeVBuckets() {
+    mutating func validateVBuckets() {
         guard let text = self[.numVBuckets] else { return }
         guard let number = FormParameters.number(text),
             let count = Limits.vBucketCounts.first(where: { UInt64($0) == number })
@@ -90,7 +90,7 @@ extension BucketForm {
     }
 
     /// Refuses a minimum durability that the bucket can never reach: every write would fail.
-    mutating func judgeDurability() {
+    mutating func validateDurability() {
         let levels = settings.type == .persistent ? DurabilityLevel.all : [.majority]
         if let text = self[.durabilityMinLevel] {
             let level = levels.first { $0.name == text }
@@ -119,7 +119,7 @@ extension BucketForm {
         }
     }
 
-    mutating func judgeOptions() {
+    mutating func validateOptions() {
         if let text = self[.maxTTL] {
             if let seconds = FormParameters.number(text), seconds <= UInt64(Int32.max) {
                 settings.maxTTL = UInt32(seconds)
@@ -142,7 +142,7 @@ extension BucketForm {
                 "A bucket has no compaction settings of its own; the cluster's settings apply"
             )
         }
-        judgePurgeInterval()
+        validatePurgeInterval()
         errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.ofBuckets)
     }
 
@@ -157,7 +157,7 @@ extension BucketForm {
     }
 
     /// Accepts the time that tombstones are kept for in any case.
-    private mutating func judgePurgeInterval() {
+    private mutating func validatePurgeInterval() {
         guard let text = self[.purgeInterval] else { return }
         let isEphemeral = settings.type == .ephemeral
         let hours =

@@ -37,18 +37,18 @@ package struct BucketForm {
     }
 
     /// Checks all fields.
-    package static func judge(_ parameters: FormParameters, on ground: Ground) -> Verdict {
+    package static func validate(_ parameters: FormParameters, on ground: Ground) -> Verdict {
         var form = BucketForm(parameters, ground)
-        form.judgeName()
-        form.judgeType()
-        form.judgeQuota()
-        form.judgeReplicas()
-        form.judgeEviction()
-        form.judgeFlags()
-        form.judgePassword()
-        form.judgeVBuckets()
-        form.judgeDurability()
-        form.judgeOptions()
+        form.validateName()
+        form.validateType()
+        form.validateQuota()
+        form.validateReplicas()
+        form.validateEviction()
+        form.validateFlags()
+        form.validatePassword()
+        form.validateVBuckets()
+        form.validateDurability()
+        form.validateOptions()
         return form.errors.isEmpty
             ? .accepted(form.settings, form.options) : .refused(form.errors)
     }
@@ -83,7 +83,7 @@ package struct BucketForm {
 
     // MARK: Name and type
 
-    private mutating func judgeName() {
+    private mutating func validateName() {
         guard isNew else { return }
         guard let name = self[.name] else {
             return refuse("name", "A bucket needs a name")
@@ -120,7 +120,7 @@ package struct BucketForm {
         return nil
     }
 
-    private mutating func judgeType() {
+    private mutating func validateType() {
         guard let text = self[.bucketType] else { return }
         let type: BucketType
         switch text {
@@ -140,7 +140,7 @@ package struct BucketForm {
 
     // MARK: Quota
 
-    private mutating func judgeQuota() {
+    private mutating func validateQuota() {
         // The error names `ramQuota`, whichever of the two parameters was sent.
         guard let text = self[.ramQuota] ?? self[.ramQuotaMB] else {
             if isNew { refuse("ramQuota", "The memory quota in MB is needed") }

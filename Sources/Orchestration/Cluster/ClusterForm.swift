@@ -33,7 +33,7 @@ package struct ClusterForm {
         + UnbuiltSetting.ofClusters.map(\.field)
 
     /// Refuses what asks for features of a cluster that are not built.
-    package mutating func judgeUnbuilt() {
+    package mutating func validateUnbuilt() {
         errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.ofClusters)
     }
 
@@ -42,8 +42,8 @@ package struct ClusterForm {
     /// Validates user name, password and port.
     ///
     /// - Parameter port: The open admin port, which cannot change while the server runs.
-    package mutating func judgeAdministrator(port: UInt16) {
-        judge(port: port)
+    package mutating func validateAdministrator(port: UInt16) {
+        validate(port: port)
         if let user = parameters["username"] {
             if let flaw = Self.flaw(ofUser: user) {
                 refuse("username", flaw)
@@ -66,7 +66,7 @@ package struct ClusterForm {
         }
     }
 
-    private mutating func judge(port: UInt16) {
+    private mutating func validate(port: UInt16) {
         guard let text = parameters["port"] else {
             return refuse("port", "The port is needed, or the word SAME")
         }
@@ -107,7 +107,7 @@ package struct ClusterForm {
     // MARK: Services
 
     /// Refuses every service except the data service: no other one is implemented.
-    package mutating func judgeServices() {
+    package mutating func validateServices() {
         guard let text = parameters["services"] else { return }
         let services = text.split(separator: ",", omittingEmptySubsequences: false)
             .map { $0.split(separator: " ").joined(separator: " ") }
@@ -123,12 +123,12 @@ package struct ClusterForm {
     /// Validates the memory quotas of all services.
     ///
     /// - Parameter memoryTotal: Bytes of memory that the machine or container provides.
-    package mutating func judgeQuotas(memoryTotal: UInt64) {
+    package mutating func validateQuotas(memoryTotal: UInt64) {
         errors += UnbuiltSetting.flaws(of: parameters, UnbuiltSetting.quotas)
-        judgeMemoryQuota(memoryTotal)
+        validateMemoryQuota(memoryTotal)
     }
 
-    private mutating func judgeMemoryQuota(_ memoryTotal: UInt64) {
+    private mutating func validateMemoryQuota(_ memoryTotal: UInt64) {
         guard let text = parameters["memoryQuota"] else { return }
         guard let quota = FormParameters.number(text), quota < 1 << 40 else {
             return refuse("memoryQuota", "The data service quota is a whole number of MB")
@@ -162,7 +162,7 @@ package struct ClusterForm {
     }
 
     /// Validates the cluster's name.
-    package mutating func judgeName() {
+    package mutating func validateName() {
         guard let name = parameters["clusterName"] else { return }
         if name.utf8.count > 256 {
             refuse("clusterName", "The cluster's name has at most 256 characters")

@@ -30,14 +30,14 @@ package struct UserForm {
     package init(_ parameters: FormParameters, id: String, state: ClusterState) {
         self.parameters = parameters
         self.state = state
-        judge(id: id)
-        judgeName()
-        judgePassword(isNew: state.user(id) == nil)
-        judgeRoles()
-        judgeUnsupported()
+        validate(id: id)
+        validateName()
+        validatePassword(isNew: state.user(id) == nil)
+        validateRoles()
+        validateUnsupported()
     }
 
-    private mutating func judge(id: String) {
+    private mutating func validate(id: String) {
         switch ClusterState.flaw(ofUserName: id) {
         case .empty: refuse("_", "Username must not be empty")
         case .tooLong:
@@ -59,14 +59,14 @@ package struct UserForm {
         }
     }
 
-    private mutating func judgeName() {
+    private mutating func validateName() {
         name = parameters["name"] ?? ""
         if name.utf8.count > Limits.userNameBytesMax {
             refuse("name", "The name may not exceed \(Limits.userNameBytesMax) characters")
         }
     }
 
-    private mutating func judgePassword(isNew: Bool) {
+    private mutating func validatePassword(isNew: Bool) {
         guard let text = parameters["password"] else {
             if isNew { refuse("password", "Password is required for new user.") }
             return
@@ -78,7 +78,7 @@ package struct UserForm {
         }
     }
 
-    private mutating func judgeRoles() {
+    private mutating func validateRoles() {
         var grants: [RoleGrant] = []
         var unknown: [String] = []
         var scoped: [String] = []
@@ -109,7 +109,7 @@ package struct UserForm {
     }
 
     /// An absent or empty value, and `false`, ask for nothing.
-    private mutating func judgeUnsupported() {
+    private mutating func validateUnsupported() {
         for (field, reason) in Self.unsupported {
             guard let value = parameters[field], !value.isEmpty, value != "false" else { continue }
             refuse(field, reason)

@@ -91,7 +91,7 @@ package struct DesignDocument: Hashable, Sendable, Coded {
 
     /// The objects in the members of a text's members: `{"views":{"one":{}}}` has one.
     ///
-    /// Each view is one. The state is judged by it, so the count must never depend on the rules of a
+    /// Each view is one. The state is validated by it, so the count must never depend on the rules of a
     /// release for texts: it counts braces outside of strings.
     package static func viewCount(of text: [UInt8]) -> Int {
         var (depth, count) = (0, 0)

@@ -9,7 +9,7 @@ package struct Reassignment: Sendable {
 
     package init(of document: StoredDocument) { self.document = document }
 
-    /// The leaves whose revisions the sync function judges again.
+    /// The leaves whose revisions the sync function validates again.
     package var leaves: [RevisionNode] { document.metadata.tree.leaves }
 
     /// Sets what the sync function gives a leaf; what it refuses has no channels and grants nothing.

@@ -43,7 +43,7 @@ extension WritePlan {
     ) -> Outcome {
         precondition(
             (promoted == nil) == (promotedLeaf == nil),
-            "a promoted leaf is judged, and only that"
+            "a promoted leaf is validated, and only that"
         )
         if case .refused(let refusal) = promotedLeaf?.verdict { return .refused(refusal) }
         switch verdict {

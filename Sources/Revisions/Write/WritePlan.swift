@@ -1,10 +1,10 @@
 internal import Bytes
 package import SyncWire
 
-/// A revision that fits a document, before the sync function has judged it.
+/// A revision that fits a document, before the sync function has validated it.
 ///
 /// A write has two steps, as the sync function runs in another process, without a lock:
-/// `WritePlan.make` decides where the revision belongs and names what must be judged, `commit`
+/// `WritePlan.make` decides where the revision belongs and names what must be validated, `commit`
 /// makes the new document. If the document changed between them, the plan is dropped and made
 /// again.
 package struct WritePlan: Sendable {
@@ -40,7 +40,7 @@ package struct WritePlan: Sendable {
 
     /// An older leaf that becomes the winner, because the new revision deletes the winner.
     ///
-    /// The sync function judges its body too.
+    /// The sync function validates its body too.
     package var promoted: RevisionID? {
         guard let winner = tree.winner?.id, winner != revision else { return nil }
         return winner == document.metadata.tree.winner?.id ? nil : winner

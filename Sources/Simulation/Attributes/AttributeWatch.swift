@@ -7,7 +7,7 @@ internal import SimulatedPlatform
 internal import Vocabulary
 
 /// Lets clients write documents with extended attributes and macros, and shows the checker all copies
-/// in memory and on disk; feeds and their clients show it what they receive (`Judge.sees`).
+/// in memory and on disk; feeds and their clients show it what they receive (`Verifier.sees`).
 ///
 /// - Attributes: all copies, disks and feeds show a version with the same attributes and body, with
 ///   the right numbers in place of the macros (`AttributeLedger`).
@@ -22,7 +22,7 @@ final class AttributeWatch {
     private static let diskInterval = 40
 
     private let cluster: SimulatedCluster
-    private let judge: Judge
+    private let verifier: Verifier
     private let buckets: [BucketSettings]
     private let writersOfBucket: Int
     private var writers: [AttributeWriter] = []
@@ -37,24 +37,24 @@ final class AttributeWatch {
     /// - Returns: Nil if the seed has no attributes.
     init?(
         _ cluster: SimulatedCluster,
-        _ judge: Judge,
+        _ verifier: Verifier,
         _ plan: SimulationPlan,
         _ buckets: [BucketSettings],
         namesHistories: Bool
     ) {
         guard AttributeWatch.runs(plan) else { return nil }
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         self.buckets = buckets
         writersOfBucket = plan.workload == "attributes" ? 2 : 1
-        judge.attributes = AttributeLedger(namesHistories: namesHistories)
+        verifier.attributes = AttributeLedger(namesHistories: namesHistories)
     }
 
     /// Starts the writers on the machine of the clients.
     func start(_ environment: Environment) {
         for bucket in buckets {
             for number in 0..<writersOfBucket {
-                let writer = AttributeWriter(number, bucket, cluster, environment, judge)
+                let writer = AttributeWriter(number, bucket, cluster, environment, verifier)
                 writers.append(writer)
                 writer.start()
             }
@@ -72,7 +72,7 @@ final class AttributeWatch {
     var tally: Tally {
         var tally = Tally()
         for writer in writers { tally.add(writer.tally) }
-        guard let ledger = judge.attributes else { return tally }
+        guard let ledger = verifier.attributes else { return tally }
         tally[.check, "attributeSightings"] = ledger.compared
         tally[.check, "expandedMacros"] = ledger.expanded
         tally[.check, "attributeWrites"] = ledger.confirmed
@@ -85,7 +85,7 @@ final class AttributeWatch {
 
     private func inspectLater() {
         cluster.world.after(AttributeWatch.inspectionNanoseconds) { [weak self] in
-            guard let self, !judge.isHopeless else { return }
+            guard let self, !verifier.hasFatalFlaw else { return }
             inspections += 1
             for node in cluster.nodes { inspectMemory(of: node) }
             if inspections % AttributeWatch.diskInterval == 0 { inspectDisk() }
@@ -120,7 +120,7 @@ final class AttributeWatch {
                 }
             }
             guard let (version, log) = found else { return }
-            judge.sees(
+            verifier.sees(
                 version,
                 of: view,
                 in: bucket.name,
@@ -151,7 +151,7 @@ final class AttributeWatch {
         )
         for (key, version) in found {
             key.withUnsafeBytes {
-                judge.sees(version, of: ByteView($0), in: bucket.name, by: source)
+                verifier.sees(version, of: ByteView($0), in: bucket.name, by: source)
             }
         }
     }
@@ -179,7 +179,7 @@ final class AttributeWatch {
         for key in stored.keys.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             guard let version = stored[key] else { continue }
             key.withUnsafeBytes {
-                judge.sees(version, of: ByteView($0), in: bucket.name, by: source)
+                verifier.sees(version, of: ByteView($0), in: bucket.name, by: source)
             }
         }
     }
@@ -188,7 +188,7 @@ final class AttributeWatch {
 
     /// Inspects all copies and disks; call it when the copies have converged.
     func conclude() {
-        guard judge.violations.isEmpty else { return }
+        guard verifier.violations.isEmpty else { return }
         for node in cluster.nodes {
             inspectMemory(of: node)
             for settings in buckets {

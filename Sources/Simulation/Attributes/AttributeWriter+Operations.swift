@@ -242,7 +242,7 @@ extension AttributeWriter {
 
     /// Whether nothing but this writer's known writes can have changed a document.
     private func isCertain(_ key: [UInt8]) -> Bool {
-        judge.isLossless && !judge.isBeyondAssumptions && !work.doubts.contains(key)
+        verifier.isLossless && !verifier.isBeyondAssumptions && !work.doubts.contains(key)
     }
 
     /// Reads the attributes, also of a tombstone, and compares them with what was written.
@@ -253,7 +253,7 @@ extension AttributeWriter {
             case .failure(let error) where error.code == .notFound:
                 work.states[key] = .missing
                 if let before, !before.names.isEmpty, !before.expires, isCertain(key) {
-                    accuse(key, "it is missing, and had attributes of \(before.names)")
+                    reportFlaw(key, "it is missing, and had attributes of \(before.names)")
                 }
                 ended("lookup")
             case .failure(let error): failed("lookup", key, error)
@@ -270,7 +270,7 @@ extension AttributeWriter {
         where part.status == Status.success.rawValue {
             let text = String(decoding: part.value, as: UTF8.self)
             guard let mark = AttributeMark(text) else {
-                return accuse(key, "a client read \(attribute) as \(text)")
+                return reportFlaw(key, "a client read \(attribute) as \(text)")
             }
             names[attribute] = mark.name
         }
@@ -286,13 +286,13 @@ extension AttributeWriter {
         // It has expired.
         if found.isDeleted, before.expires { wanted[Self.user] = nil }
         if !before.expires, found.isDeleted != before.isDeleted || found.cas != before.cas {
-            return accuse(key, "a client read CAS \(found.cas.value), not \(before.cas.value)")
+            return reportFlaw(key, "a client read CAS \(found.cas.value), not \(before.cas.value)")
         }
-        if names != wanted { accuse(key, "a client read \(names), not \(wanted)") }
+        if names != wanted { reportFlaw(key, "a client read \(names), not \(wanted)") }
     }
 
-    private func accuse(_ key: [UInt8], _ sentence: String) {
+    private func reportFlaw(_ key: [UInt8], _ sentence: String) {
         let name = String(decoding: key, as: UTF8.self)
-        judge.accuse("Attributes: \(name) of \(bucket): \(sentence)")
+        verifier.reportFlaw("Attributes: \(name) of \(bucket): \(sentence)")
     }
 }

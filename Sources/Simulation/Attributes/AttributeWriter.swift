@@ -35,7 +35,7 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
     let bucket: String
     let keys: [[UInt8]]
     let durabilities: [DurabilityLevel]
-    let judge: Judge
+    let verifier: Verifier
     private let prefix: String
     private let lane: any Lane
     private let makeClient: (any Lane) -> Client
@@ -59,10 +59,10 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
         _ bucket: BucketSettings,
         _ cluster: SimulatedCluster,
         _ environment: Environment,
-        _ judge: Judge
+        _ verifier: Verifier
     ) {
         self.bucket = bucket.name
-        self.judge = judge
+        self.verifier = verifier
         prefix = "\(number)"
         keys = (0..<AttributeWriter.keyCount).map {
             Array("\(AttributeLedger.prefix)\(number)-\($0)".utf8)
@@ -152,7 +152,7 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
             names: known.names,
             own: own
         )
-        judge.expects(
+        verifier.expects(
             expectation,
             of: key,
             in: bucket,

@@ -41,7 +41,7 @@ final class FeedWatch {
     private static let idleMax = 80
 
     let cluster: SimulatedCluster
-    let judge: Judge
+    let verifier: Verifier
     private var dice: SeededRandom
     private var followers: [Place: FeedFollower] = [:]
     private var readings: [Place: Reading] = [:]
@@ -52,11 +52,11 @@ final class FeedWatch {
     private var isEnding = false
 
     /// - Returns: Nil if the seed has no followers.
-    init?(_ cluster: SimulatedCluster, _ judge: Judge, _ plan: SimulationPlan) {
+    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, _ plan: SimulationPlan) {
         let isOften = plan.workload == "attributes"
         guard isOften || [4, 7, 10].contains(plan.seed % 12) else { return nil }
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         dice = SeededRandom(seed: plan.seed ^ 0x66_6565_6473)
     }
 
@@ -118,19 +118,21 @@ final class FeedWatch {
             offset += frame.byteCount
             guard case .changes(let message) = NodeStreamMessage(frame) else {
                 let opcode = frame.header.opcodeByte
-                return judge.accuse("Feed: \(place.bucket) \(place.number): opcode \(opcode)")
+                return verifier.reportFlaw(
+                    "Feed: \(place.bucket) \(place.number): opcode \(opcode)"
+                )
             }
             if case .change(let change) = message {
                 let source = AttributeLedger.Source(
                     "a feed of \(place.number)",
                     log: currentLog(of: place)
                 )
-                judge.sees(change, of: place.bucket, by: source)
+                verifier.sees(change, of: place.bucket, by: source)
             }
             followers[place]?.receive(message)
         }
         guard let flaw = followers[place]?.flaw else { return }
-        judge.accuse("Feed: \(place.bucket) \(place.number) received \(flaw)")
+        verifier.reportFlaw("Feed: \(place.bucket) \(place.number) received \(flaw)")
         followers[place] = FeedFollower()
         end(place)
     }
@@ -190,7 +192,9 @@ final class FeedWatch {
             tally[.check, "feedRollbacks"] += 1
             follower.rollBack(to: seqno)
         case .outOfRange:
-            judge.accuse("Feed: \(place.bucket) \(id) refuses \(follower.request) as out of range")
+            verifier.reportFlaw(
+                "Feed: \(place.bucket) \(id) refuses \(follower.request) as out of range"
+            )
         case .noVBucket, .notAdmitted, .notLoaded: break
         }
         return false
@@ -217,7 +221,7 @@ final class FeedWatch {
         guard let versions else { return }
         tally[.check, "feedComparisons"] += 1
         guard let flaw = follower.difference(from: versions, isComplete: isComplete) else { return }
-        judge.accuse("Feed: \(place.bucket) \(place.number) of \(reading.address): \(flaw)")
+        verifier.reportFlaw("Feed: \(place.bucket) \(place.number) of \(reading.address): \(flaw)")
         followers[place] = FeedFollower()
         end(place)
     }
@@ -231,7 +235,9 @@ final class FeedWatch {
         if !cluster.waitUntil(seconds: 20, { lagging.isEmpty }) {
             for place in lagging.prefix(3) {
                 let position = followers[place]?.position.value ?? 0
-                judge.accuse("Live: a feed of \(place.bucket) \(place.number) stays at \(position)")
+                verifier.reportFlaw(
+                    "Live: a feed of \(place.bucket) \(place.number) stays at \(position)"
+                )
             }
         }
         for follower in followers.values {

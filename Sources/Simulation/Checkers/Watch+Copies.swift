@@ -56,7 +56,7 @@ extension Watch {
                 guard let entry = log.last(where: { $0.fence == placement.fence }) else { continue }
                 pending[number] = nil
                 if entry.seqno > promotion.covered {
-                    judge.accuse(
+                    verifier.reportFlaw(
                         "History: \(bucket.settings.name) \(vBucket) begins at "
                             + "\(entry.seqno.value), but covered only \(promotion.covered.value)"
                     )
@@ -101,7 +101,7 @@ extension Watch {
             else {
                 continue
             }
-            judge.accuse(
+            verifier.reportFlaw(
                 "Acknowledged: \(bucket.settings.name) \(vBucket) counts node \(node) up to "
                     + "\(acknowledgement.covered.value), but it covers only \(covered.value)"
             )

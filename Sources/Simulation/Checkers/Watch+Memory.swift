@@ -45,7 +45,7 @@ extension Watch {
                 let excess = memory[place, default: MemoryBound()]
                     .excess(bytes: account.bytes, quota: account.quota)
                 guard excess > 0 else { continue }
-                judge.accuse(
+                verifier.reportFlaw(
                     "Memory: \(bucket.name) at \(node.address) is \(excess) bytes above its quota "
                         + "of \(account.quota)"
                 )

@@ -55,7 +55,7 @@ final class Watch {
     }
 
     let cluster: SimulatedCluster
-    let judge: Judge
+    let verifier: Verifier
     private var leaders: [Term: String] = [:]
     private var states: [Position: ClusterState] = [:]
     private var order: [Position] = []
@@ -75,9 +75,9 @@ final class Watch {
     /// By node, process and bucket.
     var memory: [MemoryPlace: MemoryBound] = [:]
 
-    init(_ cluster: SimulatedCluster, _ judge: Judge) {
+    init(_ cluster: SimulatedCluster, _ verifier: Verifier) {
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
     }
 
     func start() { next() }
@@ -137,7 +137,9 @@ final class Watch {
     private func checkLevels(_ state: ClusterState) {
         var announced: [String: FeatureLevel] = [:]
         for node in cluster.nodes where node.service != nil { announced[node.address] = node.level }
-        if let flaw = levels.check(state, announced: announced) { judge.accuse("Level: \(flaw)") }
+        if let flaw = levels.check(state, announced: announced) {
+            verifier.reportFlaw("Level: \(flaw)")
+        }
     }
 
     private func checkActiveCopies(
@@ -158,14 +160,14 @@ final class Watch {
             losses.recordActive(place, id, fence: fence, high: high)
             let placement = bucket[id]
             if placement.fence == fence, !placement.isConfirmed {
-                judge.accuse(
+                verifier.reportFlaw(
                     "Lease: \(node.address) serves \(name) \(id) (\(fence)) before its confirmation"
                 )
             }
             if let other = serving.updateValue((node.address, fence), forKey: Int(id.number)),
-                !judge.isBeyondAssumptions
+                !verifier.isBeyondAssumptions
             {
-                judge.accuse(
+                verifier.reportFlaw(
                     "Lease: \(other.address) (fence \(other.fence)) and \(node.address) (\(fence)) "
                         + "both serve \(name) \(id)"
                 )
@@ -186,7 +188,7 @@ final class Watch {
 
     /// Checks that are possible only at the end of a run.
     func conclude() {
-        if let flaw = losses.flaw(reportedLosses) { judge.accuse("Acknowledged: \(flaw)") }
+        if let flaw = losses.flaw(reportedLosses) { verifier.reportFlaw("Acknowledged: \(flaw)") }
     }
 
     private func updateExposure(_ view: ClusterView) {
@@ -265,8 +267,10 @@ final class Watch {
                 state: state
             )
             let reportedCount = logs.quotaFlaws.count
-            for flaw in logs.check(member) { judge.accuseFatally("Raft: \(flaw)") }
-            for flaw in logs.quotaFlaws.dropFirst(reportedCount) { judge.accuse("Quota: \(flaw)") }
+            for flaw in logs.check(member) { verifier.reportFatalFlaw("Raft: \(flaw)") }
+            for flaw in logs.quotaFlaws.dropFirst(reportedCount) {
+                verifier.reportFlaw("Quota: \(flaw)")
+            }
         }
     }
 
@@ -275,7 +279,9 @@ final class Watch {
         let term = Term(group: state.groupID, term: status.term)
         let known = leaders.updateValue(node.address, forKey: term)
         if let known, known != node.address {
-            judge.accuse("Raft: \(known) and \(node.address) both lead in term \(status.term)")
+            verifier.reportFlaw(
+                "Raft: \(known) and \(node.address) both lead in term \(status.term)"
+            )
         }
     }
 
@@ -285,14 +291,16 @@ final class Watch {
         if let before, before.process == process, before.group == state.groupID {
             guard before.index != state.index else { return }
             if state.index < before.index {
-                judge.accuse("Raft: the applied index of \(node.address) fell to \(state.index)")
+                verifier.reportFlaw(
+                    "Raft: the applied index of \(node.address) fell to \(state.index)"
+                )
             }
         }
         seen[node.address] = (process, state.index, state.groupID)
         let position = Position(group: state.groupID, index: state.index)
         if let known = states[position] {
             if known != state {
-                judge.accuse("Raft: two nodes have different states of index \(state.index)")
+                verifier.reportFlaw("Raft: two nodes have different states of index \(state.index)")
             }
         } else {
             states[position] = state
@@ -315,11 +323,11 @@ final class Watch {
                     compared += 1
                     let name = "\(bucket.settings.name) \(vBucket)"
                     if let flaw = CommonHistory.flaw(copy.log) {
-                        judge.accuse("History: \(name) at \(address): \(flaw)")
+                        verifier.reportFlaw("History: \(name) at \(address): \(flaw)")
                     }
                     for (other, otherCopy) in copies.dropFirst(place + 1) {
                         guard let flaw = CommonHistory.flaw(copy, otherCopy) else { continue }
-                        judge.accuse("History: \(name) at \(address) and \(other): \(flaw)")
+                        verifier.reportFlaw("History: \(name) at \(address) and \(other): \(flaw)")
                     }
                 }
             }
@@ -341,7 +349,7 @@ final class Watch {
                     && standing.high == active.high && standing.hasPrepares
                     && !first.outstandingSeqnos.isSuperset(of: copy.outstandingSeqnos)
                 {
-                    judge.accuse(
+                    verifier.reportFlaw(
                         "History: \(name) \(VBucketID(UInt16(number))): a replica keeps a prepare "
                             + "that was decided"
                     )
@@ -359,7 +367,7 @@ final class Watch {
             if let before = known[bucket.settings.name], revision < before,
                 before.epoch == revision.epoch, seen[node.address]?.index ?? 0 >= before.rev
             {
-                judge.accuse(
+                verifier.reportFlaw(
                     "MapOrder: \(bucket.settings.name) went from revision \(before.rev) to "
                         + "\(revision.rev) at \(node.address)"
                 )
@@ -367,7 +375,7 @@ final class Watch {
             known[bucket.settings.name] = revision
             for placement in bucket.placements
             where Set(placement.chain.nodes).count != placement.chain.count {
-                judge.accuse("MapOrder: a row of \(bucket.settings.name) has a node twice")
+                verifier.reportFlaw("MapOrder: a row of \(bucket.settings.name) has a node twice")
             }
         }
         revisions[node.address] = known

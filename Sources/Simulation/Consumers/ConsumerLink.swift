@@ -157,7 +157,7 @@ final class ConsumerLink: ConnectionHandler,
                     needed = count
                     break decoding
                 case .valueTooBig, .invalid:
-                    owner?.accuse("\(address) sends bytes that are no message")
+                    owner?.reportFlaw("\(address) sends bytes that are no message")
                     close()
                 case .frame(let frame):
                     offset += frame.byteCount
@@ -204,7 +204,7 @@ final class ConsumerLink: ConnectionHandler,
         case .request:
             flow.unacknowledged += frame.byteCount
             owner?.receive(frame, from: self)
-        default: owner?.accuse("\(address) sends a message with an unexpected magic")
+        default: owner?.reportFlaw("\(address) sends a message with an unexpected magic")
         }
     }
 
@@ -224,7 +224,9 @@ final class ConsumerLink: ConnectionHandler,
         // A late answer to a no-op counts as a request, as does an acknowledgement without streams.
         guard frame.opcode != .dcpNoop, frame.opcode != .dcpBufferAcknowledgement else { return }
         guard let question = questions.removeValue(forKey: frame.opaque) else {
-            owner?.accuse("\(address) answers what was not requested: \(frame.header.opcodeByte)")
+            owner?.reportFlaw(
+                "\(address) answers what was not requested: \(frame.header.opcodeByte)"
+            )
             return close()
         }
         let isSuccess = frame.header.status == .success
@@ -233,7 +235,7 @@ final class ConsumerLink: ConnectionHandler,
         case .open: close()
         case .control where isSuccess: break
         case .control:
-            owner?.accuse("\(address) refuses a control message: \(frame.header.statusNumber)")
+            owner?.reportFlaw("\(address) refuses a control message: \(frame.header.statusNumber)")
         case .map: if isSuccess { owner?.sees(frame.value, from: self) }
         case .stream, .closedStream, .failoverLog: owner?.answered(question, frame, from: self)
         }

@@ -1,7 +1,7 @@
 package import Vocabulary
 package import Wire
 
-/// Judges a producer's answer to a stream request by the failover log of the producer.
+/// Checks a producer's answer to a stream request by the failover log of the producer.
 ///
 /// - A request is accepted only if the producer's history has the whole snapshot that the client is
 ///   in.
@@ -22,7 +22,7 @@ package enum ConsumerRules {
             + "\(end.value) were lost, and the client has those up to \(needed.last.value)"
     }
 
-    /// Judges an announced rollback.
+    /// Checks an announced rollback.
     ///
     /// - Parameters:
     ///   - request: The refused request.

@@ -11,7 +11,7 @@ extension ConsumerWatch {
     /// Only while nothing else is wrong: copies that do not converge have no final content.
     func conclude() {
         checkValues()
-        guard judge.violations.isEmpty else { return }
+        guard verifier.violations.isEmpty else { return }
         _ = cluster.waitUntil(seconds: 40) { isEverythingThere }
         for consumer in consumers {
             var flaws = 0
@@ -21,7 +21,7 @@ extension ConsumerWatch {
                     continue
                 }
                 flaws += 1
-                if flaws <= 2 { consumer.accuse("at the end, \(place.id): \(flaw)") }
+                if flaws <= 2 { consumer.reportFlaw("at the end, \(place.id): \(flaw)") }
             }
         }
     }
@@ -61,7 +61,7 @@ extension ConsumerWatch {
     /// Every value that a consumer received was sent by a client, and not refused.
     private func checkValues() {
         for bucket in buckets {
-            let sent = judge.sentValues(of: bucket.name)
+            let sent = verifier.sentValues(of: bucket.name)
             for consumer in consumers where consumer.bucket == bucket.name {
                 for place in consumer.places { checkValues(place.view.received, sent, consumer) }
             }
@@ -77,7 +77,7 @@ extension ConsumerWatch {
             let name = String(decoding: key, as: UTF8.self)
             guard let known = sent[name] else { continue }
             for value in values.subtracting(known) {
-                consumer.accuse(
+                consumer.reportFlaw(
                     "\(name) was sent as \(RegisterOperation.text(value)), which no client wrote, "
                         + "or which was refused"
                 )

@@ -23,7 +23,7 @@ final class ConsumerWatch {
     private static let orphanNanoseconds = 10 * second
 
     let cluster: SimulatedCluster
-    let judge: Judge
+    let verifier: Verifier
     let buckets: [BucketSettings]
     private(set) var consumers: [SimulatedConsumer] = []
     private var writers: [ExpiringWriter] = []
@@ -37,7 +37,7 @@ final class ConsumerWatch {
     /// - Returns: Nil if the seed has no consumers.
     init?(
         _ cluster: SimulatedCluster,
-        _ judge: Judge,
+        _ verifier: Verifier,
         _ plan: SimulationPlan,
         _ all: [BucketSettings]
     ) {
@@ -48,7 +48,7 @@ final class ConsumerWatch {
         else { return nil }
         if AttributeWatch.runs(plan) { forms = SeededRandom(seed: plan.seed ^ 0x666f_726d_73) }
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         dice = SeededRandom(seed: plan.seed ^ 0x636f_6e73_756d_6572)
         let chosen = Int(dice.next() % UInt64(all.count))
         buckets = isOften ? all : [all[chosen]]
@@ -64,7 +64,7 @@ final class ConsumerWatch {
                     habits.form = [.bodies, .systemOfDeletions, .whole][Int(number % 3)]
                 }
                 consumers.append(
-                    SimulatedConsumer(bucket, habits, cluster, environment, judge)
+                    SimulatedConsumer(bucket, habits, cluster, environment, verifier)
                 )
             }
             writers.append(ExpiringWriter(bucket, cluster, environment))
@@ -100,7 +100,7 @@ final class ConsumerWatch {
 
     private func inspectLater() {
         cluster.world.after(ConsumerWatch.inspectionNanoseconds) { [weak self] in
-            guard let self, !judge.isHopeless else { return }
+            guard let self, !verifier.hasFatalFlaw else { return }
             for consumer in consumers {
                 checkOrphans(of: consumer)
                 let count = UInt64(consumer.places.count)
@@ -123,7 +123,7 @@ final class ConsumerWatch {
             guard now - since > ConsumerWatch.orphanNanoseconds, let link = place.link else {
                 continue
             }
-            consumer.accuse(
+            consumer.reportFlaw(
                 "\(link.address) does not end the stream of \(place.id), although its copy is not "
                     + "active"
             )
@@ -165,7 +165,7 @@ final class ConsumerWatch {
         guard let copy else { return }
         compared += 1
         guard let flaw = copy.flaw(in: place.view) else { return }
-        consumer.accuse("\(place.id) of \(link.address): \(flaw)")
+        consumer.reportFlaw("\(place.id) of \(link.address): \(flaw)")
         consumer.startAnew(place)
         link.close()
     }

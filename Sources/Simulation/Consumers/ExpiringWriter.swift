@@ -4,7 +4,7 @@ internal import Vocabulary
 
 /// Writes documents that expire after a second, and reads them later, so that they do.
 ///
-/// Its keys are its own: no other checker judges them.
+/// Its keys are its own: no other checker checks them.
 final class ExpiringWriter: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     private static let second: UInt64 = 1_000_000_000
     private static let keys = 24

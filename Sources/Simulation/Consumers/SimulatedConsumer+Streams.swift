@@ -38,7 +38,7 @@ extension SimulatedConsumer {
             place.rest(until: now + pause)
         case .temporaryFailure, .notInitialized, .busy, .noBucket: place.rest(until: now + pause)
         default:
-            accuse(
+            reportFlaw(
                 "\(link.address) answers \(request) of \(place.id) with status "
                     + "\(frame.header.statusNumber)"
             )
@@ -53,11 +53,11 @@ extension SimulatedConsumer {
         _ link: ConsumerLink
     ) {
         guard let log = DCPDecoder.failoverLog(frame.value) else {
-            accuse("\(link.address) sends a malformed failover log of \(place.id)")
+            reportFlaw("\(link.address) sends a malformed failover log of \(place.id)")
             return place.rest(until: now + SimulatedConsumer.second)
         }
         if let flaw = ConsumerRules.flaw(accepting: request, log) {
-            accuse("\(link.address) sends of \(place.id) \(flaw)")
+            reportFlaw("\(link.address) sends of \(place.id) \(flaw)")
         }
         place.view.accept(log)
         place.stage = .streaming(link, opaque: frame.opaque)
@@ -75,13 +75,13 @@ extension SimulatedConsumer {
         _ link: ConsumerLink
     ) {
         guard let seqno = DCPDecoder.rollback(frame.value) else {
-            accuse("\(link.address) announces a malformed rollback of \(place.id)")
+            reportFlaw("\(link.address) announces a malformed rollback of \(place.id)")
             return place.rest(until: now + SimulatedConsumer.second)
         }
         life.count("consumerRollbacks")
         note("is to roll \(place.id) back from \(request.start.value) to \(seqno.value)")
-        if judge.isLossless {
-            accuse(
+        if verifier.isLossless {
+            reportFlaw(
                 "\(link.address) announces a rollback of \(place.id) from "
                     + "\(request.start.value) to \(seqno.value), and nothing was lost"
             )
@@ -110,7 +110,7 @@ extension SimulatedConsumer {
         place.rest(until: now)
         guard frame.header.status == .success else { return }
         guard let log = DCPDecoder.failoverLog(frame.value) else {
-            return accuse("\(link.address) sends a malformed failover log of \(place.id)")
+            return reportFlaw("\(link.address) sends a malformed failover log of \(place.id)")
         }
         let flaw = ConsumerRules.flaw(
             rollingBack: request,
@@ -118,7 +118,7 @@ extension SimulatedConsumer {
             log,
             purged: purged(place, link)
         )
-        if let flaw { accuse("\(link.address) announces for \(place.id) \(flaw)") }
+        if let flaw { reportFlaw("\(link.address) announces for \(place.id) \(flaw)") }
     }
 
     private func answeredClose(_ number: Int, _ frame: Frame, _ link: ConsumerLink) {
@@ -140,19 +140,21 @@ extension SimulatedConsumer {
 
     func receive(_ frame: Frame, from link: ConsumerLink) {
         guard let message = DCPDecoder.message(in: frame) else {
-            return accuse("\(link.address) sends a malformed message: \(frame.header.opcodeByte)")
+            return reportFlaw(
+                "\(link.address) sends a malformed message: \(frame.header.opcodeByte)"
+            )
         }
         guard let place = place(Int(frame.vBucket.number)), let opaque = opaque(of: place, link),
             opaque == frame.opaque
         else {
-            return accuse(
+            return reportFlaw(
                 "\(link.address) sends \(frame.vBucket) without a stream: \(frame.header.opcodeByte)"
             )
         }
         if case .streamEnd(let reason) = message { return ended(place, reason, link) }
         if case .snapshotMarker(let marker) = message { check(marker, place, link) }
         if case .change(let change) = message {
-            judge.sees(
+            verifier.sees(
                 change,
                 of: bucket,
                 by: AttributeLedger.Source(
@@ -165,7 +167,7 @@ extension SimulatedConsumer {
         }
         place.view.receive(message, link.form)
         if let flaw = place.view.flaw {
-            accuse("\(link.address) sends of \(place.id) \(flaw)")
+            reportFlaw("\(link.address) sends of \(place.id) \(flaw)")
             startAnew(place)
             link.close()
         }
@@ -179,7 +181,7 @@ extension SimulatedConsumer {
             core.state == .active && core.isLoaded && core.uuid == uuid ? core.highVisible : nil
         }
         guard let visible, marker.end > visible else { return }
-        accuse(
+        reportFlaw(
             "\(link.address) sends of \(place.id) a snapshot to \(marker.end.value), and the last "
                 + "visible change is \(visible.value)"
         )
@@ -211,7 +213,7 @@ extension SimulatedConsumer {
         case .finished, .stateChanged, .slow, .backfillFailed: place.rest(until: now + pause)
         case .closed:
             guard case .closing = place.stage, habits.asksForEnds else {
-                accuse(
+                reportFlaw(
                     "\(link.address) ends \(place.id) as closed, and the client did not close it"
                 )
                 return place.rest(until: now + pause)
@@ -222,7 +224,7 @@ extension SimulatedConsumer {
             place.view.rollBack(to: .zero)
             place.rest(until: now + pause)
         default:
-            accuse("\(link.address) ends \(place.id) with reason \(number)")
+            reportFlaw("\(link.address) ends \(place.id) with reason \(number)")
             place.rest(until: now + pause)
         }
     }

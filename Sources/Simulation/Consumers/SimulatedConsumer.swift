@@ -21,7 +21,7 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
     let bucket: String
     let habits: ConsumerHabits
     let places: [ConsumerPlace]
-    let judge: Judge
+    let verifier: Verifier
     let cluster: SimulatedCluster
     private let environment: Environment
     private let lane: any Lane
@@ -38,11 +38,11 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
         _ habits: ConsumerHabits,
         _ cluster: SimulatedCluster,
         _ environment: Environment,
-        _ judge: Judge
+        _ verifier: Verifier
     ) {
         self.bucket = bucket.name
         self.habits = habits
-        self.judge = judge
+        self.verifier = verifier
         self.environment = environment
         self.cluster = cluster
         places = habits.vBuckets.map { ConsumerPlace($0, hasValues: habits.hasValues) }
@@ -61,8 +61,8 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
 
     var now: UInt64 { cluster.world.now }
 
-    func accuse(_ sentence: String) {
-        judge.accuse("Consumer: \(habits.name) of \(bucket): \(sentence)")
+    func reportFlaw(_ sentence: String) {
+        verifier.reportFlaw("Consumer: \(habits.name) of \(bucket): \(sentence)")
     }
 
     func note(_ sentence: String) {
@@ -80,7 +80,7 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
     }
 
     private func tick() {
-        guard !judge.isHopeless else { return }
+        guard !verifier.hasFatalFlaw else { return }
         act()
         closeSilentLinks()
         for place in places {

@@ -29,7 +29,7 @@ final class Intruder {
     }
 
     private let cluster: SimulatedCluster
-    private let judge: Judge
+    private let verifier: Verifier
     private var dice: SeededRandom
     private var environment: Environment?
     /// By public key.
@@ -44,13 +44,13 @@ final class Intruder {
     private(set) var tally = Tally()
 
     /// - Returns: Nil if the seed has none.
-    init?(_ cluster: SimulatedCluster, _ judge: Judge, _ plan: SimulationPlan) {
+    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, _ plan: SimulationPlan) {
         guard plan.workload == "intruder" || plan.workload == "standard" && plan.seed % 4 == 2
         else {
             return nil
         }
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         dice = SeededRandom(seed: plan.seed ^ 0x696e_7472_7564_6572)
     }
 
@@ -103,7 +103,9 @@ final class Intruder {
                 if let uuid = members[node.address] { left.insert(uuid) }
                 tokens[node.name] = service.initToken.text ?? tokens[node.name]
                 if let token = tokens[node.name], token == used[node.name] {
-                    judge.accuse("Token: \(node.address) left its cluster and has its old token")
+                    verifier.reportFlaw(
+                        "Token: \(node.address) left its cluster and has its old token"
+                    )
                 }
             }
         }
@@ -136,14 +138,16 @@ final class Intruder {
         transport.setDirectory(PeerDirectory([own.number: place], level: state.featureLevel))
         let asked = pickOne(NodeService.allCases.filter { $0 != .join }) ?? .calls
         tally[.check, "intrusion"] += 1
-        let (judge, claimed) = (judge, claim.node)
+        let (verifier, claimed) = (verifier, claim.node)
         transport.open(
             asked,
             to: own.number,
             request: [],
             opened: { port in
                 if node.service === service {
-                    judge.accuse("Identity: \(node.address) accepted a foreign key for \(claimed)")
+                    verifier.reportFlaw(
+                        "Identity: \(node.address) accepted a foreign key for \(claimed)"
+                    )
                 }
                 port.end(nil)
                 return SilentHandler()
@@ -177,7 +181,7 @@ final class Intruder {
             _ = try transport.listen(on: address)
             tally[.check, "impersonation"] += 1
         } catch {
-            judge.accuse("Intruder: \(error)")
+            verifier.reportFlaw("Intruder: \(error)")
         }
         cluster.world.after(1_500_000_000) {
             node.host.exit()
@@ -195,7 +199,7 @@ final class Intruder {
             let member = cluster.reachableNode
         else { return }
         tally[.check, "usedToken"] += 1
-        let (name, judge) = (node.name, judge)
+        let (name, verifier) = (node.name, verifier)
         cluster.submit(member, "add \(name) by a used token") { service in
             let outcome = await service.addNode(
                 name,
@@ -203,7 +207,7 @@ final class Intruder {
                 services: ["kv"],
                 by: SimulatedCluster.user
             )
-            if case .done = outcome { judge.accuse("Token: a used token has added \(name)") }
+            if case .done = outcome { verifier.reportFlaw("Token: a used token has added \(name)") }
             return "\(outcome)"
         }
     }
@@ -224,12 +228,12 @@ final class Intruder {
         let command = commands[pick(commands.count)]
         let login = pick(3) == 0 ? nil : Intruder.user
         tally[.check, "forgedOrder"] += 1
-        let judge = judge
+        let verifier = verifier
         cluster.submit(node, "an order without a permission") { service in
             do throws(ClusterError) {
                 let outcome = try await service.propose(command, by: login)
                 if case .done = outcome {
-                    judge.accuse("Permission: applied without one: \(command)")
+                    verifier.reportFlaw("Permission: applied without one: \(command)")
                 }
                 return "\(outcome)"
             } catch {
@@ -246,12 +250,12 @@ final class Intruder {
             cluster.newestState.map { $0.secret.isFor($0.members) } ?? false
         }
         guard let state = cluster.newestState else { return }
-        if !isSealed { judge.accuse("Secret: it is not sealed to the members alone") }
+        if !isSealed { verifier.reportFlaw("Secret: it is not sealed to the members alone") }
         if state.user("eve") != nil || state.administrator?.name != SimulatedCluster.user {
-            judge.accuse("Permission: a command without one was applied")
+            verifier.reportFlaw("Permission: a command without one was applied")
         }
         for node in state.members where left.contains(node.uuid) {
-            judge.accuse("Removal: \(node.host) left the cluster, which has not removed it")
+            verifier.reportFlaw("Removal: \(node.host) left the cluster, which has not removed it")
         }
         observe()
         let present = Set(state.members.map(\.keys.identity))
@@ -263,7 +267,7 @@ final class Intruder {
         for (key, known) in secrets where !present.contains(key) {
             tally[.check, "checkedSecret"] += 1
             if let known, now.contains(known) {
-                judge.accuse("Secret: a removed node knows the present one")
+                verifier.reportFlaw("Secret: a removed node knows the present one")
             }
         }
     }

@@ -50,7 +50,7 @@ final class Operator {
     }
 
     private let cluster: SimulatedCluster
-    private let judge: Judge
+    private let verifier: Verifier
     private let script: Workload.Script
     private var random: SeededRandom
     private var isOver = false
@@ -58,9 +58,9 @@ final class Operator {
     let failovers = Guarded(ManualFailovers())
     private var deleted = 0
 
-    init(_ cluster: SimulatedCluster, _ judge: Judge, _ script: Workload.Script) {
+    init(_ cluster: SimulatedCluster, _ verifier: Verifier, _ script: Workload.Script) {
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         self.script = script
         random = cluster.world.random(for: "operator")
     }
@@ -129,24 +129,24 @@ final class Operator {
     }
 
     private func flush(_ asked: SimulatedNode, _ what: String) {
-        let (name, judge) = (SimulationRun.extraName, judge)
+        let (name, verifier) = (SimulationRun.extraName, verifier)
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         cluster.submit(asked, what) { service in
             let outcome = await service.flushBucket(name)
-            if case .done = outcome { judge.flushed(name, began: began) }
+            if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }
     }
 
     private func delete(_ asked: SimulatedNode, _ what: String) {
-        let (name, judge) = (SimulationRun.extraName, judge)
+        let (name, verifier) = (SimulationRun.extraName, verifier)
         guard asked.service?.state.bucket(named: name) != nil else { return }
         let began = cluster.world.now
         deleted += 1
         cluster.submit(asked, what) { service in
             let outcome = await service.deleteBucket(name)
-            if case .done = outcome { judge.flushed(name, began: began) }
+            if case .done = outcome { verifier.flushed(name, began: began) }
             return "\(outcome)"
         }
     }

@@ -8,15 +8,15 @@ struct Ledger {
         var flaws: [String] = []
     }
 
-    private var operations: [Judge.Document: [RegisterOperation]] = [:]
+    private var operations: [Verifier.Document: [RegisterOperation]] = [:]
     private var writes: [OneWriter.Place: AcknowledgedWrites] = [:]
 
-    mutating func did(_ document: Judge.Document, _ operation: RegisterOperation) {
+    mutating func did(_ document: Verifier.Document, _ operation: RegisterOperation) {
         operations[document, default: []].append(operation)
     }
 
     mutating func acknowledged(
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ value: [UInt8]?,
         _ token: MutationToken
     ) {
@@ -45,7 +45,7 @@ struct Ledger {
     func linearize(
         isBeyondAssumptions: Bool,
         isLossless: Bool = true,
-        _ isWanted: (Judge.Document) -> Bool
+        _ isWanted: (Verifier.Document) -> Bool
     ) -> Result {
         var result = Result()
         let documents = operations.keys.filter(isWanted).sorted {

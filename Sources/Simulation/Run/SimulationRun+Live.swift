@@ -25,7 +25,7 @@ extension SimulationRun {
             || !cluster.waitUntil(seconds: Self.invitationSeconds, { flaws(false).isEmpty })
         {
             noteMembers()
-            for flaw in flaws(false).prefix(4) { judge.accuse("Live: \(flaw)") }
+            for flaw in flaws(false).prefix(4) { verifier.reportFlaw("Live: \(flaw)") }
             return
         }
         guard !convergence.hasLost else {
@@ -63,7 +63,7 @@ extension SimulationRun {
             // A node that lost power during a handshake is reachable again after six seconds.
             if round > 0 { cluster.world.run(for: 3_000_000_000) }
             guard let node = cluster.reachableNode else {
-                return judge.accuse("Live: no node answers")
+                return verifier.reportFlaw("Live: no node answers")
             }
             let type: RecoveryType = (plan.seed + UInt64(round)) & 1 == 0 ? .delta : .full
             let tokens = cluster.tokens
@@ -77,10 +77,10 @@ extension SimulationRun {
         if let need = recoveryNeed {
             noteMembers()
             let last = cluster.newestState?.lastRebalance?.sentence ?? "no rebalance"
-            judge.accuse("Live: the nodes were not recovered: \(need); \(last)")
+            verifier.reportFlaw("Live: the nodes were not recovered: \(need); \(last)")
         }
         _ = cluster.waitUntil(seconds: 10) { convergence.mapFlaws().isEmpty }
-        for flaw in convergence.mapFlaws().prefix(4) { judge.accuse("Live: \(flaw)") }
+        for flaw in convergence.mapFlaws().prefix(4) { verifier.reportFlaw("Live: \(flaw)") }
     }
 
     /// Adds each member's Raft status and the pending moves to the transcript.
@@ -134,7 +134,7 @@ extension SimulationRun {
 
     /// Checks that durable writes succeed wherever a majority of the copies exists.
     private func writeEverywhereDurably() {
-        guard judge.violations.isEmpty else { return }
+        guard verifier.violations.isEmpty else { return }
         _ = writeEverywhere(.durable(.majority)) { [cluster] bucket in
             let placements = cluster.newestState?.bucket(named: bucket.name)?.placements ?? []
             return placements.indices.filter { number in
@@ -182,7 +182,7 @@ extension SimulationRun {
             guard !refused.isEmpty else { continue }
             isWell = false
             let first = errors.withLock { $0.first } ?? "there is no client"
-            judge.accuse("Live: \(refused.count) vBuckets accept no write: \(first)")
+            verifier.reportFlaw("Live: \(refused.count) vBuckets accept no write: \(first)")
         }
         return isWell
     }

@@ -20,7 +20,7 @@ package final class SimulationRun {
     private let workload: Workload
     let cluster: SimulatedCluster
     private let chaos: Chaos
-    let judge: Judge
+    let verifier: Verifier
     private let watch: Watch
     /// Nil if the workload has no actions of an administrator.
     let administrator: Operator?
@@ -68,30 +68,30 @@ package final class SimulationRun {
         if isLossless || isCareful, let asked = script {
             script?.actions = asked.actions.filter { $0.action != .failOver }
         }
-        judge = Judge(
+        verifier = Verifier(
             cluster.world,
             isLossless: isLossless,
             isBeyondAssumptions: chaos.isBeyondAssumptions
         )
-        watch = Watch(cluster, judge)
+        watch = Watch(cluster, verifier)
         chaos.isWhole = { [watch] in watch.exposure.losses == 0 }
         chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
         chaos.beforeEnd = { [watch] in watch.checkMomentaryState() }
-        chaos.onDeferredOutput = { [judge] in judge.checkDeferredOutput($0) }
-        administrator = script.map { [cluster, judge] in Operator(cluster, judge, $0) }
+        chaos.onDeferredOutput = { [verifier] in verifier.checkDeferredOutput($0) }
+        administrator = script.map { [cluster, verifier] in Operator(cluster, verifier, $0) }
         extras = Extras(
-            feeds: FeedWatch(cluster, judge, plan),
+            feeds: FeedWatch(cluster, verifier, plan),
             author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
-            views: ViewWatch(cluster, judge, plan, known),
-            consumers: ConsumerWatch(cluster, judge, plan, known),
+            views: ViewWatch(cluster, verifier, plan, known),
+            consumers: ConsumerWatch(cluster, verifier, plan, known),
             attributes: AttributeWatch(
                 cluster,
-                judge,
+                verifier,
                 plan,
                 known,
                 namesHistories: chaos.setsClocksBack && !isLossless
             ),
-            intruder: Intruder(cluster, judge, plan)
+            intruder: Intruder(cluster, verifier, plan)
         )
     }
 
@@ -106,12 +106,12 @@ package final class SimulationRun {
             failovers: workload.failoversMax
         )
         if let flaw {
-            judge.accuse("Live: \(flaw)")
+            verifier.reportFlaw("Live: \(flaw)")
         } else {
             note("built: \(cluster.nodes.count) nodes, faults \(chaos.names)")
             use()
         }
-        if let fault = cluster.world.transcript.fault { judge.accuse("Fault: \(fault)") }
+        if let fault = cluster.world.transcript.fault { verifier.reportFlaw("Fault: \(fault)") }
         let outcome = outcome()
         cluster.dismantle()
         return outcome
@@ -141,7 +141,7 @@ package final class SimulationRun {
         extras.intruder?.start()
         extras.views?.startFaults()
         let length = workload.faultSeconds * SimulationRun.second
-        guard !cluster.world.run(for: length, until: { judge.isHopeless }) else { return }
+        guard !cluster.world.run(for: length, until: { verifier.hasFatalFlaw }) else { return }
         chaos.end()
         administrator?.end()
         extras.author?.end()
@@ -151,14 +151,14 @@ package final class SimulationRun {
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
         settle()
         let left = quietUntil - min(quietUntil, cluster.world.now)
-        guard !cluster.world.run(for: left, until: { judge.isHopeless }) else { return }
+        guard !cluster.world.run(for: left, until: { verifier.hasFatalFlaw }) else { return }
         extras.views?.end()
         extras.consumers?.end()
         extras.attributes?.end()
         for client in clients { client.stop() }
         if !cluster.waitUntil(seconds: 15, { clients.allSatisfy(\.isIdle) }) {
             let busy = clients.filter { !$0.isIdle }.map { "\($0.bucket.name) \($0.number)" }
-            judge.accuse("Live: no node answers clients \(busy.joined(separator: ", "))")
+            verifier.reportFlaw("Live: no node answers clients \(busy.joined(separator: ", "))")
         }
         if let attributes = extras.attributes {
             _ = cluster.waitUntil(seconds: 15) { attributes.isIdle }
@@ -189,7 +189,7 @@ package final class SimulationRun {
             workload: workload,
             cluster: cluster,
             environment: environment,
-            judge: judge
+            verifier: verifier
         )
         clients.append(client)
         client.start()
@@ -203,7 +203,7 @@ package final class SimulationRun {
             client.readAll { read in answer.withLock { $0 = read } }
             if !cluster.waitUntil(seconds: 10, { answer.withLock { $0 } != nil }) {
                 let name = "\(client.bucket.name) \(client.number)"
-                judge.accuse("Live: client \(name) did not complete its final reads")
+                verifier.reportFlaw("Live: client \(name) did not complete its final reads")
             }
         }
         for bucket in buckets {
@@ -211,7 +211,9 @@ package final class SimulationRun {
             let isDone = Guarded(false)
             reader?.readRegisters { isDone.withLock { $0 = true } }
             if reader != nil, !cluster.waitUntil(seconds: 10, { isDone.withLock { $0 } }) {
-                judge.accuse("Live: the final read of registers of \(bucket.name) did not complete")
+                verifier.reportFlaw(
+                    "Live: the final read of registers of \(bucket.name) did not complete"
+                )
             }
         }
     }
@@ -219,18 +221,18 @@ package final class SimulationRun {
     private func compare() {
         let convergence = Convergence(cluster: cluster)
         _ = cluster.waitUntil(seconds: 20) { convergence.copyFlaws().isEmpty }
-        for flaw in convergence.copyFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
+        for flaw in convergence.copyFlaws().prefix(4) { verifier.reportFlaw("Converged: \(flaw)") }
         _ = cluster.waitUntil(seconds: 20) { convergence.isOnDisk }
-        for flaw in convergence.diskFlaws().prefix(4) { judge.accuse("Converged: \(flaw)") }
+        for flaw in convergence.diskFlaws().prefix(4) { verifier.reportFlaw("Converged: \(flaw)") }
     }
 
-    /// Judges the whole history of requests, answers and copies.
+    /// Checks the whole history of requests, answers and copies.
     private func conclude() {
-        judge.linearize(isPromised)
+        verifier.linearize(isPromised)
         watch.conclude()
-        judge.find { [self] in ending($0, $1) }
+        verifier.find { [self] in ending($0, $1) }
         // The follower of a feed has the same content.
-        judge.find { [self] bucket, vBucket in
+        verifier.find { [self] bucket, vBucket in
             guard let (copy, losses) = ending(bucket, vBucket),
                 let content = extras.feeds?.content(of: bucket, vBucket, copy.log)
             else { return nil }
@@ -255,7 +257,7 @@ package final class SimulationRun {
         else { return nil }
         let name = Changes.name(bucket, Int(vBucket.number))
         if watch.changes.remade.contains(name) { return (copy, .ofEverything) }
-        return (copy, judge.isLossless ? .none : .byPromotion)
+        return (copy, verifier.isLossless ? .none : .byPromotion)
     }
 
     /// Whether the failures of this seed are within those that a durability level survives.
@@ -278,14 +280,14 @@ package final class SimulationRun {
     private func outcome() -> SimulationOutcome {
         var outcome = SimulationOutcome()
         let world = cluster.world
-        outcome.violations = judge.violations
+        outcome.violations = verifier.violations
         outcome.digest = world.transcript.digest
         outcome.nodes = cluster.nodes.count
         outcome.steps = world.steps
         outcome.nanoseconds = world.now
         outcome.transcript = world.transcript.lines.map(\.description)
         for client in clients { outcome.tally.add(client.tally) }
-        outcome.tally.add(judge.tally)
+        outcome.tally.add(verifier.tally)
         outcome.tally.add(watch.tally)
         if let feeds = extras.feeds { outcome.tally.add(feeds.tally) }
         if let views = extras.views { outcome.tally.add(views.tally) }

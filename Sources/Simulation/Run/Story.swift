@@ -21,7 +21,7 @@ package final class Story {
     let cluster: SimulatedCluster
     private let name: String
     private let workload: Workload
-    private let judge: Judge
+    private let verifier: Verifier
     private let watch: Watch
 
     /// - Returns: Nil if there is no story of this name.
@@ -30,8 +30,8 @@ package final class Story {
         self.workload = workload
         self.name = name
         cluster = SimulatedCluster(seed: 1, nodes: name == Story.names[2] ? 5 : 3)
-        judge = Judge(cluster.world, isLossless: false, isBeyondAssumptions: false)
-        watch = Watch(cluster, judge)
+        verifier = Verifier(cluster.world, isLossless: false, isBeyondAssumptions: false)
+        watch = Watch(cluster, verifier)
     }
 
     /// Runs the story; callable once.
@@ -43,11 +43,11 @@ package final class Story {
         // Only this story is about automatic failover.
         let seconds: UInt16 = name == Story.names[2] ? 1 : 120
         if let flaw = cluster.build(buckets, failoverSeconds: seconds, failovers: 9) ?? play() {
-            judge.accuse("Story: \(flaw)")
+            verifier.reportFlaw("Story: \(flaw)")
         }
-        if let fault = cluster.world.transcript.fault { judge.accuse("Fault: \(fault)") }
+        if let fault = cluster.world.transcript.fault { verifier.reportFlaw("Fault: \(fault)") }
         var outcome = SimulationOutcome()
-        outcome.violations = judge.violations
+        outcome.violations = verifier.violations
         outcome.digest = cluster.world.transcript.digest
         outcome.nodes = cluster.nodes.count
         outcome.nanoseconds = cluster.world.now

@@ -22,8 +22,8 @@ extension WorkloadClient {
         }
     }
 
-    private func register(_ number: Int) -> Judge.Document {
-        Judge.Document(
+    private func register(_ number: Int) -> Verifier.Document {
+        Verifier.Document(
             bucket: bucket.name,
             key: "register\(number)",
             isCounter: number % 4 == 3,
@@ -65,9 +65,9 @@ extension WorkloadClient {
         }
     }
 
-    private func add(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+    private func add(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
         let value = newValue()
-        judge.sends(value, to: document)
+        verifier.sends(value, to: document)
         let sentAt = world.now
         client.add(Array(document.key.utf8), value, options) { [self] result in
             conclude(.add(value), document, value, sentAt, nil, result)
@@ -75,9 +75,9 @@ extension WorkloadClient {
         }
     }
 
-    private func replace(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+    private func replace(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
         let value = newValue()
-        judge.sends(value, to: document)
+        verifier.sends(value, to: document)
         let sentAt = world.now
         client.replace(Array(document.key.utf8), value, options) { [self] result in
             conclude(.replace(value), document, value, sentAt, nil, result)
@@ -87,7 +87,7 @@ extension WorkloadClient {
 
     /// Replaces the value that this client last read, if it is still current.
     private func compareAndSet(
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ options: WriteOptions,
         _ client: Client
     ) {
@@ -95,7 +95,7 @@ extension WorkloadClient {
             return get(document, isOwner: false, client)
         }
         let value = newValue()
-        judge.sends(value, to: document)
+        verifier.sends(value, to: document)
         let sentAt = world.now
         var options = options
         options.cas = cas
@@ -107,7 +107,7 @@ extension WorkloadClient {
         }
     }
 
-    private func count(_ document: Judge.Document, _ options: WriteOptions, _ client: Client) {
+    private func count(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
         let delta = random.next() % 4
         guard delta != 0 else { return get(document, isOwner: false, client) }
         let initial = random.next() % 1_000
@@ -137,7 +137,7 @@ extension WorkloadClient {
 
     private func conclude(
         _ action: RegisterOperation.Action,
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ value: [UInt8],
         _ sentAt: UInt64,
         _ expected: [UInt8]?,

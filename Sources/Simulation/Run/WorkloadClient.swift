@@ -12,7 +12,7 @@ internal import Vocabulary
 final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     let bucket: BucketSettings
     let number: Int
-    let judge: Judge
+    let verifier: Verifier
     let world: SimulatedWorld
     let workload: Workload
     private let clients: Int
@@ -28,7 +28,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     private var values = 0
     private var map: ClusterMap?
     /// The value and CAS that this client last read of each register.
-    var known: [Judge.Document: (value: [UInt8], cas: CAS)] = [:]
+    var known: [Verifier.Document: (value: [UInt8], cas: CAS)] = [:]
     private(set) var tally = Tally()
     private var isStopping = false
     /// No operation is pending.
@@ -42,13 +42,13 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         workload: Workload,
         cluster: SimulatedCluster,
         environment: Environment,
-        judge: Judge
+        verifier: Verifier
     ) {
         self.number = number
         self.clients = clients
         self.bucket = bucket
         self.workload = workload
-        self.judge = judge
+        self.verifier = verifier
         self.environment = environment
         world = cluster.world
         isThere = { [weak cluster] in cluster?.newestState?.bucket(named: bucket.name) != nil }
@@ -128,7 +128,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         isIdle = false
         client.currentMap { [self] map in
             guard let map else { return }
-            if map != self.map { judge.sees(map, after: self.map) }
+            if map != self.map { verifier.sees(map, after: self.map) }
             self.map = map
         }
         let isRegister =
@@ -154,8 +154,8 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         return Array("\(number).\(values)".utf8)
     }
 
-    private func document(_ key: Int, of owner: Int) -> Judge.Document {
-        Judge.Document(bucket: bucket.name, key: "client\(owner)-key\(key)")
+    private func document(_ key: Int, of owner: Int) -> Verifier.Document {
+        Verifier.Document(bucket: bucket.name, key: "client\(owner)-key\(key)")
     }
 
     /// Counts a completed operation and schedules the next one.
@@ -167,12 +167,12 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     }
 
     func set(
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ value: [UInt8],
         _ options: WriteOptions,
         _ client: Client
     ) {
-        judge.sends(value, to: document)
+        verifier.sends(value, to: document)
         let sentAt = world.now
         client.set(Array(document.key.utf8), value, options) { [self] result in
             end(.set(value), document, value, sentAt, result.map(\.token))
@@ -181,7 +181,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     }
 
     func delete(
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         isOwner: Bool,
         _ options: WriteOptions,
         _ client: Client
@@ -197,7 +197,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    func get(_ document: Judge.Document, isOwner: Bool, _ client: Client) {
+    func get(_ document: Verifier.Document, isOwner: Bool, _ client: Client) {
         let sentAt = world.now
         client.get(Array(document.key.utf8)) { [self] result in
             switch result {
@@ -212,41 +212,41 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         }
     }
 
-    // MARK: Reports to the judge
+    // MARK: Reports to the verifier
 
     /// Reports a read.
     func found(
         _ value: [UInt8]?,
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         isOwner: Bool,
         _ sentAt: UInt64
     ) {
-        judge.read(document, value, isOwner: isOwner, askedAt: sentAt)
+        verifier.read(document, value, isOwner: isOwner, askedAt: sentAt)
         did(.read(value), document, sentAt, world.now)
     }
 
     /// Reports the result of a write of `value`.
     func end(
         _ action: RegisterOperation.Action,
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ value: [UInt8]?,
         _ sentAt: UInt64,
         _ result: Result<MutationToken?, ClientError>
     ) {
         switch result {
         case .success(let token):
-            judge.acknowledged(document, value, token, sentAt: sentAt)
+            verifier.acknowledged(document, value, token, sentAt: sentAt)
             did(action, document, sentAt, world.now)
         case .failure(let error) where error.isAmbiguous:
-            judge.mayHaveWritten(document, value)
+            verifier.mayHaveWritten(document, value)
             did(action, document, sentAt, nil)
-        case .failure: if let value, !document.isCounter { judge.refused(document, value) }
+        case .failure: if let value, !document.isCounter { verifier.refused(document, value) }
         }
     }
 
     func did(
         _ action: RegisterOperation.Action,
-        _ document: Judge.Document,
+        _ document: Verifier.Document,
         _ called: UInt64,
         _ returned: UInt64?
     ) {
@@ -256,7 +256,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
             returned: returned,
             client: number
         )
-        judge.did(document, operation)
+        verifier.did(document, operation)
     }
 
     // MARK: Final checks

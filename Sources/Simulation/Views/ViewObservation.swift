@@ -1,8 +1,8 @@
 internal import Vocabulary
 
-/// A query of a view that was answered, with what is needed to judge it at the end of the run.
+/// A query of a view that was answered, with what is needed to check it at the end of the run.
 ///
-/// Operations of clients are recorded when they end, so the judgement has to wait for that.
+/// Operations of clients are recorded when they end, so the check has to wait for that.
 struct ViewObservation {
     /// The documents of a vBucket's active copy, when the query was asked.
     struct Documents {

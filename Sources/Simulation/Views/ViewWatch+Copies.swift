@@ -84,7 +84,7 @@ extension ViewWatch {
     /// The vBuckets whose present history does not have all that the answer has at least.
     func lost(since asked: ViewObservation) -> Set<Int> {
         // If clocks stop, an old active copy may answer beside the new one.
-        if judge.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
+        if verifier.isBeyondAssumptions { return Set(0..<asked.vBucketCount) }
         if mayPrecedeBase(asked) { return Set(0..<asked.vBucketCount) }
         let bucket = asked.question.bucket
         return Set(0..<asked.vBucketCount).filter { number in

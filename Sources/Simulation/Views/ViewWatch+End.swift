@@ -17,7 +17,7 @@ extension ViewWatch {
         for bucket in scope.buckets {
             for view in scope.views where has(view, bucket) {
                 for question in finalQuestions(bucket.name, view)
-                where judge.violations.isEmpty { checkEverywhere(question) }
+                where verifier.violations.isEmpty { checkEverywhere(question) }
             }
         }
         checkFiles()
@@ -48,11 +48,11 @@ extension ViewWatch {
             return left.isEmpty
         }
         for (_, found) in flaws.sorted(by: { $0.key < $1.key }).prefix(2) {
-            accuse("at the end, \(found.flaw)", found.observation)
+            reportFlaw("at the end, \(found.flaw)", found.observation)
         }
         guard !isAnswered else { return }
         let names = left.map(\.address).joined(separator: ", ")
-        judge.accuse(
+        verifier.reportFlaw(
             "View: \(question) has no complete answer at the end, or none of the final documents, from "
                 + names
         )
@@ -70,7 +70,7 @@ extension ViewWatch {
             observation.base?.documents.count == observation.vBucketCount
         else { return nil }
         // The clocks run again.
-        if judge.isBeyondAssumptions { observation.unknown = [] }
+        if verifier.isBeyondAssumptions { observation.unknown = [] }
         return observation.unknown.isEmpty ? observation : nil
     }
 
@@ -97,10 +97,10 @@ extension ViewWatch {
             tally[.check, "indexFiles"] += 1
             guard !isWell else { return }
             for line in lines.withLock({ $0 }).prefix(3) {
-                judge.accuse("View: \(path) of \(node.address): \(line)")
+                verifier.reportFlaw("View: \(path) of \(node.address): \(line)")
             }
         } catch {
-            judge.accuse("View: \(path) of \(node.address) cannot be checked: \(error)")
+            verifier.reportFlaw("View: \(path) of \(node.address) cannot be checked: \(error)")
         }
     }
 }

@@ -30,7 +30,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     private static let openMax = 24
 
     let cluster: SimulatedCluster
-    let judge: Judge
+    let verifier: Verifier
     /// The buckets, the views and the pace of the queries, drawn from the seed.
     struct Scope {
         /// The buckets that have views.
@@ -74,16 +74,16 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     /// - Returns: Nil if the seed has no views.
     init?(
         _ cluster: SimulatedCluster,
-        _ judge: Judge,
+        _ verifier: Verifier,
         _ plan: SimulationPlan,
         _ all: [BucketSettings]
     ) {
         let isOften = plan.workload == "views"
         guard isOften || (plan.workload == "standard" && plan.seed % 3 == 1) else { return nil }
         self.cluster = cluster
-        self.judge = judge
+        self.verifier = verifier
         dice = SeededRandom(seed: plan.seed ^ 0x7669_6577_73)
-        let author = ViewAuthor(cluster, plan, isOften ? all : [], isLossless: judge.isLossless)
+        let author = ViewAuthor(cluster, plan, isOften ? all : [], isLossless: verifier.isLossless)
         parts = Parts(scriptFaults: ScriptFaults(cluster, seed: plan.seed), author: author)
         let chosen = Int(dice.next() % UInt64(all.count))
         let documents = SimulatedView.documents
@@ -103,7 +103,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     func start() {
         putDocuments()
         scheduleQuestion()
-        if judge.isLossless { scheduleSnapshot() }
+        if verifier.isLossless { scheduleSnapshot() }
         if scope.chasesMoves { chaseMoves() }
         author?.start { [weak self] in self?.chaseChange(of: $1, $0) }
     }
@@ -252,7 +252,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
             // Not inside the turn of the node's lane: the checker reads all copies.
             cluster.world.after(0) { [self] in
                 open[number] = nil
-                reply.done(judged(observation, outcome))
+                reply.done(checked(observation, outcome))
             }
         }
     }
@@ -265,7 +265,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
         }
     }
 
-    private func judged(
+    private func checked(
         _ asked: ViewObservation,
         _ outcome: ViewClient.Outcome
     ) -> ViewObservation? {
@@ -274,7 +274,7 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
             return nil
         }
         guard let answer = ViewAnswer(text) else {
-            judge.accuse("View: \(asked.question) was answered with \(text.prefix(200))")
+            verifier.reportFlaw("View: \(asked.question) was answered with \(text.prefix(200))")
             return nil
         }
         var observation = asked
@@ -300,10 +300,12 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
 
     // MARK: The end
 
-    /// Judges all answers; call it when all operations of clients have ended.
+    /// Checks all answers; call it when all operations of clients have ended.
     func conclude() {
         var operations: [String: [String: [RegisterOperation]]] = [:]
-        for bucket in scope.buckets { operations[bucket.name] = judge.operations(on: bucket.name) }
+        for bucket in scope.buckets {
+            operations[bucket.name] = verifier.operations(on: bucket.name)
+        }
         for observation in observations {
             let question = observation.question
             tally[.check, "viewAnswers"] += 1
@@ -313,17 +315,17 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
                 tally[.check, "freshViewAnswers"] += 1
             }
             let expectation = observation.expectation(operations[question.bucket] ?? [:])
-            accuse(flaw(observation, expectation), observation)
+            reportFlaw(flaw(observation, expectation), observation)
         }
         observations = []
     }
 
-    func accuse(_ flaw: String?, _ observation: ViewObservation) {
+    func reportFlaw(_ flaw: String?, _ observation: ViewObservation) {
         guard let flaw else { return }
         let errors = observation.answer.errors.first.map { "; errors: \($0)" } ?? ""
         let asked = Double(observation.askedAt / 1_000_000) / 1_000
         let answered = Double(observation.answeredAt / 1_000_000) / 1_000
-        judge.accuse(
+        verifier.reportFlaw(
             "View: \(observation.question) at \(observation.address), asked at \(asked) s and answered "
                 + "at \(answered) s: \(flaw)\(errors)"
         )

@@ -45,7 +45,7 @@ extension MemoryStore: RevisionWrites {
         return found
     }
 
-    /// A write whose revision the sync function judges.
+    /// A write whose revision the sync function validates.
     private struct Planned {
         let index: Int
         let before: StoredDocument?

@@ -1,6 +1,6 @@
 package import SyncWire
 
-/// How a database judges changes of principals.
+/// The rules by which a database accepts changes of principals.
 package struct PrincipalRules: Hashable, Sendable {
     package static let passwordCharactersMin = 3
 
@@ -60,8 +60,8 @@ package struct PrincipalRules: Hashable, Sendable {
     ) -> Decision {
         if existing != nil, method == .create { return .refused(Refusal(409, "Already exists")) }
         do throws(Refusal) {
-            try judgePassword(of: update, key, isNew: existing == nil)
-            try judgeDerived(update, access)
+            try validatePassword(of: update, key, isNew: existing == nil)
+            try validateDerived(update, access)
             var change = PrincipalChange(existing ?? Principal(key), isNew: existing == nil)
             if key.kind == .user {
                 change.password = update.password
@@ -103,7 +103,7 @@ package struct PrincipalRules: Hashable, Sendable {
     private var keepsAbsent: Bool { dialect == .third }
 
     /// - Throws: `Refusal` 400 if the password is too short, or missing and needed.
-    private func judgePassword(
+    private func validatePassword(
         of update: PrincipalUpdate,
         _ key: PrincipalKey,
         isNew: Bool
@@ -124,7 +124,7 @@ package struct PrincipalRules: Hashable, Sendable {
 
     /// - Throws: `Refusal` 400 in the dialect of 3 if the request has other derived members than the
     ///   principal.
-    private func judgeDerived(_ update: PrincipalUpdate, _ access: Access?) throws(Refusal) {
+    private func validateDerived(_ update: PrincipalUpdate, _ access: Access?) throws(Refusal) {
         guard keepsAbsent else { return }
         let channels = Set(access?.allChannels.names.map(\.description) ?? [])
         if let given = update.derivedChannels, !given.isEmpty, Set(given) != channels {

@@ -23,9 +23,9 @@ import Wire
         var service = NodeService.Connection.main
         var expected: UInt16 = 2
         var versions: (UInt16, UInt16) = (1, 1)
-        /// Of the responder's judge.
+        /// Of the responder's validation.
         var verdict: PeerRefusal?
-        /// Of the initiator's judge.
+        /// Of the initiator's validation.
         var answerVerdict: PeerRefusal?
 
         func run() -> (initiator: PeerHandshake.Step, responder: PeerHandshake.Step) {
@@ -131,7 +131,7 @@ import Wire
         #expect(refusal(pair.run().initiator) == .notExpected)
     }
 
-    /// The responder has the expected number but another group or epoch, and its judge accepts.
+    /// The responder has the expected number but another group or epoch, and its validation accepts.
     @Test func onlyEpochCallsCrossEpochs() {
         for change in [\PeerClaim.group, \PeerClaim.epoch] {
             var pair = Pair()

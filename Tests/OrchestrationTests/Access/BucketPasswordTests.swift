@@ -8,7 +8,7 @@ import Vocabulary
 
     private func world() -> ClusterWorld { .withDesigns() }
 
-    private func judge(
+    private func validate(
         _ fields: [(String, String)],
         changing bucket: BucketRecord? = nil,
         _ state: ClusterState
@@ -21,7 +21,7 @@ import Vocabulary
             uuid: "new",
             password: keys
         )
-        return BucketForm.judge(form, on: ground)
+        return BucketForm.validate(form, on: ground)
     }
 
     private func password(_ verdict: BucketForm.Verdict) -> [UInt8]? {
@@ -34,9 +34,9 @@ import Vocabulary
 
     @Test func formSetsKeepsAndRemovesPassword() throws {
         var world = world()
-        #expect(password(judge([], world.state)) == [])
-        #expect(password(judge([("saslPassword", "")], world.state)) == [])
-        #expect(password(judge([("saslPassword", "x")], world.state)) == keys)
+        #expect(password(validate([], world.state)) == [])
+        #expect(password(validate([("saslPassword", "")], world.state)) == [])
+        #expect(password(validate([("saslPassword", "x")], world.state)) == keys)
         let bucket = try #require(world.state.bucket(named: "b"))
         var settings = bucket.settings
         settings.password = [9]
@@ -44,7 +44,7 @@ import Vocabulary
         let changed = try #require(world.state.bucket(named: "b"))
         #expect(changed.settings.password == [9])
         func after(_ fields: [(String, String)]) -> [UInt8]? {
-            password(judge(fields, changing: changed, world.state))
+            password(validate(fields, changing: changed, world.state))
         }
         #expect(after([("flushEnabled", "1")]) == [9])
         #expect(after([("saslPassword", "x")]) == keys)
@@ -54,7 +54,7 @@ import Vocabulary
 
     @Test func passwordIsRefusedWithoutEffect() {
         let fields = [("saslPassword", "x"), ("passwordless", "1")]
-        #expect(field(judge(fields, world().state)) == "saslPassword")
+        #expect(field(validate(fields, world().state)) == "saslPassword")
     }
 
     @Test func logRefusesPasswordAboveTheLimit() throws {

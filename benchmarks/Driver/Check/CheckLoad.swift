@@ -83,14 +83,14 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
         guard !isStopped else { return ended() }
         let start = now
         client.get(Array(keys[key].name.utf8), options.timeout) { [self] result in
-            judge(key, result)
+            evaluate(key, result)
             rest(since: start) { [self] in write(key) }
         }
     }
 
     /// Returns false if the read had no answer.
     @discardableResult
-    private func judge(_ key: Int, _ result: Result<Document, ClientError>) -> Bool {
+    private func evaluate(_ key: Int, _ result: Result<Document, ClientError>) -> Bool {
         var value: [UInt8]?
         switch result {
         case .success(let document): value = document.value
@@ -121,7 +121,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
 
     private func readLast(_ key: Int, _ deadline: UInt64) {
         client.get(Array(keys[key].name.utf8), options.timeout) { [self] result in
-            if judge(key, result) { return ended() }
+            if evaluate(key, result) { return ended() }
             guard now < deadline else {
                 found.unread += 1
                 return ended()

@@ -20,7 +20,7 @@ extension ClusterState {
             return wasApplied ? .repeated : .refused(.refusedBefore)
         }
         let outcome =
-            mayApply(envelope) ? judge(envelope.command) : .refused(.notPermitted)
+            mayApply(envelope) ? dispatch(envelope.command) : .refused(.notPermitted)
         if case .refused = outcome { proposals.recordRefusal(node, boot: boot, number: number) }
         return outcome
     }
@@ -29,10 +29,10 @@ extension ClusterState {
     package mutating func apply(_ command: ClusterCommand, at index: UInt64) -> ClusterOutcome {
         precondition(index > self.index, "commands are applied in order")
         self.index = index
-        return judge(command)
+        return dispatch(command)
     }
 
-    private mutating func judge(_ command: ClusterCommand) -> ClusterOutcome {
+    private mutating func dispatch(_ command: ClusterCommand) -> ClusterOutcome {
         if let refusal = jointRefusal(of: command) { return .refused(refusal) }
         return apply(command)
     }

@@ -14,7 +14,7 @@ internal import Wire
 /// - Attributes: all copies, disks and feeds show a version with the same attributes
 ///   (`AttributeLedger`).
 /// - MapOrder: a client's map only becomes newer; maps with equal revisions are equal.
-final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check for it
+final class Verifier: @unchecked Sendable {  // tidy:allow one thread, and a check for it
     struct Document: Hashable {
         let bucket: String
         let key: String
@@ -44,7 +44,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     private(set) var violations: [String] = []
     private(set) var tally = Tally()
     /// The members' committed logs differ: later checks are meaningless, and the run may never end.
-    private(set) var isHopeless = false
+    private(set) var hasFatalFlaw = false
     /// No node ends or is cut off in this seed, so no acknowledged write may be lost.
     let isLossless: Bool
     /// Clocks stop in this seed, so two nodes may serve a vBucket at one time.
@@ -65,15 +65,15 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     }
 
     /// Records a violation.
-    func accuse(_ sentence: String) {
+    func reportFlaw(_ sentence: String) {
         world.transcript.note("VIOLATION \(sentence)")
         if violations.count < 20 { violations.append(sentence) }
     }
 
     /// Records a violation after which the run is stopped: members committed different entries.
-    func accuseFatally(_ sentence: String) {
-        accuse(sentence)
-        isHopeless = true
+    func reportFatalFlaw(_ sentence: String) {
+        reportFlaw(sentence)
+        hasFatalFlaw = true
     }
 
     // MARK: Writes
@@ -93,7 +93,9 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
         if let value, document.bucket == SimulationRun.extraName {
             documents[document]?.answered[value] = world.now
         }
-        guard let token else { return accuse("\(document.key) was acknowledged without a token") }
+        guard let token else {
+            return reportFlaw("\(document.key) was acknowledged without a token")
+        }
         ledger.acknowledged(document, value, token)
         guard !isBeyondAssumptions else { return }
         let flaws = oneWriter.acknowledged(
@@ -103,7 +105,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
             sentAt: sentAt,
             now: world.now
         )
-        for flaw in flaws { accuse("OneWriter: \(flaw)") }
+        for flaw in flaws { reportFlaw("OneWriter: \(flaw)") }
     }
 
     /// Records the output of a node that was stopped while it made this output (`OneWriter`).
@@ -138,17 +140,17 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     func read(_ document: Document, _ value: [UInt8]?, isOwner: Bool, askedAt: UInt64) {
         let history = documents[document] ?? History()
         if let value, !history.sent.contains(value), !document.isCounter {
-            accuse(
+            reportFlaw(
                 "NoPhantom: \(document.key) read \(RegisterOperation.text(value)), which "
                     + "no client wrote"
             )
         }
         if let value, let flushed = history.flushed[value], askedAt > flushed {
-            accuse("Flush: \(document.key) read \(RegisterOperation.text(value)) after a flush")
+            reportFlaw("Flush: \(document.key) read \(RegisterOperation.text(value)) after a flush")
         }
         guard isLossless, isOwner, document.bucket != SimulationRun.extraName else { return }
         if history.acknowledged != value, !history.unknown.contains(value) {
-            accuse(
+            reportFlaw(
                 "Acknowledged: \(document.key) read \(RegisterOperation.text(value)), not "
                     + RegisterOperation.text(history.acknowledged)
             )
@@ -189,7 +191,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     ) {
         guard attributes != nil, AttributeLedger.names(key), !isBeyondAssumptions else { return }
         let flaw = attributes?.sees(version, of: key.bytes, in: bucket, by: source)
-        if let flaw { accuse("Attributes: \(flaw)") }
+        if let flaw { reportFlaw("Attributes: \(flaw)") }
     }
 
     /// The same for a change that a feed sends.
@@ -224,7 +226,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
                 history: history
             )
         else { return }
-        accuse("Attributes: \(flaw)")
+        reportFlaw("Attributes: \(flaw)")
     }
 
     // MARK: The end
@@ -239,14 +241,14 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
                 && (isLossless || document.durability.map(promised) ?? false)
         }
         tally.add(result.tally)
-        result.flaws.forEach(accuse)
+        result.flaws.forEach(reportFlaw)
     }
 
     /// Checks the acknowledged writes against the final content; `copies` returns the active copy.
     func find(in copies: (String, VBucketID) -> (CopyContent, AcknowledgedWrites.Losses)?) {
         let result = ledger.find(in: copies)
         tally.add(result.tally)
-        result.flaws.forEach(accuse)
+        result.flaws.forEach(reportFlaw)
     }
 
     // MARK: Maps
@@ -254,7 +256,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
     /// Checks a client's new map.
     func sees(_ map: ClusterMap, after before: ClusterMap?) {
         if let before, map.revision < before.revision {
-            accuse("MapOrder: a client went from \(before.revision) to \(map.revision)")
+            reportFlaw("MapOrder: a client went from \(before.revision) to \(map.revision)")
         }
         let name = MapName(
             bucket: map.bucket,
@@ -262,7 +264,7 @@ final class Judge: @unchecked Sendable {  // tidy:allow one thread, and a check 
             number: map.revision.number
         )
         if let known = maps[name], known != map {
-            accuse("MapOrder: two maps of \(map.bucket) have the revision \(map.revision)")
+            reportFlaw("MapOrder: two maps of \(map.bucket) have the revision \(map.revision)")
         }
         maps[name] = map
     }
