@@ -25,27 +25,36 @@ package struct OpenSSLCertificates: CertificateTools {
     /// - Throws: `CertificateError` if OpenSSL cannot make it.
     package func makeAuthority(
         seed: [UInt8],
-        name: String
+        name: String,
+        signedBy signer: CertificateAuthority?
     ) throws(CertificateError) -> [UInt8] {
         do throws(TLSError) {
             let key = try Self.key(of: seed)
+            var issuer: Certificate?
+            if let signer { issuer = try PEM.certificates(signer.certificate)[0] }
             let draft = Draft(
                 subject: name,
-                issuer: name,
+                issuer: issuer.map(Self.commonName) ?? name,
                 notBefore: Self.authorityBegin,
                 notAfter: Self.authorityEnd
             )
             let made = try Self.certificate(draft, of: key)
             try Self.extend(
                 made,
-                issuer: made,
+                issuer: issuer ?? made,
                 [
                     (NID_basic_constraints, "critical,CA:TRUE"),
                     (NID_key_usage, "critical,keyCertSign,cRLSign"),
                     (NID_subject_key_identifier, "hash"),
                 ]
             )
-            try Self.sign(made, with: key)
+            if let issuer {
+                let identifier = [(NID_authority_key_identifier, "keyid:always")]
+                try Self.extend(made, issuer: issuer, identifier)
+            }
+            var signing = key
+            if let signer { signing = try Self.key(of: signer.seed) }
+            try Self.sign(made, with: signing)
             return PEM.text(of: made)
         } catch {
             throw CertificateError("The cluster's authority cannot be made: \(error)")

@@ -78,11 +78,16 @@ def test_failover_rebalance_and_changes_of_certificates_cause_no_error_of_a_clie
         after = wait_until(
             lambda: len(authorities(cluster[0])) == 2 and authorities(cluster[0])[0], 20, "a second authority"
         )
-        # Both are trusted, and certificates come from the new one at once.
+        # Both are trusted, and certificates come from the new one at once. Clients need not be told yet.
         assert after != authority and authorities(cluster[1])[1] == authority
         for node in cluster.members[:2]:
             wait_until(lambda node=node: accepts(node, after), 10, "a certificate of the new one")
-            assert not accepts(node, authority)
+            assert accepts(node, authority)
+        late = Traffic(cluster, authority, tmp_path / "former.pem")
+        late.start()
+        wait_until(lambda: late.count > 100, 30, "traffic of a client with the former authority")
+        late.end()
+        assert not late.errors, late.errors[:3]
         count = traffic.count
         wait_until(lambda: traffic.count > count + 200, 30, "traffic goes on")
     finally:
@@ -90,6 +95,9 @@ def test_failover_rebalance_and_changes_of_certificates_cause_no_error_of_a_clie
     assert not traffic.errors, traffic.errors[:3]
     assert cluster[1].admin.post(REGENERATE).text == after
     assert authorities(cluster[0]) == [after]
+    for node in cluster.members[:2]:
+        wait_until(lambda node=node: not accepts(node, authority), 10, "the former one is refused")
+        assert accepts(node, after)
 
 
 def test_order_to_one_node_ends_the_certificates_of_operators_on_all(start, tmp_path):

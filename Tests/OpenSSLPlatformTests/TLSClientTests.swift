@@ -17,11 +17,20 @@ import Testing
         )
     }
 
+    private static func crossCertificate(
+        of byte: UInt8,
+        signedBy signer: CertificateAuthority
+    ) throws -> [UInt8] {
+        let seed = [UInt8](repeating: byte, count: CertificateAuthority.seedByteCount)
+        return try tools.makeAuthority(seed: seed, name: "Authority \(byte)", signedBy: signer)
+    }
+
     private static func server(
         _ hosts: [String],
         by authority: CertificateAuthority,
         from begin: Int64 = -day,
-        to end: Int64 = day
+        to end: Int64 = day,
+        followedBy chain: [UInt8] = []
     ) throws -> any ClientSecurity {
         let now = Int64(time(nil))
         let issued = try tools.issue(
@@ -34,7 +43,7 @@ import Testing
             by: authority
         )
         let server = tools.makeServer()
-        try server.use(ClientSecuritySettings(chain: issued.certificate, key: issued.key))
+        try server.use(ClientSecuritySettings(chain: issued.certificate + chain, key: issued.key))
         return server
     }
 
@@ -123,6 +132,26 @@ import Testing
         let server = try Self.server(["10.0.0.1"], by: try Self.authority(1))
         let reason = try Self.refusal(of: server, as: "10.0.0.1", trusting: try Self.authority(2))
         #expect(reason?.contains("trust the CA of the cluster") == true, "\(reason ?? "believed")")
+    }
+
+    /// Clients that trust a former authority, the newest one, and one before both.
+    @Test func serverOfANewAuthorityIsBelievedByTheCrossCertificatesOfFormerOnes() throws {
+        let (first, second, third) = (
+            try Self.authority(1), try Self.authority(2), try Self.authority(3)
+        )
+        let cross = try Self.crossCertificate(of: 3, signedBy: second)
+        let older = try Self.crossCertificate(of: 2, signedBy: first)
+        for (chain, believers) in [([], 1), (cross, 2), (cross + older, 3)] {
+            let server = try Self.server(["10.0.0.1"], by: third, followedBy: chain)
+            for (place, authority) in [third, second, first].enumerated() {
+                let reason = try Self.refusal(of: server, as: "10.0.0.1", trusting: authority)
+                #expect((reason == nil) == (place < believers), "\(place): \(reason ?? "believed")")
+            }
+        }
+        let other = try Self.crossCertificate(of: 3, signedBy: try Self.authority(4))
+        let server = try Self.server(["10.0.0.1"], by: third, followedBy: other)
+        #expect(try Self.refusal(of: server, as: "10.0.0.1", trusting: second) != nil)
+        #expect(try Self.tools.read(cross).first?.isAuthority == true)
     }
 
     /// An authority of the same name whose key another seed has made.

@@ -41,7 +41,7 @@ import Vocabulary
     @Test func clusterWithoutAnAuthorityGetsOne() {
         let first = renewed(secret())
         #expect(first.kept.isEmpty && first.needsNew)
-        let made = first.adding([9], at: now)
+        let made = first.adding([9], signedByReplaced: [], at: now)
         #expect(made.map(\.certificate) == [[9]] && made[0].addedAt == now)
         #expect(made[0].replacedAt == 0)
     }
@@ -56,9 +56,10 @@ import Vocabulary
     @Test func removedNodeMakesAnotherAuthorityInFrontOfTheFormerOne() {
         let removed = renewed(secret(nil, boxes: [1, 2, 3]))
         #expect(kept(removed) == [1] && removed.needsNew)
-        let made = removed.adding([9], at: now)
+        let made = removed.adding([9], signedByReplaced: [8], at: now)
         #expect(made.map(\.certificate) == [[9], [1]])
         #expect(made.map(\.replacedAt) == [0, now])
+        #expect(made.map(\.crossCertificate) == [[8], []])
     }
 
     @Test func authorityWhoseKeyTheMembersLackIsReplaced() {
@@ -83,6 +84,14 @@ import Vocabulary
         #expect(kept(renewed(secret(nil, 1, 2), .regenerate)) == [1])
     }
 
+    @Test func crossCertificateEndsWithTheAuthorityThatSignedIt() {
+        var three = secret(nil, 1, 31)
+        three.authorities[0].crossCertificate = [7]
+        three.authorities[1].crossCertificate = [8]
+        #expect(renewed(three).kept.map(\.crossCertificate) == [[7], []])
+        #expect(renewed(three, .regenerate).kept.map(\.crossCertificate) == [[]])
+    }
+
     @Test func orderAfterARemovalKeepsTheFormerAuthority() {
         let removed = renewed(secret(nil, 1, boxes: [1, 2, 3]), .regenerate)
         #expect(kept(removed) == [1, 2] && removed.needsNew)
@@ -90,6 +99,6 @@ import Vocabulary
 
     @Test func replacementAtTheClocksFirstMomentIsOne() {
         let removed = renewed(secret(nil, boxes: [1, 2, 3]))
-        #expect(removed.adding([9], at: 0).map(\.replacedAt) == [0, 1])
+        #expect(removed.adding([9], signedByReplaced: [], at: 0).map(\.replacedAt) == [0, 1])
     }
 }

@@ -53,6 +53,7 @@ extension AdministrationService {
                 seed: seed
             )
         }
+        inputs.crossCertificates = state.secret.authorities.flatMap(\.crossCertificate)
         inputs.hosts = hosts(of: state.node(number: member.node))
         inputs.security = state.settings.security
         // Not those of the cluster: a node that was removed knows the key of a replaced one, and could make a

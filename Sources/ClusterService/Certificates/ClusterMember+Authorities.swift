@@ -37,8 +37,16 @@ extension ClusterMember {
         let name = "Divan \((state.uuid ?? "").prefix(8))-\(state.secret.revision + 1)"
         do throws(CertificateError) {
             let certificate = try tools.makeAuthority(seed: seed, name: name)
+            var cross: [UInt8] = []
+            if let replaced = renewed.kept.first, hasKey {
+                let former = CertificateAuthority(
+                    certificate: replaced.certificate,
+                    seed: secrets.authority
+                )
+                cross = try tools.makeAuthority(seed: seed, name: name, signedBy: former)
+            }
             secrets.authority = seed
-            return renewed.adding(certificate, at: now)
+            return renewed.adding(certificate, signedByReplaced: cross, at: now)
         } catch {
             logEvent(.error, .node, error.description)
             return renewed.kept

@@ -15,6 +15,8 @@ package final class NodeCertificates: Sendable {
     struct Inputs: Sendable {
         /// The cluster's newest authority; nil without one, or if this node cannot open its key.
         var authority: CertificateAuthority?
+        /// PEM: the certificates by which clients that trust a replaced authority accept the newest one.
+        var crossCertificates: [UInt8] = []
         /// The names of this node.
         var hosts: [String] = []
         var security = SecuritySettings()
@@ -115,7 +117,8 @@ package final class NodeCertificates: Sendable {
         if let supplied = core.supplied {
             settings = ClientSecuritySettings(chain: supplied.chain, key: supplied.key)
         } else if let issued = core.issued?.content {
-            settings = ClientSecuritySettings(chain: issued.certificate, key: issued.key)
+            let chain = issued.certificate + inputs.crossCertificates
+            settings = ClientSecuritySettings(chain: chain, key: issued.key)
         } else {
             return nil
         }

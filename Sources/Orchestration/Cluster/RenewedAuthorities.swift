@@ -39,18 +39,29 @@ package struct RenewedAuthorities: Hashable, Sendable {
         kept = secret.authorities.filter { !Self.isStale($0, at: milliseconds) }
         let hasRemoved = secret.boxes.contains { !members.contains($0.node) }
         needsNew = kept.isEmpty || hasRemoved || !hasKey
-        guard !needsNew, change == .regenerate else { return }
-        needsNew = kept.count == 1
-        kept = Array(kept.prefix(1))
+        if !needsNew, change == .regenerate {
+            needsNew = kept.count == 1
+            kept = Array(kept.prefix(1))
+        }
+        // The authority that has signed it is not trusted any more.
+        if let oldest = kept.indices.last { kept[oldest].crossCertificate = [] }
     }
 
     /// The authorities with another one in front of them, which replaces the newest one now.
+    ///
+    /// - Parameters:
+    ///   - certificate: PEM.
+    ///   - crossCertificate: PEM: the same key, signed by the replaced authority; empty without one.
+    ///   - milliseconds: The present time, since 1970.
+    /// - Returns: The authorities, newest first.
     package func adding(
         _ certificate: [UInt8],
+        signedByReplaced crossCertificate: [UInt8],
         at milliseconds: UInt64
     ) -> [AuthorityRecord] {
         var new = AuthorityRecord()
         new.certificate = certificate
+        new.crossCertificate = crossCertificate
         new.addedAt = milliseconds
         var others = kept
         // 0 stands for an authority that was not replaced.

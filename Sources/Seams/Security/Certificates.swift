@@ -1,13 +1,20 @@
 /// Makes, reads and checks certificates: X.509 by OpenSSL on Linux.
 package protocol CertificateTools: Sendable {
-    /// An authority whose private key is derived from a seed, so that each holder of the seed has the key.
+    /// The certificate of an authority whose private key is derived from a seed, so that each holder of the seed
+    /// has the key.
     ///
     /// - Parameters:
     ///   - seed: `CertificateAuthority.seedByteCount` unpredictable bytes.
     ///   - name: The common name.
-    /// - Returns: The certificate, which the key has signed, as PEM.
+    ///   - signer: The authority that signs it, so that a client which trusts only that one accepts a
+    ///     certificate of this one; nil for its own key.
+    /// - Returns: The certificate, as PEM.
     /// - Throws: `CertificateError` if it cannot be made.
-    func makeAuthority(seed: [UInt8], name: String) throws(CertificateError) -> [UInt8]
+    func makeAuthority(
+        seed: [UInt8],
+        name: String,
+        signedBy signer: CertificateAuthority?
+    ) throws(CertificateError) -> [UInt8]
     /// A certificate for a server, with a new key.
     ///
     /// - Throws: `CertificateError` if it cannot be made.
@@ -30,6 +37,18 @@ package protocol CertificateTools: Sendable {
     func isCipherSuite(_ name: String) -> Bool
     /// The server's side of connections with clients; it refuses handshakes until it has a certificate.
     func makeServer() -> any ClientSecurity
+}
+
+extension CertificateTools {
+    /// An authority that signs its own certificate.
+    ///
+    /// - Throws: `CertificateError` if it cannot be made.
+    package func makeAuthority(
+        seed: [UInt8],
+        name: String
+    ) throws(CertificateError) -> [UInt8] {
+        try makeAuthority(seed: seed, name: name, signedBy: nil)
+    }
 }
 
 /// An authority that can issue certificates.

@@ -10,6 +10,10 @@ package struct AuthorityRecord: Hashable, Sendable, CodedFields {
     package var addedAt: UInt64 = 0
     /// When the cluster made the next authority; 0 for its newest one, and for those of operators.
     package var replacedAt: UInt64 = 0
+    /// PEM: the certificate of this authority's key that the replaced authority has signed.
+    ///
+    /// Empty if there is none, or if that one is no longer trusted.
+    package var crossCertificate: [UInt8] = []
     /// The node and the file from which an operator loaded it; empty for an authority of the cluster.
     package var host = ""
     package var file = ""
@@ -24,6 +28,7 @@ package struct AuthorityRecord: Hashable, Sendable, CodedFields {
         try coder.field(&certificate, "certificate")
         try coder.field(&addedAt, "time")
         try coder.field(&replacedAt, "time of replacement")
+        try coder.field(&crossCertificate, "cross certificate")
         try coder.field(&host, "host")
         try coder.field(&file, "file")
     }
