@@ -342,6 +342,12 @@ def test_addresses_that_mean_nothing_are_refused(nodes, form, text):
     assert reply.status == 400 and text in reply.text
 
 
+def test_port_with_tls_is_no_port_by_which_nodes_are_added(nodes):
+    form = {"hostname": f"https://127.0.0.1:{nodes[1].ready['admin_tls']}", "user": "x", "password": "y"}
+    reply = nodes[0].admin.post("/controller/addNode", form)
+    assert reply.status == 400 and "plain admin port" in reply.text, reply
+
+
 def test_a_node_that_serves_cannot_be_added_back(nodes):
     name = otp_nodes(nodes[0])[0]
     for path in ("/controller/reAddNode", "/controller/reFailOver"):

@@ -40,6 +40,7 @@ extension AdministrationService {
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
+        if let refusal = Self.refusal(ofScheme: address, port) { return refusal }
         if let refusal = refusalOfAdding { return refusal }
         let trust = JoinTrust.adding(token: token, fingerprint: fingerprint)
         do {
@@ -219,10 +220,24 @@ extension AdministrationService {
         }
     }
 
-    /// Parses `[http://]host[:port]`; IPv6 addresses are in brackets.
+    /// Refuses a port with TLS that is not the known one, which stands for the plain one.
+    private static func refusal(ofScheme address: String, _ port: UInt16) -> MembershipOutcome? {
+        guard address.hasPrefix("https://"), port != 8_091 else { return nil }
+        return .refused(
+            "Name the plain admin port of the node, without https: it is asked for the port of its peers "
+                + "only, and these connections are secured by the keys of the nodes."
+        )
+    }
+
+    /// Parses `[http[s]://]host[:port]`; IPv6 addresses are in brackets.
     ///
-    /// Nil if it is not an address.
+    /// - Returns: The plain admin port, also for the known one with TLS; nil if it is not an address.
     static func parse(_ address: String) -> (host: String, port: UInt16)? {
+        guard let (host, port) = parts(of: address) else { return nil }
+        return (host, address.hasPrefix("https://") && port == 18_091 ? 8_091 : port)
+    }
+
+    private static func parts(of address: String) -> (host: String, port: UInt16)? {
         var rest = address[...]
         for scheme in ["http://", "https://"] where rest.hasPrefix(scheme) {
             rest = rest.dropFirst(scheme.count)
@@ -374,6 +389,7 @@ extension AdministrationService {
         guard let (host, port) = Self.parse(address) else {
             return .refused("\"\(address)\" is not a host name with an optional port.")
         }
+        if let refusal = Self.refusal(ofScheme: address, port) { return refusal }
         guard let own = state.node(number: thisNode) else {
             return .refused("This node is not ready yet.")
         }

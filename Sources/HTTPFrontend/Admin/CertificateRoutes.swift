@@ -106,8 +106,11 @@ extension AdminRoutes {
     /// The node with a name as REST shows it, with or without the port.
     private static func node(named name: String, _ state: ClusterState) -> NodeRecord? {
         state.members.first { node in
-            let host = node.host.contains(":") ? "[\(node.host)]" : node.host
-            return [node.otpNode, "\(host):\(node.ports.admin)", host, node.host].contains(name)
+            let hosts = [node.host.contains(":") ? "[\(node.host)]" : node.host, "localhost"]
+            // Clients name the port that they use, which may be the one with TLS.
+            let ports = [node.ports.admin, node.ports.adminTLS]
+            let places = hosts.flatMap { host in ports.map { "\(host):\($0)" } }
+            return ([node.otpNode, hosts[0], node.host] + places).contains(name)
         } ?? (state.members.count == 1 && name == "localhost" ? state.members[0] : nil)
     }
 
