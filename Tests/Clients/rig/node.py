@@ -257,8 +257,11 @@ class Node:
             reply = connection.select_bucket(bucket)
             if reply.status != 0:
                 raise RuntimeError(f"SELECT_BUCKET {bucket}: {reply.status:#x}")
-            terse = self.admin.get(f"/pools/default/b/{bucket}").json
-            connection.vbuckets = len(terse["vBucketServerMap"]["vBucketMap"])
+            reply = self.admin.get(f"/pools/default/b/{bucket}")
+            if reply.status != 200:
+                # A node that starts again serves documents a moment before its admin port.
+                raise RuntimeError(f"the map of {bucket}: {reply}")
+            connection.vbuckets = len(reply.json["vBucketServerMap"]["vBucketMap"])
         return connection
 
     def database_files(self):
