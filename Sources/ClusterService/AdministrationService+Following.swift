@@ -30,8 +30,14 @@ extension AdministrationService {
         to now: ClusterState,
         _ effects: [ClusterEffect]
     ) -> DataPlaneError? {
-        core.withLock { $0.state = now }
-        defer { notifyStateObserver() }
+        core.withLock { core in
+            core.state = now
+            for case .bucketCreated(let name) in effects { core.creating.insert(name) }
+        }
+        defer {
+            core.withLock { $0.creating = [] }
+            notifyStateObserver()
+        }
         if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
         if effects.contains(.settingsChanged) || effects.contains(.nodesChanged) {
             updateCertificates()

@@ -77,6 +77,8 @@ package final class AdministrationService: Sendable {
         var unfollowed: String?
         /// By bucket UUID: seals from before a restart, while this node begins to follow.
         var seals: [String: [FencedVBucket]] = [:]
+        /// By name: buckets of the entry that is being carried out, which the data plane opens next.
+        var creating: Set<String> = []
         /// Whether the timer of `activateLonePendingCopies` is armed.
         var isCopyTimerArmed = false
         /// By name: buckets that could not be opened, with the reason; the opening is retried.

@@ -29,10 +29,12 @@ extension AdministrationService {
     /// The reasons why this node is not ready; empty if it is.
     ///
     /// A node is ready if it waits to be set up, or if it is a member of a cluster, follows the cluster's
-    /// state and has loaded its buckets. A member that waits for a rebalance has no buckets.
+    /// state and has loaded its buckets. A member that waits for a rebalance has no buckets. A bucket
+    /// that is being created is no obstacle: a balancer would take all nodes out of service.
     package var readinessObstacles: [ReadinessObstacle] {
-        let (state, member, isServing, hasStarted) = core.withLock {
-            ($0.state, $0.member, $0.isServing, $0.startedNanoseconds > 0)
+        // In one read: a bucket of `state` was opened before it left `creating`.
+        let (state, creating, member, isServing, hasStarted) = core.withLock {
+            ($0.state, $0.creating, $0.member, $0.isServing, $0.startedNanoseconds > 0)
         }
         guard isServing else { return [hasStarted ? .stopping : .starting] }
         guard let node = state.node(number: member.node), !isInvited else { return [.joining] }
@@ -51,6 +53,7 @@ extension AdministrationService {
             return switch dataPlane.status(ofBucket: name) {
             case .ready: nil
             case .warmingUp(let progress): .loading(bucket: name, progress: progress)
+            case nil where creating.contains(name): nil
             case .failed, nil: .failed(bucket: name)
             }
         }

@@ -90,6 +90,24 @@ import Vocabulary
         #expect(second.state.nodes.first?.uuid == uuid)
     }
 
+    @Test func nodeStaysReadyWhileBucketIsCreatedAndIsNotReadyIfItCannotBeOpened() async throws {
+        let plane = RecordingPlane()
+        let service = try await provisioned(plane)
+        let seen = Guarded<[ReadinessObstacle]?>(nil)
+        plane.record.withLock {
+            $0.witness = { [weak service] call in
+                guard call == "open b" else { return }
+                seen.withLock { $0 = service?.readinessObstacles }
+            }
+        }
+        _ = await service.createBucket(form(("name", "b"), ("ramQuotaMB", "100")))
+        #expect(seen.withLock { $0 } == [])
+        #expect(service.readinessObstacles.isEmpty)
+        // The data plane has lost the bucket of an entry that was carried out before.
+        plane.record.withLock { $0.status["b"] = nil }
+        #expect(service.readinessObstacles == [.failed(bucket: "b")])
+    }
+
     @Test func newBucketIsStoredBeforeOpeningAndOpenedBeforePublishing() async throws {
         let plane = RecordingPlane()
         let service = try await provisioned(plane)
