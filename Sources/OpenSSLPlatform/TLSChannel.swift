@@ -52,6 +52,9 @@ package final class TLSChannel: SecureSocket {
     static let clientInputBufferBytes = 33 << 10
     /// Content of one call, so that the receiver can pause between two calls.
     private static let contentBytesMax = 256 << 10
+    /// A record of a handshake with a client: buffers of half-open handshakes are a third smaller than with
+    /// whole records.
+    static let handshakeRecordBytesMax = 4 << 10
     /// Content of one record, RFC 8446, section 5.1.
     private static let recordBytesMax = 16 << 10
 
@@ -199,6 +202,11 @@ package final class TLSChannel: SecureSocket {
             peerKey = TLSChannel.key(of: session)
             if peerKey == nil { return .close("its certificate has no Ed25519 key") }
         case .certificate:
+            divan_ssl_begin_content(
+                session,
+                TLSChannel.clientInputBufferBytes,
+                TLSChannel.recordBytesMax
+            )
             if let certificate = SSL_get0_peer_certificate(session) {
                 let names = CertificateNames(of: certificate).found
                 clientCertificate = ClientCertificate(names: names)

@@ -21,6 +21,7 @@ package final class TLSServer: ClientSecurity {
             self.pointer = pointer
             divan_ssl_keep_no_sessions(pointer)
             divan_ssl_bound_buffers(pointer, TLSChannel.clientInputBufferBytes, certificateBytesMax)
+            divan_ssl_bound_handshake(pointer, TLSChannel.handshakeRecordBytesMax)
         }
 
         deinit { SSL_CTX_free(pointer) }

@@ -544,7 +544,7 @@ def test_half_open_handshakes_are_bounded_and_keep_no_client_out(own):
                 client.sendall(b"\x16\x03\x01")
         assert connection.call(Op.NOOP).status == 0
         tls.connect(own, trusted).close()
-        # At most 1 024 strangers, with some 40 KB each.
+        # At most 1 024 strangers, with some 70 KB each.
         assert own.resident_anonymous_bytes() - before < 80 << 20
 
 

@@ -40,6 +40,18 @@ static inline void divan_ssl_bound_buffers(SSL_CTX *context, size_t input, long 
   SSL_CTX_set_default_read_buffer_len(context, input);
 }
 
+/* Records of a handshake; 0 is OpenSSL's own length of the input. */
+static inline void divan_ssl_bound_handshake(SSL_CTX *context, size_t record) {
+  SSL_CTX_set_default_read_buffer_len(context, 0);
+  SSL_CTX_set_max_send_fragment(context, record);
+}
+
+/* After a handshake: input is the length of the buffer for what is read ahead. */
+static inline void divan_ssl_begin_content(SSL *session, size_t input, size_t record) {
+  SSL_set_default_read_buffer_len(session, input);
+  SSL_set_max_send_fragment(session, record);
+}
+
 static inline void divan_bio_set_retry_read(BIO *bio) {
   BIO_clear_retry_flags(bio);
   BIO_set_retry_read(bio);
