@@ -55,6 +55,11 @@ package final class TLSChannel: SecureSocket {
     /// A record of a handshake with a client: buffers of half-open handshakes are a third smaller than with
     /// whole records.
     static let handshakeRecordBytesMax = 4 << 10
+    /// Bytes of a client's first record that must have arrived before the handshake begins: all but few first
+    /// records are shorter.
+    private static let firstBytesMax = 2 << 10
+    /// The header of a record, RFC 8446, section 5.1: type, version, length.
+    private static let recordHeaderBytes = 5
     /// Content of one record, RFC 8446, section 5.1.
     private static let recordBytesMax = 16 << 10
 
@@ -64,6 +69,8 @@ package final class TLSChannel: SecureSocket {
     package private(set) var isOpen = false
     private let session: OpaquePointer
     private let proof: Proof
+    /// Bytes of the first record that have arrived; nil once the handshake has begun.
+    private var firstBytes: Int?
     /// Why content ends, if that was found behind content.
     private var end: SecureReceipt?
     private var keyUse: KeyUse
@@ -88,6 +95,7 @@ package final class TLSChannel: SecureSocket {
         self.session = session
         self.proof = proof
         keyUse = KeyUse(limits: limits)
+        if case .certificate = proof, socket != nil { firstBytes = 0 }
         source = socket.map { .socket($0) } ?? .input
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
@@ -131,6 +139,7 @@ package final class TLSChannel: SecureSocket {
         begin(.empty, output)
         defer { finish() }
         socketState = .readable
+        if awaitsFirstRecord() { return .wait }
         if !isOpen, let next = greet() { return receipt(of: next) }
         var received = 0
         while received < most {
@@ -333,6 +342,30 @@ package final class TLSChannel: SecureSocket {
         }
         return method
     }()
+
+    /// Whether the socket has only a part of a client's first record, which stays there.
+    ///
+    /// OpenSSL allocates its buffers when the handshake begins: a connection that sends less costs none.
+    private func awaitsFirstRecord() -> Bool {
+        guard let before = firstBytes, case .socket(let descriptor) = source else { return false }
+        let header = TLSChannel.recordHeaderBytes
+        let isPart = withUnsafeTemporaryAllocation(
+            byteCount: TLSChannel.firstBytesMax,
+            alignment: 1
+        ) { buffer in
+            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_PEEK))
+            // An event without a new byte is an end or an error, which OpenSSL then finds.
+            guard count > before else { return false }
+            firstBytes = count
+            // The first byte of another protocol.
+            guard buffer[0] == UInt8(SSL3_RT_HANDSHAKE) else { return false }
+            guard count >= header else { return true }
+            let length = Int(buffer[3]) << 8 | Int(buffer[4])
+            return count < min(header + length, buffer.count)
+        }
+        if !isPart { firstBytes = nil }
+        return isPart
+    }
 
     /// Receives once for the BIO of a socket, unless this call has emptied the socket already.
     private func read(
