@@ -51,6 +51,8 @@ extension Limits {
 
     /// A node is suspected after this long without a beat from it: three beats.
     package static let suspectMilliseconds: UInt64 = 300
+    /// A node whose machine refuses connections is not down before this time: its process may start again.
+    package static let goneMilliseconds: UInt64 = 1_000
     /// A node that was down counts as up after this many beats in a row.
     package static let beatsUntilUp = 3
     /// A node that went down and up again this often, within the window below, is unstable.

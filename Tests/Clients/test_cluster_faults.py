@@ -1,6 +1,9 @@
 """Suspended nodes of a cluster, and a node with a full disk: answers to clients, and documents."""
 
+import contextlib
 import random
+import socket
+import threading
 import time
 
 import pytest
@@ -60,6 +63,50 @@ def test_resumed_node_does_not_answer_requests_from_before_its_pause(start, numb
     cluster.rebalance(at=at)
     assert documents.wrong(at=number) == {}
     documents.await_copies(at)
+
+
+class Foreign:
+    """A program that accepts connections at a port and closes them at once."""
+
+    def __init__(self, host, port):
+        self.listener = socket.create_server((host, port))
+        self.thread = threading.Thread(target=self._accept)
+        self.thread.start()
+
+    def _accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                self.listener.accept()[0].close()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(10)
+
+
+def test_killed_process_is_failed_over_long_before_the_timeout(start):
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=60)
+    documents = Documents(cluster, BUCKET)
+    documents.write("gone", 200, 0)
+    documents.await_copies(0)
+    cluster[2].kill()
+    # A fifth of the timeout.
+    wait_until(lambda: cluster.membership(2) == "inactiveFailed", 40, "it is failed over")
+    assert documents.wrong(0) == {}
+
+
+def test_foreign_program_at_the_port_of_a_killed_process_is_no_proof_of_its_end(start):
+    cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=15)
+    cluster[2].kill()
+    foreign = Foreign(cluster[2].host, int(cluster[2].flag("--peer-port")))
+    try:
+        time.sleep(5)
+        assert cluster.membership(2) == "active"
+    finally:
+        foreign.close()
+    wait_until(lambda: cluster.membership(2) == "inactiveFailed", 15, "it is failed over")
 
 
 def test_pauses_shorter_than_the_failover_timeout_lose_no_write(start):

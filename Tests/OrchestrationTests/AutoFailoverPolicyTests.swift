@@ -10,6 +10,9 @@ import Vocabulary
         var situation: FailoverSituation
         var now: UInt64 = 10_000
         var silent: [UInt16: UInt64] = [:]
+        /// By silent node: milliseconds of the silence through which its machine has refused connections, of the
+        /// leader and of the others.
+        var refused: [UInt16: (leader: UInt64, others: UInt64)] = [:]
         /// Nodes that answer but send no suspicions.
         var mute: Set<UInt16> = []
 
@@ -31,7 +34,8 @@ import Vocabulary
             let suspicions = silent.sorted { $0.key < $1.key }.map {
                 FailureTable.Suspicion(
                     node: NodeNumber($0.key),
-                    silentNanoseconds: $0.value * 1_000_000
+                    silentNanoseconds: $0.value * 1_000_000,
+                    refusedNanoseconds: (refused[$0.key]?.others ?? 0) * 1_000_000
                 )
             }
             for node in nodes {
@@ -42,6 +46,9 @@ import Vocabulary
                     suspicions: sendsSuspicions ? suspicions : nil,
                     now: heardAt * 1_000_000
                 )
+                if let length = refused[node.value]?.leader, length > 0 {
+                    table.refused(node, now: (heardAt + length) * 1_000_000)
+                }
             }
             return table
         }
@@ -110,6 +117,55 @@ import Vocabulary
             now: 4_000_000_000
         )
         #expect(decision == .wait(NodeNumber(2), untilNanoseconds: 11_000_000_000))
+    }
+
+    @Test(
+        arguments: [
+            // Timeout in seconds, silence, refusals at the leader and at the others, in milliseconds.
+            (5, 1_099, 999, 1_050, false), (5, 1_100, 1_000, 1_000, true),
+            // Fewer than a majority are refused.
+            (5, 1_500, 1_500, 0, false), (5, 1_500, 0, 1_500, false),
+            // The silence of a machine has the whole timeout.
+            (5, 4_999, 0, 0, false), (5, 5_000, 0, 0, true),
+            // A longer timeout is more patience with restarts too.
+            (120, 23_000, 23_000, 23_000, false), (120, 24_000, 24_000, 24_000, true),
+            (1, 1_000, 0, 0, true),
+        ] as [(UInt16, UInt64, UInt64, UInt64, Bool)]
+    )
+    func nodeWhoseProcessIsGoneIsFailedOverEarly(
+        _ timeout: UInt16,
+        _ silence: UInt64,
+        _ leader: UInt64,
+        _ others: UInt64,
+        _ isDue: Bool
+    ) {
+        var world = World(3)
+        world.now = 100_000
+        world.settings.timeoutSeconds = timeout
+        world.silent = [3: silence]
+        world.refused = [3: (leader, others)]
+        let decision = world.decide()
+        if isDue {
+            #expect(decision == failOver([3], after: silence))
+        } else if case .wait(let node, _) = decision {
+            #expect(node == NodeNumber(3))
+        } else {
+            Issue.record("\(decision)")
+        }
+    }
+
+    @Test func processesThatEndTogetherAreFailedOverTogether() {
+        var world = World(5)
+        world.settings.timeoutSeconds = 5
+        world.settings.countMax = 2
+        world.silent = [4: 1_100, 5: 1_000]
+        world.refused = [4: (1_100, 1_000), 5: (1_000, 900)]
+        guard case .wait(NodeNumber(5), _) = world.decide() else {
+            Issue.record("\(world.decide())")
+            return
+        }
+        world.refused[5] = (1_000, 1_000)
+        #expect(world.decide() == failOver([4, 5], after: 1_000))
     }
 
     // MARK: Every reason, and its sentence

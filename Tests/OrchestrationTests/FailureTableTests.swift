@@ -89,6 +89,29 @@ import Vocabulary
         #expect(!table.isUnstable(two, now: ms(70_000)))
     }
 
+    @Test func refusalsCountFromTheLastBeatToTheLastAttempt() {
+        var table = table()
+        // The process of a node without a beat may not have been started yet.
+        table.refused(two, now: ms(500))
+        #expect(table.refusedSilence(of: two) == 0)
+        beat(&table, [1_000])
+        #expect(table.refusedSilence(of: two) == 0)
+        table.refused(two, now: ms(1_100))
+        table.refused(two, now: ms(1_900))
+        #expect(table.refusedSilence(of: two) == ms(900))
+        #expect(
+            table.suspicions(among: [two], now: ms(2_000)) == [
+                .init(node: two, silentNanoseconds: ms(1_000), refusedNanoseconds: ms(900))
+            ]
+        )
+        // A process listens again, or the machine is silent now.
+        table.attempted(two)
+        #expect(table.refusedSilence(of: two) == 0)
+        table.refused(two, now: ms(2_100))
+        beat(&table, [2_200])
+        #expect(table.refusedSilence(of: two) == 0)
+    }
+
     @Test func suspicionsOfOtherNodesExpire() {
         var table = table()
         let nodes = [1, 2, 3, 4].map { NodeNumber($0) }
@@ -100,7 +123,12 @@ import Vocabulary
         )
         table.heard(NodeNumber(4), suspicions: [], now: ms(1_100))
         let seers = { (time: UInt64) in
-            table.seers(of: two, silentFor: ms(1_000), among: nodes, now: ms(time))
+            table.seers(
+                of: two,
+                silentFor: .init(silentNanoseconds: ms(1_000)),
+                among: nodes,
+                now: ms(time)
+            )
         }
         #expect(seers(1_050) == [three])
         #expect(seers(1_100) == [NodeNumber(1), three])

@@ -115,6 +115,15 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
         served[other] = nil
     }
 
+    /// Records the end of a connection attempt.
+    ///
+    /// - Parameters:
+    ///   - other: The node.
+    ///   - isRefused: Whether the kernel of its machine refused the connection.
+    func attemptEnded(to other: NodeNumber, isRefused: Bool) {
+        if isRefused { table.refused(other, now: now) } else { table.attempted(other) }
+    }
+
     /// By node: the last received seqnos of what it serves of a bucket; nodes without any are
     /// missing.
     func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ActiveSeqnoDigest] {

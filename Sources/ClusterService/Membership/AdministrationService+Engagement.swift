@@ -209,6 +209,12 @@ extension AdministrationService {
     /// Handles connection events; a proved refusal `removed` ends this node's membership.
     func peerEvent(_ event: PeerEvent) {
         switch event {
+        case .failed(let node, let failure):
+            member.beats.attemptEnded(to: node, isRefused: failure.isByKernel)
+        case .connected(let node): member.beats.attemptEnded(to: node, isRefused: false)
+        case .refused, .disconnected, .dropped: break
+        }
+        switch event {
         case .refused(let address, .wrongKey):
             reportRefusal(of: address, "it does not have the key of the member that it says it is")
         case .failed(let node, .refused(let refusal)):

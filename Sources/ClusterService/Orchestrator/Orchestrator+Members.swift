@@ -166,7 +166,7 @@ extension Orchestrator {
         let voters = configuration.voters
         let seers = member.beats.table.seers(
             of: node,
-            silentFor: Self.deletionTimeoutNanoseconds,
+            silentFor: .init(silentNanoseconds: Self.deletionTimeoutNanoseconds),
             among: voters,
             now: now
         )

@@ -18,6 +18,8 @@ final class PeerDial: Sendable {
     private struct State {
         var isOver = false
         var addresses: [String] = []
+        /// The first error that is not a refusal by the kernel.
+        var otherError: NetworkError?
         var timer: LaneTimer?
     }
 
@@ -59,15 +61,19 @@ final class PeerDial: Sendable {
     }
 
     private func tryNext(after error: NetworkError?) {
-        let (host, isOver) = state.withLock { state in
+        let (host, isOver, otherError) = state.withLock { state in
+            if let error, error.code != .refused, state.otherError == nil {
+                state.otherError = error
+            }
             let host = state.addresses.first
             if host != nil { state.addresses.removeFirst() }
-            return (host, state.isOver)
+            return (host, state.isOver, state.otherError)
         }
         if isOver { return }
         guard let host else {
             let none = NetworkError(code: .unknownHost, description: "no address of it is known")
-            return fail(.unreachable(error ?? none))
+            // A refusal counts only if all addresses refuse.
+            return fail(.unreachable(otherError ?? error ?? none))
         }
         network.connect(
             to: SocketAddress(host: host, port: address.port),

@@ -101,6 +101,11 @@ package enum PeerFailure: Error, Hashable, Sendable, CustomStringConvertible {
     /// The connection ended during the handshake, or this node's identity changed.
     case closed
 
+    /// Whether the kernel of the other machine refused the connection: no process listens there.
+    package var isByKernel: Bool {
+        if case .unreachable(let error) = self { error.code == .refused } else { false }
+    }
+
     package var description: String {
         switch self {
         case .unknownNode(let node): "there is no node \(node)"

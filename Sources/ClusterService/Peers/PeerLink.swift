@@ -22,6 +22,8 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
     private var phase = Phase.resting(nil)
     private var attempt: UInt64 = 0
     private var backoff: UInt64
+    /// Attempts in a row that the kernel of the other machine refused.
+    private var refusals = 0
     /// The stream of messages while that of bulk messages is opened.
     private var half: MessageSender?
     private var bulk: MessageSender?
@@ -103,6 +105,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
             return failed(.closed, number)
         }
         phase = .open(sender, since: now)
+        refusals = 0
         (self.half, self.bulk) = (nil, bulk)
         calls.reportEvent(.connected(node))
     }
@@ -111,6 +114,10 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         guard case .connecting = phase, number == attempt else { return }
         half?.close()
         half = nil
+        refusals = failure.isByKernel ? refusals + 1 : 0
+        if refusals > 0, refusals <= calls.limits.promptRefusalsMax {
+            backoff = calls.limits.backoffNanosecondsMin
+        }
         rest()
         calls.reportEvent(.failed(node, failure))
     }

@@ -9,6 +9,10 @@ package import Vocabulary
 ///
 /// - A node is down if the leader and, by recent beats, a majority of all active nodes have
 ///   received nothing from it for the whole timeout.
+/// - A process that is gone is down earlier: after a fifth of the timeout, and not before
+///   `Limits.goneMilliseconds`, if the machine of the node still refuses connections of the leader and
+///   of a majority then. A restart within that time changes nothing, and a machine that is silent
+///   has the whole timeout.
 /// - Nodes that became silent together are failed over together.
 /// - Every reason against a failover is listed, not only the first.
 package enum AutoFailoverPolicy {
@@ -29,10 +33,12 @@ package enum AutoFailoverPolicy {
         _ table: FailureTable,
         now: UInt64
     ) -> Decision {
-        let timeout = UInt64(settings.timeoutSeconds) * 1_000_000_000
+        let bound = bound(settings)
+        let timeout = bound.silentNanoseconds
         let others = situation.nodes.filter { $0 != table.node }
         let silences = others.map { (node: $0, silence: table.silence(of: $0, now: now)) }
-        let down = silences.filter { $0.silence >= timeout }
+        let gone = others.filter { isGone($0, bound, situation, table, now) }
+        let down = silences.filter { $0.silence >= timeout || gone.contains($0.node) }
         guard let shortest = down.map(\.silence).min() else {
             return waiting(silences, timeout, table, now)
         }
@@ -40,17 +46,39 @@ package enum AutoFailoverPolicy {
             return .wait(down[0].node, untilNanoseconds: until)
         }
         // Wait for nodes that became silent at the same time and have not timed out yet.
-        let late = silences.filter { $0.silence < timeout && $0.silence + together >= shortest }
-            .filter { table.isSuspect($0.node, now: now) }
+        let late = silences.filter { silence in
+            silence.silence + together >= shortest && table.isSuspect(silence.node, now: now)
+                && !down.contains { $0.node == silence.node }
+        }
         if let next = late.min(by: { $0.silence > $1.silence }) {
             return .wait(next.node, untilNanoseconds: now + timeout - next.silence)
         }
         let nodes = down.map(\.node)
         let reasons =
-            sightReasons(nodes, timeout, situation, table, now)
+            sightReasons(nodes, bound, situation, table, now)
             + reasons(nodes, settings, situation, table, now: now)
         if !reasons.isEmpty { return .blocked(nodes, reasons) }
         return .failOver(nodes, silentNanoseconds: shortest)
+    }
+
+    private static func bound(_ settings: AutoFailoverSettings) -> FailureTable.SilenceBound {
+        let timeout = UInt64(settings.timeoutSeconds) * 1_000_000_000
+        let gone = max(Limits.goneMilliseconds * 1_000_000, timeout / 5)
+        return FailureTable.SilenceBound(silentNanoseconds: timeout, refusedNanoseconds: gone)
+    }
+
+    /// Whether the leader and a majority know that no process listens at the node's address.
+    ///
+    /// Refusals of fewer nodes change nothing: a device on their path may be their source.
+    private static func isGone(
+        _ node: NodeNumber,
+        _ bound: FailureTable.SilenceBound,
+        _ situation: FailoverSituation,
+        _ table: FailureTable,
+        _ now: UInt64
+    ) -> Bool {
+        let seers = table.seers(of: node, silentFor: bound, among: situation.nodes, now: now)
+        return seers.contains(table.node) && seers.count >= situation.nodesNeeded
     }
 
     private static func waiting(
@@ -83,7 +111,7 @@ package enum AutoFailoverPolicy {
 
     private static func sightReasons(
         _ nodes: [NodeNumber],
-        _ timeout: UInt64,
+        _ bound: FailureTable.SilenceBound,
         _ situation: FailoverSituation,
         _ table: FailureTable,
         _ now: UInt64
@@ -92,7 +120,7 @@ package enum AutoFailoverPolicy {
         for node in nodes {
             let seers = table.seers(
                 of: node,
-                silentFor: timeout,
+                silentFor: bound,
                 among: situation.nodes,
                 now: now
             )

@@ -15,10 +15,32 @@ package struct FailureTable: Sendable {
     package struct Suspicion: Hashable, Sendable {
         package var node: NodeNumber
         package var silentNanoseconds: UInt64
+        /// The part of the silence through which its machine has refused connections: 0 if it has not.
+        package var refusedNanoseconds: UInt64
 
-        package init(node: NodeNumber, silentNanoseconds: UInt64) {
+        package init(node: NodeNumber, silentNanoseconds: UInt64, refusedNanoseconds: UInt64 = 0) {
             self.node = node
             self.silentNanoseconds = silentNanoseconds
+            self.refusedNanoseconds = refusedNanoseconds
+        }
+
+        /// Whether the silence has one of two lengths.
+        func lasts(_ bound: SilenceBound) -> Bool {
+            silentNanoseconds >= bound.silentNanoseconds
+                || refusedNanoseconds >= bound.refusedNanoseconds
+        }
+    }
+
+    /// The length of a silence after which a node counts as down, without and with the proof that its process is
+    /// gone.
+    package struct SilenceBound: Hashable, Sendable {
+        package var silentNanoseconds: UInt64
+        /// Applies while the machine of the node refuses connections; `.max` if that is no proof.
+        package var refusedNanoseconds: UInt64 = .max
+
+        package init(silentNanoseconds: UInt64, refusedNanoseconds: UInt64 = .max) {
+            self.silentNanoseconds = silentNanoseconds
+            self.refusedNanoseconds = refusedNanoseconds
         }
     }
 
@@ -29,6 +51,8 @@ package struct FailureTable: Sendable {
         /// Start of the silence, until the node is up again; nil if it is up.
         var silentSince: UInt64?
         var beatsInRow = 0
+        /// The last connection attempt, if it was refused.
+        var refusedAt: UInt64?
         /// The last times at which it came up after a silence, oldest first.
         var returnedAt: [UInt64] = []
         /// Whether it reported that all its buckets can serve.
@@ -96,6 +120,14 @@ package struct FailureTable: Sendable {
         peers[other] = peer
     }
 
+    /// Records that the kernel of a node's machine refused a connection: no process listens at the node's address.
+    package mutating func refused(_ other: NodeNumber, now: UInt64) {
+        peers[other]?.refusedAt = now
+    }
+
+    /// Records a connection attempt that was not refused: a process listens there, or the machine does not answer.
+    package mutating func attempted(_ other: NodeNumber) { peers[other]?.refusedAt = nil }
+
     /// Removes a node that left the cluster or was failed over: a later beat starts a new record.
     package mutating func forget(_ other: NodeNumber) { peers[other] = nil }
 
@@ -109,6 +141,15 @@ package struct FailureTable: Sendable {
         guard let peer = peers[other] else { return Self.since(startedAt, now) }
         let isComingAndGoing = isUnstable(other, now: now) && peer.silentSince != nil
         return Self.since(isComingAndGoing ? peer.silentSince ?? peer.heardAt : peer.heardAt, now)
+    }
+
+    /// Nanoseconds from the node's last beat until the last refused connection attempt; 0 if the last attempt was not
+    /// refused, or no beat was ever received: a cluster that starts has nodes whose process was not there before.
+    package func refusedSilence(of other: NodeNumber) -> UInt64 {
+        guard let peer = peers[other], peer.hasBeenHeard, let refusedAt = peer.refusedAt else {
+            return 0
+        }
+        return Self.since(peer.heardAt, refusedAt)
     }
 
     /// Whether a beat of the node was received; true for this node.
@@ -138,9 +179,15 @@ package struct FailureTable: Sendable {
 
     /// This node's suspicions, sorted by node, to be sent with a beat.
     package func suspicions(among nodes: [NodeNumber], now: UInt64) -> [Suspicion] {
-        nodes.filter { isSuspect($0, now: now) }.sorted().map {
-            Suspicion(node: $0, silentNanoseconds: silence(of: $0, now: now))
-        }
+        nodes.filter { isSuspect($0, now: now) }.sorted().map { suspicion(of: $0, now: now) }
+    }
+
+    private func suspicion(of other: NodeNumber, now: UInt64) -> Suspicion {
+        Suspicion(
+            node: other,
+            silentNanoseconds: silence(of: other, now: now),
+            refusedNanoseconds: refusedSilence(of: other)
+        )
     }
 
     // MARK: The view of all nodes
@@ -151,15 +198,15 @@ package struct FailureTable: Sendable {
     /// Sorted; without `other` itself.
     package func seers(
         of other: NodeNumber,
-        silentFor nanoseconds: UInt64,
+        silentFor bound: SilenceBound,
         among nodes: [NodeNumber],
         now: UInt64
     ) -> [NodeNumber] {
         nodes.filter { seer in
             if seer == other { return false }
-            if seer == node { return silence(of: other, now: now) >= nanoseconds }
+            if seer == node { return suspicion(of: other, now: now).lasts(bound) }
             guard let reported = fresh(seer, now: now) else { return false }
-            return reported.contains { $0.node == other && $0.silentNanoseconds >= nanoseconds }
+            return reported.contains { $0.node == other && $0.lasts(bound) }
         }.sorted()
     }
 
@@ -182,5 +229,6 @@ extension FailureTable.Suspicion: ExtensibleFields {
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&node, "suspect")
         try coder.field(&silentNanoseconds, "silence")
+        try coder.field(&refusedNanoseconds, "silence with refused connections")
     }
 }

@@ -14,6 +14,7 @@ package final class Story {
     package static let names = [
         "restarted-behind-the-map", "invited-and-given-up", "unheard-while-failing-over",
         "restarted-behind-a-hand-over", "deleted-unheard", "heir-that-is-down",
+        "process-that-is-gone", "refused-for-a-minority",
     ]
 
     static let second: UInt64 = 1_000_000_000
@@ -40,9 +41,13 @@ package final class Story {
         // A node that restarts serves at once only if no other node has a copy to query.
         let replicas = name == Story.names[3] ? 0 : 1
         let buckets = SimulationRun.buckets(replicas: replicas, workload)
-        // Only this story is about automatic failover.
-        let seconds: UInt16 = name == Story.names[2] ? 1 : 120
-        if let flaw = cluster.build(buckets, failoverSeconds: seconds, failovers: 9) ?? play() {
+        // Only these stories are about automatic failover.
+        let seconds: [String: UInt16] = [
+            Story.names[2]: 1, Story.names[6]: 5, Story.names[7]: 5,
+        ]
+        if let flaw = cluster.build(buckets, failoverSeconds: seconds[name] ?? 120, failovers: 9)
+            ?? play()
+        {
             verifier.reportFlaw("Story: \(flaw)")
         }
         if let fault = cluster.world.transcript.fault { verifier.reportFlaw("Fault: \(fault)") }
@@ -67,7 +72,9 @@ package final class Story {
         case Story.names[2]: return failOverUnheard(leader, others[0])
         case Story.names[3]: return restartHandedOver(leader, others[0])
         case Story.names[4]: return deleteUnheard(leader, others[0])
-        default: return leaveWithoutTheHeir(leader, others)
+        case Story.names[5]: return leaveWithoutTheHeir(leader, others)
+        case Story.names[6]: return endProcess(leader, others[0])
+        default: return refuseOne(leader, others[0], others[1])
         }
     }
 
