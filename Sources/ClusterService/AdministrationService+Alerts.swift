@@ -44,7 +44,7 @@ extension AdministrationService {
             alerts.append(Alert(id: "memcached", message: refusal))
         }
         if let flaw = memoryFlaw { alerts.append(Alert(id: "memory", message: flaw)) }
-        let (unopened, unfollowed) = core.withLock { ($0.unopened, $0.unfollowed) }
+        let (unopened, unfollowed) = core.withLock { ($0.openings.failed, $0.unfollowed) }
         if let unfollowed { alerts.append(Alert(id: "following", message: unfollowed)) }
         for (name, reason) in unopened.sorted(by: { $0.key < $1.key }) {
             let message = "Bucket \(name) could not be opened and is retried: \(reason)"

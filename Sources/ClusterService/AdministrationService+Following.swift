@@ -4,6 +4,14 @@ internal import Persistence
 internal import Seams
 internal import Vocabulary
 
+/// The buckets of the agreed state that are not open.
+struct BucketOpenings: Sendable {
+    /// Buckets of the entry that is being carried out, which the data plane opens next.
+    var creating: Set<String> = []
+    /// By name: buckets that could not be opened, with the reason; the opening is retried.
+    var failed: [String: String] = [:]
+}
+
 /// Carries out applied entries on the data plane; on the control lane.
 extension AdministrationService {
     /// Writes an event of a change of users, the administrator or members.
@@ -32,10 +40,10 @@ extension AdministrationService {
     ) -> DataPlaneError? {
         core.withLock { core in
             core.state = now
-            for case .bucketCreated(let name) in effects { core.creating.insert(name) }
+            for case .bucketCreated(let name) in effects { core.openings.creating.insert(name) }
         }
         defer {
-            core.withLock { $0.creating = [] }
+            core.withLock { $0.openings.creating = [] }
             notifyStateObserver()
         }
         if before.isProvisioned != now.isProvisioned { reconcileInitToken() }
@@ -251,7 +259,7 @@ extension AdministrationService {
 
     private func reopenLater(_ name: String, _ error: DataPlaneError) {
         let isFirst = core.withLock { core in
-            core.unopened.updateValue(error.description, forKey: name) == nil
+            core.openings.failed.updateValue(error.description, forKey: name) == nil
         }
         if isFirst {
             logEvent(
@@ -267,7 +275,7 @@ extension AdministrationService {
 
     private func reopen(_ name: String) {
         let isWanted = core.withLock { core in
-            core.unopened.removeValue(forKey: name) != nil && !core.isStopped
+            core.openings.failed.removeValue(forKey: name) != nil && !core.isStopped
         }
         guard isWanted, let bucket = state.bucket(named: name), isServing(state),
             dataPlane.status(ofBucket: name) == nil,
@@ -280,7 +288,7 @@ extension AdministrationService {
     }
 
     private func close(_ name: String) {
-        core.withLock { _ = $0.unopened.removeValue(forKey: name) }
+        core.withLock { _ = $0.openings.failed.removeValue(forKey: name) }
         dataPlane.delete(bucket: name)
         sampler.forget(bucket: name)
     }

@@ -77,12 +77,9 @@ package final class AdministrationService: Sendable {
         var unfollowed: String?
         /// By bucket UUID: seals from before a restart, while this node begins to follow.
         var seals: [String: [FencedVBucket]] = [:]
-        /// By name: buckets of the entry that is being carried out, which the data plane opens next.
-        var creating: Set<String> = []
         /// Whether the timer of `activateLonePendingCopies` is armed.
         var isCopyTimerArmed = false
-        /// By name: buckets that could not be opened, with the reason; the opening is retried.
-        var unopened: [String: String] = [:]
+        var openings = BucketOpenings()
         /// The rebalance report that was last shown; reported progress never decreases.
         var shown: (rebalance: String, report: RebalanceReport)?
         /// Nodes for which a feature level that is too low was logged already.

@@ -32,9 +32,9 @@ extension AdministrationService {
     /// state and has loaded its buckets. A member that waits for a rebalance has no buckets. A bucket
     /// that is being created is no obstacle: a balancer would take all nodes out of service.
     package var readinessObstacles: [ReadinessObstacle] {
-        // In one read: a bucket of `state` was opened before it left `creating`.
+        // In one read: a bucket of `state` was opened before it left `openings.creating`.
         let (state, creating, member, isServing, hasStarted) = core.withLock {
-            ($0.state, $0.creating, $0.member, $0.isServing, $0.startedNanoseconds > 0)
+            ($0.state, $0.openings.creating, $0.member, $0.isServing, $0.startedNanoseconds > 0)
         }
         guard isServing else { return [hasStarted ? .stopping : .starting] }
         guard let node = state.node(number: member.node), !isInvited else { return [.joining] }

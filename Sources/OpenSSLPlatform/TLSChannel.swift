@@ -21,13 +21,6 @@ package final class TLSChannel: SecureSocket {
         case server(host: String)
     }
 
-    /// The source of the records that are read.
-    fileprivate enum Source {
-        /// The input of the current call.
-        case input
-        case socket(Int32)
-    }
-
     /// Bytes and records that were sealed since the last change of the key, and their limits.
     private struct KeyUse {
         let limits: TLSLimits
@@ -44,6 +37,14 @@ package final class TLSChannel: SecureSocket {
         case drained
         /// The client has shut down its side, or the connection is lost.
         case ended
+    }
+
+    /// A socket from which OpenSSL reads; without one, it reads from the input of the current call.
+    fileprivate struct SocketInput {
+        let descriptor: Int32
+        var state = SocketState.readable
+        /// Bytes of the first record that have arrived; nil once the handshake has begun.
+        var firstBytes: Int?
     }
 
     /// Bytes that OpenSSL reads ahead: one read for several records.
@@ -69,15 +70,12 @@ package final class TLSChannel: SecureSocket {
     package private(set) var isOpen = false
     private let session: OpaquePointer
     private let proof: Proof
-    /// Bytes of the first record that have arrived; nil once the handshake has begun.
-    private var firstBytes: Int?
     /// Why content ends, if that was found behind content.
     private var end: SecureReceipt?
     private var keyUse: KeyUse
 
     // The buffers of the current call.
-    fileprivate let source: Source
-    fileprivate var socketState = SocketState.readable
+    fileprivate var socket: SocketInput?
     fileprivate var input = ByteView.empty
     fileprivate var consumed = 0
     fileprivate var output: ByteWriter?
@@ -95,8 +93,8 @@ package final class TLSChannel: SecureSocket {
         self.session = session
         self.proof = proof
         keyUse = KeyUse(limits: limits)
-        if case .certificate = proof, socket != nil { firstBytes = 0 }
-        source = socket.map { .socket($0) } ?? .input
+        self.socket = socket.map { SocketInput(descriptor: $0) }
+        if case .certificate = proof { self.socket?.firstBytes = 0 }
         BIO_set_data(bio, Unmanaged.passUnretained(self).toOpaque())
         BIO_set_init(bio, 1)
         // The session owns the BIO.
@@ -138,7 +136,7 @@ package final class TLSChannel: SecureSocket {
         if let end { return end }
         begin(.empty, output)
         defer { finish() }
-        socketState = .readable
+        socket?.state = .readable
         if awaitsFirstRecord() { return .wait }
         if !isOpen, let next = greet() { return receipt(of: next) }
         var received = 0
@@ -158,8 +156,8 @@ package final class TLSChannel: SecureSocket {
 
     private func receipt(of next: SecureProgress.Next) -> SecureReceipt {
         switch next {
-        case .receive, .more: socketState == .ended ? .end(nil) : .wait
-        case .close(let reason): .end(socketState == .ended ? nil : reason)
+        case .receive, .more: socket?.state == .ended ? .end(nil) : .wait
+        case .close(let reason): .end(socket?.state == .ended ? nil : reason)
         }
     }
 
@@ -310,8 +308,8 @@ package final class TLSChannel: SecureSocket {
         }
         BIO_meth_set_read_ex(method) { bio, place, capacity, count in
             let channel = TLSChannel.of(bio)
-            if case .socket(let descriptor) = channel.source {
-                return channel.read(descriptor, bio, place, capacity, count)
+            if let socket = channel.socket {
+                return channel.read(socket.descriptor, bio, place, capacity, count)
             }
             let part = min(capacity, channel.input.count - channel.consumed)
             guard part > 0, let place else {
@@ -336,7 +334,7 @@ package final class TLSChannel: SecureSocket {
         }
         BIO_meth_set_ctrl(method) { bio, command, _, _ in
             if divan_bio_is_end_query(command) != 0 {
-                return TLSChannel.of(bio).socketState == .ended ? 1 : 0
+                return TLSChannel.of(bio).socket?.state == .ended ? 1 : 0
             }
             return Int(divan_bio_is_flush(command))
         }
@@ -347,23 +345,23 @@ package final class TLSChannel: SecureSocket {
     ///
     /// OpenSSL allocates its buffers when the handshake begins: a connection that sends less costs none.
     private func awaitsFirstRecord() -> Bool {
-        guard let before = firstBytes, case .socket(let descriptor) = source else { return false }
+        guard let socket, let before = socket.firstBytes else { return false }
         let header = TLSChannel.recordHeaderBytes
         let isPart = withUnsafeTemporaryAllocation(
             byteCount: TLSChannel.firstBytesMax,
             alignment: 1
         ) { buffer in
-            let count = recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_PEEK))
+            let count = recv(socket.descriptor, buffer.baseAddress, buffer.count, Int32(MSG_PEEK))
             // An event without a new byte is an end or an error, which OpenSSL then finds.
             guard count > before else { return false }
-            firstBytes = count
+            self.socket?.firstBytes = count
             // The first byte of another protocol.
             guard buffer[0] == UInt8(SSL3_RT_HANDSHAKE) else { return false }
             guard count >= header else { return true }
             let length = Int(buffer[3]) << 8 | Int(buffer[4])
             return count < min(header + length, buffer.count)
         }
-        if !isPart { firstBytes = nil }
+        if !isPart { self.socket?.firstBytes = nil }
         return isPart
     }
 
@@ -376,18 +374,18 @@ package final class TLSChannel: SecureSocket {
         _ count: UnsafeMutablePointer<Int>?
     ) -> Int32 {
         divan_bio_clear_retry(bio)
-        while socketState == .readable {
+        while socket?.state == .readable {
             let received = recv(descriptor, place, capacity, 0)
             if received > 0 {
-                if received < capacity { socketState = .drained }
+                if received < capacity { socket?.state = .drained }
                 count?.pointee = received
                 return 1
             }
             if received < 0, errno == EINTR { continue }
             let isDrained = received < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)
-            socketState = isDrained ? .drained : .ended
+            socket?.state = isDrained ? .drained : .ended
         }
-        if socketState == .drained { divan_bio_set_retry_read(bio) }
+        if socket?.state == .drained { divan_bio_set_retry_read(bio) }
         return 0
     }
 

@@ -25,9 +25,6 @@ package struct PeerLimits: Sendable {
     /// The pause between connection attempts doubles from the minimum to the maximum, with jitter.
     package var backoffNanosecondsMin: UInt64 = 50_000_000
     package var backoffNanosecondsMax: UInt64 = 1_000_000_000
-    /// Attempts in a row that a kernel refused, after which their pauses grow too: until then they tell in time that a
-    /// process is gone, or is back.
-    package var promptRefusalsMax = 50
     /// The pause between two checks of a link, at which a silent node is pinged.
     package var pingNanoseconds: UInt64 = 1_000_000_000
     /// Checks without a byte after which a link is closed: TCP alone would retry for a quarter of an hour,

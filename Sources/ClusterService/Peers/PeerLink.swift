@@ -17,6 +17,10 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         case ended
     }
 
+    /// Attempts in a row that a kernel refused, after which their pauses grow too: until then they tell in time that a
+    /// process is gone, or is back.
+    private static let promptRefusalsMax = 50
+
     let node: NodeNumber
     private let calls: PeerCalls
     private var phase = Phase.resting(nil)
@@ -115,7 +119,7 @@ final class PeerLink: @unchecked Sendable {  // tidy:allow its state belongs to 
         half?.close()
         half = nil
         refusals = failure.isByKernel ? refusals + 1 : 0
-        if refusals > 0, refusals <= calls.limits.promptRefusalsMax {
+        if refusals > 0, refusals <= PeerLink.promptRefusalsMax {
             backoff = calls.limits.backoffNanosecondsMin
         }
         rest()
