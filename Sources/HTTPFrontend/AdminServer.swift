@@ -9,14 +9,14 @@ internal import Seams
 package final class AdminServer: Sendable {
     /// The resources that the view port shares with this port.
     let resources: SharedResources
-    private let listeners: HTTPListeners
+    private let listeners: ListenerPair
 
     /// The port that was claimed; differs from the requested one if that was 0.
     package var port: UInt16 { listeners.plain.port }
     /// The port with TLS; nil if there is none.
     package var securedPort: UInt16? { listeners.secured?.port }
 
-    private init(resources: SharedResources, listeners: HTTPListeners) {
+    private init(resources: SharedResources, listeners: ListenerPair) {
         self.resources = resources
         self.listeners = listeners
     }
@@ -52,7 +52,7 @@ package final class AdminServer: Sendable {
             secured: secured
         )
         let table = AdminTable(views: views)
-        let listeners = try await HTTPListeners.start(
+        let listeners = try await ListenerPair.start(
             Router(resources, table),
             settings,
             logger: logger

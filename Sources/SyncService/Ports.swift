@@ -7,7 +7,7 @@ package import Syncing
 // All calls come from the database's lane, and their answers return there.
 
 /// Writes revisions, at the node that owns their documents.
-package protocol RevisionWrites: AnyObject, Sendable {
+package protocol RevisionStore: AnyObject, Sendable {
     /// Applies revisions; those of one document in their order.
     ///
     /// - Returns: An outcome for each.
@@ -148,7 +148,7 @@ package protocol Blobs: AnyObject, Sendable {
 }
 
 /// Reads and writes small documents beside the synchronised ones: principals, sessions, checkpoints.
-package protocol SideDocuments: AnyObject, Sendable {
+package protocol SideDocumentStore: AnyObject, Sendable {
     func get(_ key: String) async -> SideDocument?
     /// Writes a document if its version is still `version`; 0 for one that does not exist.
     ///

@@ -209,7 +209,7 @@ private final class CollectorStand:
         send(.open(VBucketID(0), position), number)
     }
 
-    func send(_ request: ChangesRequest, _ number: UInt32) {
+    func send(_ request: HTTPFeedRequest, _ number: UInt32) {
         let writer = ByteWriter()
         request.append(number, to: writer)
         send(writer.bytes)

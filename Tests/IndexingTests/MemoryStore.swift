@@ -14,7 +14,7 @@ final class MemoryStore: NodeSource {
         self.format = format
     }
 
-    func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode {
         reads += 1
         guard let body = bodies[id] else { throw .damaged(id, "missing") }
         return try MemoryStore.node(id, body, format)
@@ -24,10 +24,10 @@ final class MemoryStore: NodeSource {
         _ id: IndexNodeID,
         _ body: [UInt8],
         _ format: NodeFormat
-    ) throws(IndexError) -> Node {
+    ) throws(IndexError) -> IndexNode {
         let result = body.withUnsafeBytes { bytes in
-            Result { () throws(IndexError) -> Node in
-                try Node(id, body: ByteView(bytes), format: format)
+            Result { () throws(IndexError) -> IndexNode in
+                try IndexNode(id, body: ByteView(bytes), format: format)
             }
         }
         return try result.get()

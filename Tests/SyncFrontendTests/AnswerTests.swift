@@ -14,7 +14,7 @@ import Testing
     private static func site(_ settings: GatewaySettings = GatewaySettings()) throws -> Site {
         try Site(settings: settings) {
             [
-                Route([.get, .put, .delete, .post], "/{db}/{doc}") { exchange in
+                GatewayRoute([.get, .put, .delete, .post], "/{db}/{doc}") { exchange in
                     let body = ByteWriter()
                     let query = exchange.request.query
                     for _ in 0..<(query.integer("rows") ?? 1) { body.append(text: row) }
@@ -24,7 +24,7 @@ import Testing
                     if let coding = query["coding"] { headers["Content-Encoding"] = coding }
                     exchange.answer(status, headers, body: body.view)
                 },
-                Route([.get], "/{db}/_changes") { exchange in
+                GatewayRoute([.get], "/{db}/_changes") { exchange in
                     let query = exchange.request.query
                     exchange.begin(200, ["Content-Type": "application/json"])
                     for _ in 0..<(query.integer("rows") ?? 1) {
@@ -33,14 +33,14 @@ import Testing
                     }
                     exchange.end()
                 },
-                Route([.get], "/{db}/_header") { exchange in
+                GatewayRoute([.get], "/{db}/_header") { exchange in
                     exchange.headers.add("Set-Cookie", "a=1")
                     exchange.headers.add("Set-Cookie", "b=2")
                     exchange.headers["Etag"] = exchange.request.query["value"]
                     exchange.refuse(Refusal(409, "no\u{1f}"))
                 },
-                Route([.get], "/{db}/_empty") { $0.answer(200) },
-                Route([.get], "/{db}/_broken") { exchange in
+                GatewayRoute([.get], "/{db}/_empty") { $0.answer(200) },
+                GatewayRoute([.get], "/{db}/_broken") { exchange in
                     exchange.begin(200)
                     row.withView { exchange.write($0) }
                     exchange.flush()
@@ -154,7 +154,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.get], "/{db}/_changes") { exchange in
+                GatewayRoute([.get], "/{db}/_changes") { exchange in
                     held.keep(exchange)
                     exchange.begin(200, ["Content-Type": "application/json"])
                 }
@@ -218,7 +218,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.get], "/{db}/_changes") { exchange in
+                GatewayRoute([.get], "/{db}/_changes") { exchange in
                     exchange.begin(200, ["Content-Type": "application/json"])
                     Self.fill(exchange, 0, held)
                 }
@@ -268,7 +268,7 @@ import Testing
         let held = Held()
         let site = try Site(settings: settings) {
             [
-                Route([.get], "/{db}/_changes") { exchange in
+                GatewayRoute([.get], "/{db}/_changes") { exchange in
                     exchange.whenClosed { held.note("closed") }
                     exchange.begin(200, ["Content-Type": "application/json"])
                     Self.fill(exchange, 0, Held())

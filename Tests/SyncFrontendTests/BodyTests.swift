@@ -13,7 +13,7 @@ import Testing
     private static func site(_ held: Held = Held()) throws -> Site {
         try Site {
             [
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     exchange.readBody(atMost: bytesMax) { body in
                         switch body {
                         case .success(let bytes): exchange.answer(text: summary(bytes.view))
@@ -21,7 +21,7 @@ import Testing
                         }
                     }
                 },
-                Route([.put], "/{db}/{doc}/{attachment...}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}/{attachment...}") { exchange in
                     let all = ByteWriter()
                     exchange.streamBody { part throws(Refusal) in
                         if all.count > bytesMax { throw Refusal(413, "too long") }
@@ -31,7 +31,7 @@ import Testing
                         exchange.answer(text: summary(all.view))
                     }
                 },
-                Route([.post], "/{db}/") { $0.answer(text: "unread") },
+                GatewayRoute([.post], "/{db}/") { $0.answer(text: "unread") },
             ]
         }
     }
@@ -210,7 +210,7 @@ import Testing
         let isFree = Guarded(false)
         let site = try Site {
             [
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     held.keep(exchange)
                     var sum = 0
                     exchange.streamBody { part throws(Refusal) in
@@ -240,7 +240,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     held.keep(exchange)
                     let all = ByteWriter()
                     exchange.streamBody { part throws(Refusal) in
@@ -271,7 +271,7 @@ import Testing
         let held = Held()
         let site = try Site(settings: settings) {
             [
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     exchange.readBody(atMost: 1 << 30) { body in
                         switch body {
                         case .success:

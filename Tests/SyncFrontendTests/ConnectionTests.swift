@@ -9,8 +9,8 @@ import Testing
     private static func echo() throws -> Site {
         try Site {
             [
-                Route([.get], "/{db}/") { $0.answer(text: $0.parameters["db"]) },
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.get], "/{db}/") { $0.answer(text: $0.parameters["db"]) },
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     exchange.readBody(atMost: 1 << 20) { body in
                         switch body {
                         case .success(let bytes): exchange.answer(201, body: bytes.view)
@@ -49,7 +49,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.post], "/{db}/{doc}") { exchange in
+                GatewayRoute([.post], "/{db}/{doc}") { exchange in
                     let request = exchange.request
                     held.note(request.method)
                     held.note(request.target)
@@ -98,7 +98,7 @@ import Testing
 
     @Test func requestBeginsOnlyWhenTheOneBeforeIsAnswered() async throws {
         let held = Held()
-        let site = try Site { [Route([.get], "/{db}/") { held.keep($0) }] }
+        let site = try Site { [GatewayRoute([.get], "/{db}/") { held.keep($0) }] }
         let client = try site.client()
         try client.send(request("GET /first/") + request("GET /second/"))
         try await waitUntil("the first request arrives") { held.count > 0 }
@@ -203,7 +203,7 @@ import Testing
 
     @Test func idleConnectionIsClosedInTime() throws {
         let site = try Site(settings: Self.impatient()) {
-            [Route([.get], "/{db}/") { $0.answer(text: "x") }]
+            [GatewayRoute([.get], "/{db}/") { $0.answer(text: "x") }]
         }
         let client = try site.client()
         try client.send(request("GET /db/"))
@@ -213,7 +213,11 @@ import Testing
 
     @Test func idleConnectionIsClosedInTimeAfterItWasFull() throws {
         let site = try Site(settings: Self.impatient()) {
-            [Route([.get], "/{db}/") { $0.answer(text: String(repeating: "x", count: 8 << 20)) }]
+            [
+                GatewayRoute([.get], "/{db}/") {
+                    $0.answer(text: String(repeating: "x", count: 8 << 20))
+                }
+            ]
         }
         let client = try site.client(receiveBytes: 16_384)
         try client.send(request("GET /db/"))
@@ -225,7 +229,7 @@ import Testing
         let held = Held()
         let site = try Site(settings: Self.impatient()) {
             [
-                Route([.put], "/{db}/{doc}") { exchange in
+                GatewayRoute([.put], "/{db}/{doc}") { exchange in
                     exchange.readBody(atMost: 1 << 20) { body in
                         if case .failure(let refusal) = body { held.note(refusal.reason) }
                         exchange.answer(201)
@@ -242,7 +246,7 @@ import Testing
     @Test func handlerMayTakeLongerThanEveryTimeout() async throws {
         let held = Held()
         let site = try Site(settings: Self.impatient()) {
-            [Route([.get], "/{db}/") { held.keep($0) }]
+            [GatewayRoute([.get], "/{db}/") { held.keep($0) }]
         }
         let client = try site.client()
         try client.send(request("GET /db/"))
@@ -280,7 +284,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.get], "/{db}/_changes") { exchange in
+                GatewayRoute([.get], "/{db}/_changes") { exchange in
                     held.keep(exchange)
                     exchange.whenClosed { held.note("closed") }
                     exchange.begin(200, ["Content-Type": "application/json"])
@@ -312,7 +316,7 @@ import Testing
         var settings = GatewaySettings()
         settings.connectionsMax = 2
         let site = try Site(settings: settings) {
-            [Route([.get], "/{db}/") { $0.answer(text: "x") }]
+            [GatewayRoute([.get], "/{db}/") { $0.answer(text: "x") }]
         }
         var clients: [RawClient] = []
         for _ in 0..<2 {

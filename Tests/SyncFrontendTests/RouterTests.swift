@@ -6,7 +6,7 @@ import Testing
 /// Which route a path has, and what the router answers itself.
 @Suite struct RouterTests {
     /// Routes of all forms; each answers with its pattern and its parameters.
-    private static func routes() -> [Route] {
+    private static func routes() -> [GatewayRoute] {
         let everywhere: Set<PortKind> = [.publicPort, .administration]
         let table: [(Set<RouteMethod>, String, Set<PortKind>, [String])] = [
             ([.get], "/", everywhere, []),
@@ -27,7 +27,7 @@ import Testing
             ),
         ]
         return table.map { methods, pattern, ports, names in
-            Route(methods, pattern, on: ports) { exchange in
+            GatewayRoute(methods, pattern, on: ports) { exchange in
                 let values = names.map { exchange.parameters[$0] }
                 exchange.answer(text: ([pattern] + values).joined(separator: " "))
             }

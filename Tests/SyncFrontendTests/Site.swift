@@ -17,11 +17,11 @@ final class Site: Sendable {
         settings: GatewaySettings = GatewaySettings(),
         crossOrigin: CrossOriginPolicy? = nil,
         administration: @escaping @Sendable () -> AdministrationGuard = { AdministrationGuard() },
-        routes: @escaping @Sendable () -> [Route]
+        routes: @escaping @Sendable () -> [GatewayRoute]
     ) throws {
         lane = EventLoopLane("test")
         server = try GatewayServer(lane, settings, time: LinuxClock()) {
-            Router(routes(), crossOrigin: crossOrigin, administration: administration())
+            GatewayRouter(routes(), crossOrigin: crossOrigin, administration: administration())
         }
         port = try server.listen(GatewayListener(kind, host: "127.0.0.1", port: 0))
     }

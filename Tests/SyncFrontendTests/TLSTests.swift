@@ -46,8 +46,8 @@ import Testing
     private static func site(_ files: Files) throws -> (Site, Int) {
         let site = try Site {
             [
-                Route([.get], "/{db}/") { $0.answer(text: $0.parameters["db"]) },
-                Route([.get], "/{db}/{doc}") { exchange in
+                GatewayRoute([.get], "/{db}/") { $0.answer(text: $0.parameters["db"]) },
+                GatewayRoute([.get], "/{db}/{doc}") { exchange in
                     exchange.answer(text: String(repeating: "x", count: 1_000_000))
                 },
             ]

@@ -13,7 +13,7 @@ import Testing
         settings.timeouts.linger = 1
         return try Site(settings: settings) {
             [
-                Route([.get], "/{db}/_blipsync") { exchange in
+                GatewayRoute([.get], "/{db}/_blipsync") { exchange in
                     guard exchange.request.header("Authorization") != nil else {
                         exchange.headers["WWW-Authenticate"] = "Basic"
                         return exchange.refuse(Refusal(401, "Login required"))
@@ -249,7 +249,7 @@ import Testing
         let held = Held()
         let site = try Site {
             [
-                Route([.get], "/{db}/_blipsync") { exchange in
+                GatewayRoute([.get], "/{db}/_blipsync") { exchange in
                     exchange.upgradeToWebSocket { socket, event in
                         if case .binary(let bytes) = event {
                             held.note("\(bytes.count)")

@@ -187,7 +187,7 @@ final class SyncWorld: Sendable {
                 let request: ChangesRequest
                 do {
                     request = try Array(query.utf8).withUnsafeBytes {
-                        try ChangesRequest(query: QueryParameters(ByteView($0)))
+                        try ChangesRequest(query: URLParameters(ByteView($0)))
                     }
                 } catch {
                     throw Refusal(400, "\(error)")

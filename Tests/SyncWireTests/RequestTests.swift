@@ -11,7 +11,7 @@ import Testing
         try view(query) { query in
             try view(body) { body in
                 try ChangesRequest(
-                    query: QueryParameters(query),
+                    query: URLParameters(query),
                     body: body,
                     heartbeatMillisecondsMax: heartbeatMax
                 )
@@ -345,8 +345,8 @@ import Testing
 }
 
 @Suite struct QueryTests {
-    private func parameters(_ text: String) throws -> QueryParameters {
-        try view(text) { try QueryParameters($0) }
+    private func parameters(_ text: String) throws -> URLParameters {
+        try view(text) { try URLParameters($0) }
     }
 
     @Test func queryIsDecodedAsAForm() throws {

@@ -168,13 +168,13 @@ final class IndexWorld: Sendable {
 
     func read<Result>(
         _ index: ViewIndex,
-        _ body: (IndexReads, IndexNodes, IndexHead) throws(StorageError) -> Result
+        _ body: (IndexReads, StoredNodes, IndexHead) throws(StorageError) -> Result
     ) throws -> Result {
         let reader = try #require(try index.file.acquireReader())
         defer { index.file.release(reader) }
         let head = try reader.begin()
         return try reader.use { (reads) throws(StorageError) in
-            try body(reads, IndexNodes(reads), head)
+            try body(reads, StoredNodes(reads), head)
         }
     }
 }

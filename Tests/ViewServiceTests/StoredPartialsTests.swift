@@ -233,12 +233,12 @@ private final class None: PartialSource {
 }
 
 private final class CountedNodes: NodeSource {
-    private let nodes: IndexNodes
+    private let nodes: StoredNodes
     var reads = 0
 
-    init(_ nodes: IndexNodes) { self.nodes = nodes }
+    init(_ nodes: StoredNodes) { self.nodes = nodes }
 
-    func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode {
         reads += 1
         return try nodes.node(id)
     }

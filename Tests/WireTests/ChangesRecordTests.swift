@@ -41,10 +41,10 @@ import Wire
         let positions = [
             inside, .start, .latest, ChangesPosition(branch: .check(check), seqno: Seqno(1)),
         ]
-        let opens = positions.map { ChangesRequest.open(VBucketID(1_023), $0) }
+        let opens = positions.map { HTTPFeedRequest.open(VBucketID(1_023), $0) }
         for request in opens + [.close, .begin] {
             let bytes = written { request.append(7, to: $0) }
-            try decode(ChangesRequest.self, bytes) { #expect($0 == request) }
+            try decode(HTTPFeedRequest.self, bytes) { #expect($0 == request) }
         }
     }
 
@@ -54,7 +54,7 @@ import Wire
             try [UInt8]("{}".utf8).withView { value in
                 let change = DCPChange(meta: meta, key: key, value: value)
                 for hasValue in [true, false] {
-                    let message = ChangesMessage.change(ChangesRow(change, hasValue: hasValue))
+                    let message = ChangesMessage.change(HTTPFeedRow(change, hasValue: hasValue))
                     let bytes = written { message.append(7, to: $0) }
                     try decode(ChangesMessage.self, bytes) { message in
                         guard case .change(let row) = message else {
@@ -74,13 +74,13 @@ import Wire
         let meta = DocumentMeta(seqno: Seqno(9), cas: CAS(10), datatype: [.json, .xattr])
         [UInt8]([0, 0, 0, 2, 1, 1] + Array("{}".utf8)).withView { value in
             let change = DCPChange(meta: meta, key: .empty, value: value)
-            #expect(ChangesRow(change, hasValue: true).value?.bytes == Array("{}".utf8))
+            #expect(HTTPFeedRow(change, hasValue: true).value?.bytes == Array("{}".utf8))
         }
     }
 
     @Test func tombstoneHasNoValue() {
         let meta = DocumentMeta(seqno: Seqno(9), isDeleted: true, isExpired: true)
-        let row = ChangesRow(DCPChange(meta: meta, key: .empty, value: .empty), hasValue: true)
+        let row = HTTPFeedRow(DCPChange(meta: meta, key: .empty, value: .empty), hasValue: true)
         #expect(row.isDeleted && row.isExpired && row.value == nil)
     }
 
@@ -100,7 +100,7 @@ import Wire
         let meta = DocumentMeta(seqno: Seqno(3), cas: CAS(77))
         let bytes = [UInt8]("key".utf8).withView { key in
             [UInt8]("{}".utf8).withView { value in
-                let row = ChangesRow(DCPChange(meta: meta, key: key, value: value), hasValue: true)
+                let row = HTTPFeedRow(DCPChange(meta: meta, key: key, value: value), hasValue: true)
                 return written { output in
                     ChangesMessage.snapshot(start: Seqno(2), end: Seqno(300)).append(1, to: output)
                     ChangesMessage.change(row).append(1, to: output)
@@ -130,7 +130,7 @@ import Wire
                 + (0..<length).map { _ in UInt8(random.next() & 0xff) }
             bytes.withView { view in
                 try? ChangesMessage.forEach(in: view) { _, _ in }
-                try? ChangesRequest.forEach(in: view) { _, _ in }
+                try? HTTPFeedRequest.forEach(in: view) { _, _ in }
                 _ = try? ChangesOpening(decoding: view)
             }
         }

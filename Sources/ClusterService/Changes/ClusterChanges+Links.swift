@@ -8,7 +8,7 @@ internal import Wire
 extension ClusterChanges {
     private static var begin: [UInt8] {
         let writer = ByteWriter()
-        ChangesRequest.begin.append(0, to: writer)
+        HTTPFeedRequest.begin.append(0, to: writer)
         return writer.bytes
     }
 

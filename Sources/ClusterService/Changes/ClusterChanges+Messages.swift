@@ -86,7 +86,7 @@ package struct ChangedDocument: Sendable {
     /// Nil if the feed has no values, or the document is deleted.
     package let value: [UInt8]?
 
-    init(_ row: ChangesRow, _ vBucket: VBucketID) {
+    init(_ row: HTTPFeedRow, _ vBucket: VBucketID) {
         self.vBucket = vBucket
         seqno = row.seqno
         cas = row.cas

@@ -265,7 +265,7 @@ package final class ClusterChanges: Sendable {
 
     private func carryOut(_ orders: [ChangesCollection.Order]) {
         var records: [NodeNumber: ByteWriter] = [:]
-        func append(_ request: ChangesRequest, _ number: UInt32, to node: NodeNumber) {
+        func append(_ request: HTTPFeedRequest, _ number: UInt32, to node: NodeNumber) {
             let writer = records[node] ?? ByteWriter()
             records[node] = writer
             request.append(number, to: writer)

@@ -8,7 +8,7 @@ internal import Wire
 /// Sends the visible changes of a bucket's active copies on this node to the collector of one HTTP feed.
 ///
 /// The collector is a node of the cluster, also this one. It opens each vBucket that it wants from here
-/// (`ChangesRequest`).
+/// (`HTTPFeedRequest`).
 ///
 /// - Nothing is kept for the collector: if it is slow, its cursors are dropped from memory, and its feeds
 ///   continue from disk.
@@ -26,7 +26,7 @@ final class ChangesResponder: StreamHandler {
     private let opening: ChangesOpening
     private let service: DocumentService
     private let events: EventQueue<Event>
-    /// No feed is admitted before `ChangesRequest.begin`.
+    /// No feed is admitted before `HTTPFeedRequest.begin`.
     private let feeds = FeedPump<UInt32, ChangesStream>(admittedMax: 0)
     private let window: Int
     /// Records that are not sent.
@@ -45,7 +45,7 @@ final class ChangesResponder: StreamHandler {
     func receive(_ message: ByteView) -> StreamReception {
         do throws(CodingFailure) {
             var flaw: String?
-            try ChangesRequest.forEach(in: message) { number, request in
+            try HTTPFeedRequest.forEach(in: message) { number, request in
                 if flaw == nil { flaw = handle(request, number) }
             }
             return flaw.map { .invalid($0) } ?? .handled
@@ -87,7 +87,7 @@ final class ChangesResponder: StreamHandler {
     // MARK: Requests
 
     /// Returns what is wrong with the request.
-    private func handle(_ request: ChangesRequest, _ number: UInt32) -> String? {
+    private func handle(_ request: HTTPFeedRequest, _ number: UInt32) -> String? {
         switch request {
         case .open(let vBucket, let position):
             guard number > 0, feeds.streams[number] == nil,
@@ -141,7 +141,7 @@ final class ChangesResponder: StreamHandler {
             message = .snapshot(start: marker.start, end: marker.end)
         case .change(let change):
             track.note(change.meta.seqno)
-            message = .change(ChangesRow(change, hasValue: hasValues))
+            message = .change(HTTPFeedRow(change, hasValue: hasValues))
         case .advanced(let seqno):
             track.note(seqno)
             message = .advanced(to: seqno)

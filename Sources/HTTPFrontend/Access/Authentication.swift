@@ -125,10 +125,10 @@ struct Authentication: Sendable {
     /// Why the route does not serve the identity; nil if it does.
     static func refusal(
         of identity: Identity?,
-        for access: Access,
+        for access: RouteAccess,
         bucket name: String?,
         _ state: ClusterState
-    ) -> Refusal? {
+    ) -> PortRefusal? {
         if case .open = access { return nil }
         guard let identity, identity.exists(in: state) else { return .unauthorized }
         if identity.isAdministrator { return nil }

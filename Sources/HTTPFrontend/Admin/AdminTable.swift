@@ -39,7 +39,7 @@ struct AdminTable: RouteTable {
 
     // MARK: Refusals
 
-    func reply(to refusal: Refusal, of request: RESTRequest) -> Reply {
+    func reply(to refusal: PortRefusal, of request: RESTRequest) -> Reply {
         switch refusal {
         case .notServing:
             return .text("The node is starting or stopping.\r\n", status: 503)

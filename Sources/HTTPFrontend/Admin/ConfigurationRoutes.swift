@@ -5,7 +5,7 @@ internal import Vocabulary
 /// Configurations over HTTP, for clients that do not read them from the data port: addresses of
 /// services and vBucket maps.
 extension AdminRoutes {
-    private static let readBucket = Access.permission("cluster.bucket[.].settings!read")
+    private static let readBucket = RouteAccess.permission("cluster.bucket[.].settings!read")
 
     static let configurations: [Route] = [
         Route(.get, "/pools/default/nodeServices", .poolsRead) { call in

@@ -5,7 +5,7 @@ internal import Orchestration
 
 /// Server groups: nodes that may fail together, such as those of a rack.
 extension AdminRoutes {
-    private static let write = Access.permission("cluster.server_groups!write")
+    private static let write = RouteAccess.permission("cluster.server_groups!write")
     private static let base = "/pools/default/serverGroups"
 
     static let groups: [Route] = [

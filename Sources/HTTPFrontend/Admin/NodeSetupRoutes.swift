@@ -3,7 +3,7 @@ internal import Orchestration
 
 /// Setup of this node: its data paths and its host name.
 extension AdminRoutes {
-    private static let setup = Access.permission("cluster.admin.setup!write")
+    private static let setup = RouteAccess.permission("cluster.admin.setup!write")
 
     static let nodeSetup: [Route] = [
         Route(.post, "/nodeInit", setup) { call in

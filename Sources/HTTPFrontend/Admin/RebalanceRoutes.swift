@@ -4,7 +4,7 @@ internal import Vocabulary
 
 /// Rebalance: start, report progress, stop, settings.
 extension AdminRoutes {
-    private static let readTasks = Access.permission("cluster.tasks!read")
+    private static let readTasks = RouteAccess.permission("cluster.tasks!read")
 
     static let rebalance: [Route] = [
         Route(.post, "/controller/rebalance", .poolsWrite, needsCluster: true, startRebalance)

@@ -4,7 +4,7 @@ internal import Vocabulary
 
 /// Automatic retry of a failed rebalance.
 extension AdminRoutes {
-    private static let read = Access.permission("cluster.tasks!read")
+    private static let read = RouteAccess.permission("cluster.tasks!read")
 
     static let retries: [Route] = [
         Route(.get, "/pools/default/pendingRetryRebalance", read, needsCluster: true) { call in

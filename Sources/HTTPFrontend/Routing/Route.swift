@@ -86,7 +86,7 @@ struct Route: Sendable {
     let method: RESTRequest.Method
     let label: Label
     let path: [Segment]
-    let access: Access
+    let access: RouteAccess
     /// The route replies 404 until the cluster is provisioned.
     let needsCluster: Bool
     let body: Body
@@ -115,7 +115,7 @@ struct Route: Sendable {
     init(
         _ method: RESTRequest.Method,
         _ path: String,
-        _ access: Access,
+        _ access: RouteAccess,
         needsCluster: Bool = false,
         body: Body = .form,
         rawQuery: Set<String> = [],
@@ -177,7 +177,7 @@ struct Route: Sendable {
     /// A route that changes settings of the cluster with a form, or only validates them.
     static func setting(
         _ path: String,
-        _ access: Access,
+        _ access: RouteAccess,
         by method: RESTRequest.Method = .post,
         _ handler: @escaping Handler
     ) -> Route {

@@ -11,7 +11,7 @@ protocol RouteTable: Sendable {
     var commonHeaders: [HeaderField] { get }
 
     /// The port's form of a refusal.
-    func reply(to refusal: Refusal, of request: RESTRequest) -> Reply
+    func reply(to refusal: PortRefusal, of request: RESTRequest) -> Reply
 
     /// Whether the request needs a state that includes every earlier acknowledged change.
     func needsCurrentState(_ request: RESTRequest, _ state: ClusterState) -> Bool

@@ -70,7 +70,7 @@ struct Router: Sendable {
             return .route(route, captures: captures)
         }
         guard isServing else { return .refused(reply(to: .notServing, request)) }
-        let refusal = allowed.isEmpty ? Refusal.notFound : .methodNotAllowed(allowed)
+        let refusal = allowed.isEmpty ? PortRefusal.notFound : .methodNotAllowed(allowed)
         return .refused(reply(to: refusal, request))
     }
 
@@ -166,11 +166,11 @@ struct Router: Sendable {
         )
     }
 
-    private func refuse(_ refusal: Refusal, _ request: RESTRequest) -> Decision {
+    private func refuse(_ refusal: PortRefusal, _ request: RESTRequest) -> Decision {
         .refused(reply(to: refusal, request))
     }
 
-    private func reply(to refusal: Refusal, _ request: RESTRequest) -> Reply {
+    private func reply(to refusal: PortRefusal, _ request: RESTRequest) -> Reply {
         table.reply(to: refusal, of: request)
     }
 
@@ -256,7 +256,7 @@ struct Router: Sendable {
         of identity: Identity,
         _ route: Route,
         _ state: ClusterState
-    ) -> Refusal? {
+    ) -> PortRefusal? {
         var asked = OwnNames.Asked()
         asked.isOpen = route.access.isOpen
         asked.isRead = request.isRead
@@ -271,7 +271,7 @@ struct Router: Sendable {
     }
 
     /// Refuses text that is not UTF-8: replacement characters could make two names equal.
-    private func refusal(ofTarget request: RESTRequest, _ route: Route) -> Refusal? {
+    private func refusal(ofTarget request: RESTRequest, _ route: Route) -> PortRefusal? {
         guard !request.isTargetDamaged, route.isReadable(request.segments) else {
             return .illFormedTarget
         }

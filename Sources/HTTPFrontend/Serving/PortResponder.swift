@@ -102,7 +102,7 @@ struct PortResponder: Sendable {
     ///
     /// `ConnectionLifetime` closes the connection without reading the rest of the body.
     private func refuse(
-        _ refusal: Refusal,
+        _ refusal: PortRefusal,
         _ asked: RESTRequest,
         _ channel: any Channel
     ) -> Response {

@@ -56,7 +56,7 @@ extension AdminRoutes {
         ]
     }
 
-    private static let controllerAccess = Access.permission("cluster.bucket[.].views!compact")
+    private static let controllerAccess = RouteAccess.permission("cluster.bucket[.].views!compact")
 
     private static func controller(
         _ name: String,

@@ -40,7 +40,7 @@ extension ViewTable {
         _ queries: any ViewQueries,
         _ stallTimeout: Duration?
     ) -> Route {
-        let permission = Access.permission("cluster.bucket[.].views!read")
+        let permission = RouteAccess.permission("cluster.bucket[.].views!read")
         let route = Route(method, path, permission, body: .viewQuery) { call in
             await call.withViewBucket { bucket in
                 var reply = await answer(call, queries, bucket)

@@ -55,14 +55,14 @@ package final class ViewServer: Sendable {
         }
     }
 
-    private let listeners: HTTPListeners
+    private let listeners: ListenerPair
 
     /// The port that was claimed; differs from the requested one if that was 0.
     package var port: UInt16 { listeners.plain.port }
     /// The port with TLS; nil if there is none.
     package var securedPort: UInt16? { listeners.secured?.port }
 
-    private init(listeners: HTTPListeners) {
+    private init(listeners: ListenerPair) {
         self.listeners = listeners
     }
 
@@ -96,7 +96,7 @@ package final class ViewServer: Sendable {
         // Its threads are made now: later the system may refuse them.
         _ = WorkExecutor.shared
         let router = Router(admin.resources, ViewTable(services))
-        let listeners = try await HTTPListeners.start(router, port, logger: logger)
+        let listeners = try await ListenerPair.start(router, port, logger: logger)
         return ViewServer(listeners: listeners)
     }
 

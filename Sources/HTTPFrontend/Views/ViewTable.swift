@@ -33,7 +33,7 @@ struct ViewTable: RouteTable {
 
     // MARK: Refusals
 
-    func reply(to refusal: Refusal, of request: RESTRequest) -> Reply {
+    func reply(to refusal: PortRefusal, of request: RESTRequest) -> Reply {
         switch refusal {
         case .notServing:
             return .failure(503, "service_unavailable", "The node is starting or stopping")

@@ -21,7 +21,7 @@ package final class CustomReduce {
 
     /// A node whose children are being visited.
     private struct Visit {
-        let node: Node
+        let node: IndexNode
         let frame: ReduceFrame
         var next: Int
         let last: Int
@@ -216,7 +216,7 @@ package final class CustomReduce {
     /// Begins an inner node, or makes a call of a leaf's rows; `child` is the child whose result it
     /// becomes.
     private func visit(
-        _ node: Node,
+        _ node: IndexNode,
         isFirst: Bool,
         isLast: Bool,
         _ frame: ReduceFrame,
@@ -248,7 +248,7 @@ package final class CustomReduce {
     }
 
     private func visitLeaf(
-        _ node: Node,
+        _ node: IndexNode,
         from low: ByteView?,
         to high: ByteView?,
         _ frame: ReduceFrame,

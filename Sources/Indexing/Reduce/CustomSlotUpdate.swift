@@ -19,7 +19,7 @@ package enum CustomSlotUpdate {
     package static func process(
         _ computed: [ComputedPartial],
         _ partials: any PartialSource,
-        node: (IndexNodeID) throws(IndexError) -> Node?,
+        node: (IndexNodeID) throws(IndexError) -> IndexNode?,
         store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) {
         let writer = PartialTableWriter()
@@ -34,7 +34,7 @@ package enum CustomSlotUpdate {
     /// Writes the valid results of both into a table; returns whether one is new.
     private static func merge(
         _ new: [IndexNodeID: ComputedPartial],
-        of node: Node,
+        of node: IndexNode,
         _ old: PartialTable?,
         _ writer: PartialTableWriter
     ) -> Bool {

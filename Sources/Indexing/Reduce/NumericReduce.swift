@@ -19,7 +19,7 @@ extension Tree {
 
     /// Reduces all numbers below a node.
     func reduceNumbers(
-        below node: Node,
+        below node: IndexNode,
         partials: any PartialSource
     ) throws(IndexError) -> NumericPartial {
         let visitor = NumericFold(source: source, partials: partials)
@@ -43,7 +43,7 @@ private struct NumericFold: RangeVisitor {
     mutating func addChild(
         _ child: ChildRef,
         at place: Int,
-        of parent: Node
+        of parent: IndexNode
     ) throws(IndexError) -> Bool {
         guard let partials else { return false }
         if table?.node != parent.id { table = (parent.id, try partials.partials(of: parent.id)) }

@@ -38,7 +38,7 @@ package final class NumericSlotFill {
     }
 
     private func fill(
-        _ node: Node,
+        _ node: IndexNode,
         _ tree: Tree,
         _ partials: any PartialSource,
         _ store: (IndexNodeID, ByteView) -> Void
@@ -58,7 +58,7 @@ package final class NumericSlotFill {
 
     /// Computes the missing results of a node's children, as far as reads are left.
     private func complete(
-        _ node: Node,
+        _ node: IndexNode,
         _ tree: Tree,
         _ partials: any PartialSource,
         _ store: (IndexNodeID, ByteView) -> Void

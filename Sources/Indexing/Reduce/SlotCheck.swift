@@ -45,7 +45,7 @@ package struct SlotCheck {
     }
 
     private mutating func visit(
-        _ node: Node,
+        _ node: IndexNode,
         _ tree: Tree,
         _ partials: any PartialSource,
         _ isRight: (_ below: Tree, _ result: ByteView) throws(IndexError) -> Bool

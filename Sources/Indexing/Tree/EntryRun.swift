@@ -125,7 +125,7 @@ struct SequentialEntries {
     let key: KeyBuffer
     private var next = NodeFormat.headerBytes
 
-    init(_ node: Node, key: KeyBuffer) {
+    init(_ node: IndexNode, key: KeyBuffer) {
         base = node.start
         end = node.entriesEnd
         kind = node.kind

@@ -12,7 +12,7 @@ struct LeafCursor {
         let keyCount: Int
     }
 
-    let node: Node
+    let node: IndexNode
     private let key = KeyBuffer()
     private var shape: EntryShape?
     /// Forward: the next entry.
@@ -24,7 +24,7 @@ struct LeafCursor {
     private var groupsLeft = 0
     private var current: (key: Int, count: Int)?
 
-    init(_ node: Node) {
+    init(_ node: IndexNode) {
         self.node = node
         groupKeys = ByteWriter(capacity: 16)
     }

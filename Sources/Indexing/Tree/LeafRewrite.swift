@@ -7,7 +7,7 @@ internal import Bytes
 /// of the entry before it. While `isApart`, the last entry written is another one, so that the entry
 /// at `next` cannot be copied as it is.
 struct LeafRewrite {
-    private let node: Node
+    private let node: IndexNode
     private let output: EntryRun
     private let before = KeyBuffer()
     private let whole = KeyBuffer()
@@ -18,7 +18,7 @@ struct LeafRewrite {
     private(set) var inserted = 0
     private(set) var isChanged = false
 
-    init(_ node: Node, to output: EntryRun) {
+    init(_ node: IndexNode, to output: EntryRun) {
         self.node = node
         self.output = output
     }

@@ -1,4 +1,4 @@
-/// How a node is written: sizes, and the layout that `EntryRun` writes and `Node` checks.
+/// How a node is written: sizes, and the layout that `EntryRun` writes and `IndexNode` checks.
 ///
 ///     header   kind u8, level u8 (0: leaf), entries u16, version u32
 ///     entry    shared u8, suffix length, suffix, payload

@@ -7,7 +7,8 @@ protocol RangeVisitor {
     mutating func add(_ entry: IndexEntry) throws(IndexError)
 
     /// A child that lies in the range with all its rows; false to be passed its parts instead.
-    mutating func addChild(_ child: ChildRef, at place: Int, of parent: Node) throws(IndexError)
+    mutating func addChild(_ child: ChildRef, at place: Int, of parent: IndexNode)
+        throws(IndexError)
         -> Bool
 }
 
@@ -27,7 +28,7 @@ struct RangeFold<Visitor: RangeVisitor> {
 
     /// Visits the rows of a node from `low` on and before `high`; nil where it is no border.
     mutating func visit(
-        _ node: Node,
+        _ node: IndexNode,
         from low: ByteView?,
         to high: ByteView?
     ) throws(IndexError) {
@@ -47,7 +48,7 @@ struct RangeFold<Visitor: RangeVisitor> {
     }
 
     private mutating func visitLeaf(
-        _ node: Node,
+        _ node: IndexNode,
         from low: ByteView?,
         to high: ByteView?
     ) throws(IndexError) {
@@ -82,7 +83,7 @@ private struct RowCounter: RangeVisitor {
     mutating func addChild(
         _ child: ChildRef,
         at place: Int,
-        of parent: Node
+        of parent: IndexNode
     ) throws(IndexError) -> Bool {
         count += child.rows
         return true

@@ -7,7 +7,7 @@ internal import Vocabulary
 package final class RangeWalk {
     /// An inner node and the child that the walk is in.
     private struct Step {
-        let node: Node
+        let node: IndexNode
         let children: [ChildRef]
         var child: Int
     }
@@ -46,7 +46,7 @@ package final class RangeWalk {
     }
 
     /// The leaf of the newest entry.
-    var leafNode: Node? { leaf?.node }
+    var leafNode: IndexNode? { leaf?.node }
 
     private func stepForward() -> IndexEntry? {
         guard leaf?.advance() == true else { return nil }
@@ -70,7 +70,7 @@ package final class RangeWalk {
     }
 
     /// Descends to the leaf of `target`; if that is nil, to the first one in the walk's direction.
-    private func descend(from top: Node, to target: ByteView?) throws(IndexError) {
+    private func descend(from top: IndexNode, to target: ByteView?) throws(IndexError) {
         var node = top
         while !node.isLeaf {
             let children = node.children

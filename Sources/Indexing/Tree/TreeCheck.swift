@@ -45,7 +45,7 @@ package struct TreeCheck {
         low: [UInt8],
         high: [UInt8]?
     ) -> UInt64 {
-        let node: Node
+        let node: IndexNode
         do {
             node = try tree.node(child.id, level: level, child.version)
         } catch {
@@ -67,7 +67,7 @@ package struct TreeCheck {
         return rows
     }
 
-    private mutating func visitLeaf(_ node: Node, low: [UInt8], high: [UInt8]?) -> UInt64 {
+    private mutating func visitLeaf(_ node: IndexNode, low: [UInt8], high: [UInt8]?) -> UInt64 {
         var cursor = LeafCursor(node)
         var count: UInt64 = 0
         while cursor.advance(), let entry = cursor.entry {
@@ -95,7 +95,7 @@ package struct TreeCheck {
         return count
     }
 
-    private mutating func visitInner(_ node: Node, low: [UInt8], high: [UInt8]?) -> UInt64 {
+    private mutating func visitInner(_ node: IndexNode, low: [UInt8], high: [UInt8]?) -> UInt64 {
         var children: [(ref: ChildRef, low: [UInt8])] = []
         let key = KeyBuffer()
         var entries = SequentialEntries(node, key: key)

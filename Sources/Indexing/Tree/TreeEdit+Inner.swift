@@ -6,7 +6,7 @@ extension TreeEdit {
     }
 
     /// The children of an inner node.
-    private func children(of node: Node) -> [ChildRef] {
+    private func children(of node: IndexNode) -> [ChildRef] {
         var children: [ChildRef] = []
         children.reserveCapacity(node.entries + 8)
         var entries = SequentialEntries(node, key: cursorKey)
@@ -21,7 +21,7 @@ extension TreeEdit {
     }
 
     func editInner(
-        _ node: Node,
+        _ node: IndexNode,
         _ child: ChildRef,
         _ range: Range<Int>,
         isLast: Bool,

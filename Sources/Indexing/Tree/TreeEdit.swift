@@ -144,10 +144,10 @@ package final class TreeEdit {
     }
 
     /// The node of a child, which must be what its parent says.
-    func load(_ child: ChildRef, level: Int) throws(IndexError) -> Node {
+    func load(_ child: ChildRef, level: Int) throws(IndexError) -> IndexNode {
         if child.place >= 0 {
             let body = result.writes.write(at: child.place).body
-            return try Node(child.id, body: body, format: format)
+            return try IndexNode(child.id, body: body, format: format)
         }
         return try tree.node(child.id, level: level, child.version)
     }
@@ -161,7 +161,7 @@ package final class TreeEdit {
     // MARK: Leaves
 
     private func editLeaf(
-        _ node: Node,
+        _ node: IndexNode,
         _ child: ChildRef,
         _ range: Range<Int>,
         isLast: Bool,
@@ -200,7 +200,7 @@ package final class TreeEdit {
 
     private func isSame(
         _ old: LeafPayload,
-        of node: Node,
+        of node: IndexNode,
         as value: ByteView,
         _ operation: EditBatch.Operation
     ) -> Bool {
@@ -209,7 +209,7 @@ package final class TreeEdit {
             && Memory.areEqual(node.start + old.value, value.start, value.count)
     }
 
-    private func freeBigValue(_ old: LeafPayload, of node: Node) {
+    private func freeBigValue(_ old: LeafPayload, of node: IndexNode) {
         if case .big(let id, _) = old.entryValue(node.start) { result.bigValuesFreed.append(id) }
     }
 

@@ -51,16 +51,16 @@ package struct TreeRoot: Equatable, Sendable {
 
 /// Reads what the trees of one index are made of: one snapshot, as long as a walk or an edit lasts.
 package protocol NodeSource: AnyObject {
-    /// The node with the number, checked by `Node.init`; a source may keep nodes for later reads.
+    /// The node with the number, checked by `IndexNode.init`; a source may keep nodes for later reads.
     ///
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
-    func node(_ id: IndexNodeID) throws(IndexError) -> Node
+    func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode
 
     /// The node with the number and, if the snapshot is undamaged, this version: a source may return a
     /// node that it kept of another snapshot, since a version has one content.
     ///
     /// - Throws: As `node(_:)`.
-    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node
+    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> IndexNode
 
     /// The bytes of a value that is too large for a leaf.
     ///
@@ -72,7 +72,7 @@ extension NodeSource {
     /// Reads the node, and keeps none.
     ///
     /// - Throws: As `node(_:)`.
-    package func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
+    package func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> IndexNode {
         try node(id)
     }
 }
@@ -98,7 +98,7 @@ package struct Tree {
     }
 
     /// The node, which must be what its parent says of it.
-    func node(_ id: IndexNodeID, level: Int, _ version: UInt32) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID, level: Int, _ version: UInt32) throws(IndexError) -> IndexNode {
         let node = try source.node(id, version: version)
         // Levels decrease on every path, so a cycle of nodes cannot trap a walk.
         guard node.level == level, node.version == version, node.kind == (level > 0 ? .child : kind)
@@ -107,7 +107,7 @@ package struct Tree {
     }
 
     /// The node at the root, which is not that of an empty tree.
-    func rootNode() throws(IndexError) -> Node {
+    func rootNode() throws(IndexError) -> IndexNode {
         try node(root.id, level: root.height - 1, root.version)
     }
 }

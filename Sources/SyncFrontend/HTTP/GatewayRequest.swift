@@ -18,7 +18,7 @@ package struct GatewayRequest {
     /// The path, divided at `/` before it is decoded, so that `%2F` stays within an id; `/db/` has `db` and an
     /// empty segment, and `/` has none.
     package let segments: [String]
-    package let query: QueryParameters
+    package let query: URLParameters
     package let port: PortKind
     /// The client's address without its port; empty if it is unknown.
     package let remoteAddress: String
@@ -81,9 +81,9 @@ enum Target {
     /// The decoded segments of the path, and the query.
     ///
     /// - Throws: `Refusal` with 400, 413 or 414.
-    static func parse(_ target: String) throws(Refusal) -> ([String], QueryParameters) {
+    static func parse(_ target: String) throws(Refusal) -> ([String], URLParameters) {
         var target = target
-        let parsed: Result<([String], QueryParameters), Refusal> = target.withUTF8 { utf8 in
+        let parsed: Result<([String], URLParameters), Refusal> = target.withUTF8 { utf8 in
             let text = ByteView(UnsafeRawBufferPointer(utf8))
             let mark = utf8.firstIndex(of: UInt8(ascii: "?"))
             guard
@@ -91,7 +91,7 @@ enum Target {
             else { return .failure(Refusal(400, "Invalid URL")) }
             guard let mark else { return .success((segments, .none)) }
             do throws(RequestRefusal) {
-                return .success((segments, try QueryParameters(text.dropFirst(mark + 1))))
+                return .success((segments, try URLParameters(text.dropFirst(mark + 1))))
             } catch {
                 return .failure(Refusal(error.status, error.reason))
             }

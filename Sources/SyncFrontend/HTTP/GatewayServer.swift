@@ -13,7 +13,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
     let settings: GatewaySettings
     let encoder: AnswerEncoder
     let bodies: BodyBudget
-    let router: Router
+    let router: GatewayRouter
     let connections = ConnectionTable()
     /// Called when an exchange has ended: its answer is written, or its client is gone.
     package var didAnswer: ((GatewayExchange) -> Void)?
@@ -43,7 +43,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
         _ lane: EventLoopLane,
         _ settings: GatewaySettings = GatewaySettings(),
         time: any TimeSource,
-        _ makeRouter: @escaping @Sendable () throws -> Router
+        _ makeRouter: @escaping @Sendable () throws -> GatewayRouter
     ) throws {
         self.lane = lane
         self.settings = settings

@@ -3,17 +3,17 @@ internal import SyncWire
 
 /// Routes of Sync Gateway that this gateway does not serve: the answer 501 says what to use instead.
 extension Gateway {
-    package var absentRoutes: [Route] {
+    package var absentRoutes: [GatewayRoute] {
         views + logins + replications + [
-            Route([.get], "/{db}/_blipsync") { [self] exchange in
+            GatewayRoute([.get], "/{db}/_blipsync") { [self] exchange in
                 serve(exchange) { _ async throws(Refusal) in throw .noBLIP }
             }
         ]
     }
 
-    private var views: [Route] {
+    private var views: [GatewayRoute] {
         [
-            Route([.get], "/{db}/_design/{ddoc}/_view/{view}") { [self] exchange in
+            GatewayRoute([.get], "/{db}/_design/{ddoc}/_view/{view}") { [self] exchange in
                 serve(exchange) { _ async throws(Refusal) in throw .noViews }
             },
             administrationRoute([.get], "_view/{view}") { _ async throws(Refusal) in
@@ -29,21 +29,21 @@ extension Gateway {
     ///
     /// Without a configuration there are no such paths, as in Sync Gateway; only those of OpenID Connect are there
     /// always.
-    private var logins: [Route] {
+    private var logins: [GatewayRoute] {
         let services = [
             ("_facebook", configuration?.extensions.facebook),
             ("_google", configuration?.extensions.google),
             ("_persona", configuration?.extensions.persona),
         ]
         let configured = services.filter { $0.1 != nil }.map { path, _ in
-            Route([.post], "/{db}/\(path)") { [self] exchange in
+            GatewayRoute([.post], "/{db}/\(path)") { [self] exchange in
                 serve(exchange, .anyone) { _ async throws(Refusal) in throw .noLoginService }
             }
         }
         let paths = ["_oidc", "_oidc_callback", "_oidc_refresh", "_oidc_challenge"]
         return configured
             + paths.map { path in
-                Route([.get], "/{db}/\(path)", servesHead: false) { [self] exchange in
+                GatewayRoute([.get], "/{db}/\(path)", servesHead: false) { [self] exchange in
                     serve(exchange, .anyone) { call async throws(Refusal) in
                         guard call.database.configuration.extensions.oidc == nil else {
                             throw .noOpenID
@@ -53,16 +53,16 @@ extension Gateway {
                     }
                 }
             } + [
-                Route([.get, .post], "/{db}/_oidc_testing/{path...}") { [self] exchange in
+                GatewayRoute([.get, .post], "/{db}/_oidc_testing/{path...}") { [self] exchange in
                     serve(exchange, .anyone) { _ async throws(Refusal) in throw .noOpenID }
                 }
             ]
     }
 
     /// Replications between gateways.
-    private var replications: [Route] {
+    private var replications: [GatewayRoute] {
         [
-            Route([.post], "/_replicate", on: [.administration]) {
+            GatewayRoute([.post], "/_replicate", on: [.administration]) {
                 $0.refuse(.noReplications)
             },
             administrationRoute([.get, .post], "_replication/") { _ async throws(Refusal) in

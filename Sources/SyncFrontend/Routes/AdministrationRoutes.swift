@@ -3,7 +3,7 @@ internal import SyncWire
 
 extension Gateway {
     /// All routes of sessions and administration, on all ports.
-    package var administrationRoutes: [Route] {
+    package var administrationRoutes: [GatewayRoute] {
         sessionRoutes + principalRoutes + inspectionRoutes + databaseLifeRoutes + resyncRoutes
             + serverRoutes + statisticsRoutes + absentRoutes
     }
@@ -14,8 +14,8 @@ extension Gateway {
         _ path: String,
         worksOffline: Bool = false,
         _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
-    ) -> Route {
-        Route(methods, "/{db}/" + path, on: [.administration]) { [self] exchange in
+    ) -> GatewayRoute {
+        GatewayRoute(methods, "/{db}/" + path, on: [.administration]) { [self] exchange in
             serve(exchange, .administrator, worksOffline: worksOffline, body)
         }
     }

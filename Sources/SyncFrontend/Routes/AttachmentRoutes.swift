@@ -5,7 +5,7 @@ internal import SyncService
 internal import SyncWire
 
 extension Gateway {
-    var attachmentRoutes: [Route] {
+    var attachmentRoutes: [GatewayRoute] {
         let path = "/{db}/{doc}/{attachment...}"
         return [
             route([.get], path) { (call) throws(Refusal) in try await call.getAttachment() },

@@ -5,7 +5,7 @@ internal import SyncWire
 
 extension Gateway {
     /// The routes of requests about many documents.
-    var bulkRoutes: [Route] {
+    var bulkRoutes: [GatewayRoute] {
         [
             route([.get, .post], "/{db}/_all_docs") { (call) throws(Refusal) in
                 try await call.listDocuments()

@@ -4,9 +4,9 @@ internal import SyncWire
 
 /// Feeds of changes, by GET, by POST and over a WebSocket.
 extension Gateway {
-    package var changesRoutes: [Route] {
+    package var changesRoutes: [GatewayRoute] {
         [
-            Route([.get, .post], "/{db}/_changes") { [self] exchange in
+            GatewayRoute([.get, .post], "/{db}/_changes") { [self] exchange in
                 serve(exchange) { [heartbeatMillisecondsMax] call async throws(Refusal) in
                     try await call.answerChanges(heartbeatMillisecondsMax)
                 }

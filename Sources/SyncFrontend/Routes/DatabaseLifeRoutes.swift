@@ -6,13 +6,13 @@ internal import SyncWire
 
 /// The life of databases, for administrators: making, configuring, taking offline, deleting.
 extension Gateway {
-    package var databaseLifeRoutes: [Route] {
+    package var databaseLifeRoutes: [GatewayRoute] {
         [
-            Route([.put], "/{db}/", on: [.publicPort]) { [databases] exchange in
+            GatewayRoute([.put], "/{db}/", on: [.publicPort]) { [databases] exchange in
                 let isThere = databases[exchange.parameters["db"]] != nil
                 exchange.refuse(isThere ? .databaseExists : .noPublicCreation)
             },
-            Route([.put], "/{db}/", on: [.administration]) { [self] exchange in
+            GatewayRoute([.put], "/{db}/", on: [.administration]) { [self] exchange in
                 serveAll(exchange) { [self] () async throws(Refusal) in
                     try await create(exchange)
                 }

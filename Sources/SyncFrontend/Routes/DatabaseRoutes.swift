@@ -5,13 +5,13 @@ package import SyncWire
 
 extension Gateway {
     /// The route of the gateway itself.
-    var rootRoutes: [Route] {
-        [Route([.get], "/") { [self] exchange in welcome(exchange) }]
+    var rootRoutes: [GatewayRoute] {
+        [GatewayRoute([.get], "/") { [self] exchange in welcome(exchange) }]
     }
 
-    var databaseRoutes: [Route] {
+    var databaseRoutes: [GatewayRoute] {
         [
-            Route([.get], "/{db}/") { [self] exchange in
+            GatewayRoute([.get], "/{db}/") { [self] exchange in
                 serve(exchange, worksOffline: true) { call in call.describeDatabase() }
             },
             // CouchDB's replicator sends it; a document is as safe before as afterwards.

@@ -5,7 +5,7 @@ internal import SyncWire
 
 extension Gateway {
     /// The routes of design documents.
-    var designRoutes: [Route] {
+    var designRoutes: [GatewayRoute] {
         let path = "/{db}/_design/{ddoc}"
         return [
             route([.get], path) { (call) throws(Refusal) in try call.getDesign() },

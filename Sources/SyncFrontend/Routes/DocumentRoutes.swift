@@ -5,12 +5,12 @@ internal import SyncWire
 
 extension Gateway {
     /// The routes of documents, their attachments, and lists of them.
-    package var allDocumentRoutes: [Route] {
+    package var allDocumentRoutes: [GatewayRoute] {
         rootRoutes + databaseRoutes + bulkRoutes + localRoutes + designRoutes + documentRoutes
             + attachmentRoutes
     }
 
-    var documentRoutes: [Route] {
+    var documentRoutes: [GatewayRoute] {
         [
             route([.get], "/{db}/{doc}") { (call) throws(Refusal) in try await call.getDocument() },
             route([.put], "/{db}/{doc}") { (call) throws(Refusal) in try await call.putDocument() },
@@ -26,8 +26,8 @@ extension Gateway {
         _ methods: Set<RouteMethod>,
         _ pattern: String,
         _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
-    ) -> Route {
-        Route(methods, pattern) { [self] exchange in serve(exchange, .user, body) }
+    ) -> GatewayRoute {
+        GatewayRoute(methods, pattern) { [self] exchange in serve(exchange, .user, body) }
     }
 }
 

@@ -41,7 +41,7 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
     }
 
     /// All routes, of all ports.
-    package var routes: [Route] { allDocumentRoutes + changesRoutes + administrationRoutes }
+    package var routes: [GatewayRoute] { allDocumentRoutes + changesRoutes + administrationRoutes }
 
     /// Runs a route that is of no database; what it throws is the answer.
     func serveAll(

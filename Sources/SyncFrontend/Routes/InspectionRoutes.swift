@@ -7,7 +7,7 @@ internal import Syncing
 
 /// Shows administrators what is stored of documents and channels, and removes documents.
 extension Gateway {
-    package var inspectionRoutes: [Route] {
+    package var inspectionRoutes: [GatewayRoute] {
         [
             administrationRoute([.get], "_raw/{doc}") { call async throws(Refusal) in
                 try await call.answerRaw()

@@ -6,7 +6,7 @@ internal import Syncing
 
 extension Gateway {
     /// The routes of checkpoints: documents that are not replicated.
-    var localRoutes: [Route] {
+    var localRoutes: [GatewayRoute] {
         let path = "/{db}/_local/{id}"
         return [
             route([.get], path) { (call) throws(Refusal) in try await call.getLocal() },

@@ -6,9 +6,9 @@ internal import Syncing
 
 /// Users and roles, for administrators.
 extension Gateway {
-    package var principalRoutes: [Route] { routes(of: .user) + routes(of: .role) }
+    package var principalRoutes: [GatewayRoute] { routes(of: .user) + routes(of: .role) }
 
-    private func routes(of kind: PrincipalKey.Kind) -> [Route] {
+    private func routes(of kind: PrincipalKey.Kind) -> [GatewayRoute] {
         let path = kind == .user ? "_user/" : "_role/"
         return [
             administrationRoute([.get], path) { call async throws(Refusal) in

@@ -6,7 +6,7 @@ internal import SyncWire
 
 /// Runs of the sync function over all documents, for administrators.
 extension Gateway {
-    package var resyncRoutes: [Route] {
+    package var resyncRoutes: [GatewayRoute] {
         [
             administrationRoute([.get], "_resync", worksOffline: true) {
                 call async throws(Refusal) in

@@ -30,7 +30,7 @@ package struct RouteCall: Sendable {
     }
 
     package var request: GatewayRequest { exchange.request }
-    package var query: QueryParameters { exchange.request.query }
+    package var query: URLParameters { exchange.request.query }
 
     /// A parameter of the path, decoded.
     package func parameter(_ name: String) -> String { exchange.parameters[name] }

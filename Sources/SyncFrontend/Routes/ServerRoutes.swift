@@ -5,27 +5,27 @@ internal import SyncWire
 
 /// The gateway as a whole, for administrators.
 extension Gateway {
-    package var serverRoutes: [Route] {
+    package var serverRoutes: [GatewayRoute] {
         [
-            Route([.get], "/_ping", on: Set(PortKind.allCases)) { exchange in
+            GatewayRoute([.get], "/_ping", on: Set(PortKind.allCases)) { exchange in
                 exchange.answer("text/plain; charset=UTF-8", "OK")
             },
-            Route([.get], "/_all_dbs", on: [.administration]) { [databases] exchange in
+            GatewayRoute([.get], "/_all_dbs", on: [.administration]) { [databases] exchange in
                 exchange.answer(json: 200) { writer in
                     writer.array { for name in databases.names { $0.value(name) } }
                 }
             },
-            Route([.get], "/_config", on: [.administration]) { [self] exchange in
+            GatewayRoute([.get], "/_config", on: [.administration]) { [self] exchange in
                 exchange.answer(json: 200) { writeConfiguration(to: &$0) }
             },
-            Route([.get], "/_status", on: [.administration]) { [self] exchange in
+            GatewayRoute([.get], "/_status", on: [.administration]) { [self] exchange in
                 exchange.answer(json: 200) { writeStatus(to: &$0) }
             },
             // Replications of the gateway itself, of which there are none.
-            Route([.get], "/_active_tasks", on: [.administration]) { exchange in
+            GatewayRoute([.get], "/_active_tasks", on: [.administration]) { exchange in
                 exchange.answer(json: 200) { $0.array { _ in } }
             },
-            Route([.get], "/_logging", on: [.administration]) { [self] exchange in
+            GatewayRoute([.get], "/_logging", on: [.administration]) { [self] exchange in
                 exchange.answer(json: 200) { writer in
                     writer.object { writer in
                         for (name, isOn) in logKeys.switches.sorted(by: { $0.key < $1.key }) {
@@ -34,12 +34,12 @@ extension Gateway {
                     }
                 }
             },
-            Route([.put, .post], "/_logging", on: [.administration]) { [self] exchange in
+            GatewayRoute([.put, .post], "/_logging", on: [.administration]) { [self] exchange in
                 serveAll(exchange) { [self] () async throws(Refusal) in
                     try await setLogging(exchange)
                 }
             },
-            Route([.get], "/_admin/", on: [.administration]) { exchange in
+            GatewayRoute([.get], "/_admin/", on: [.administration]) { exchange in
                 exchange.refuse(
                     Refusal(
                         404,

@@ -6,19 +6,19 @@ internal import Syncing
 
 /// Sessions: logins of web pages by cookie, and those that administrators make for users.
 extension Gateway {
-    package var sessionRoutes: [Route] {
+    package var sessionRoutes: [GatewayRoute] {
         [
-            Route([.get], "/{db}/_session") { [self] exchange in
+            GatewayRoute([.get], "/{db}/_session") { [self] exchange in
                 serve(exchange, .anyone) { call async throws(Refusal) in
                     call.answerSession(of: call.requester)
                 }
             },
-            Route([.post], "/{db}/_session", on: [.publicPort]) { [self] exchange in
+            GatewayRoute([.post], "/{db}/_session", on: [.publicPort]) { [self] exchange in
                 serve(exchange, .anyone) { [crossOrigin, isSecure] call async throws(Refusal) in
                     try await call.logIn(crossOrigin, isSecure: isSecure)
                 }
             },
-            Route([.delete], "/{db}/_session", on: [.publicPort]) { [self] exchange in
+            GatewayRoute([.delete], "/{db}/_session", on: [.publicPort]) { [self] exchange in
                 serve(exchange) { [crossOrigin] call async throws(Refusal) in
                     try await call.logOut(crossOrigin)
                 }

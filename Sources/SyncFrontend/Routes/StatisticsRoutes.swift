@@ -21,18 +21,18 @@ package final class GatewayStatistics: @unchecked Sendable {  // tidy:allow belo
 
 /// Statistics for monitoring: as JSON, and in the text form of Prometheus.
 extension Gateway {
-    package var statisticsRoutes: [Route] {
-        let prometheus: Route.Handler = { [self] exchange in
+    package var statisticsRoutes: [GatewayRoute] {
+        let prometheus: GatewayRoute.Handler = { [self] exchange in
             exchange.answer("text/plain; version=0.0.4; charset=utf-8", prometheusText)
         }
-        let json: Route.Handler = { [self] exchange in
+        let json: GatewayRoute.Handler = { [self] exchange in
             exchange.answer(json: 200) { writeStatistics(to: &$0) }
         }
         return [
-            Route([.get], "/metrics", on: [.metrics], prometheus),
-            Route([.get], "/_metrics", on: [.metrics, .administration], prometheus),
-            Route([.get], "/_stats", on: [.administration], json),
-            Route([.get], "/_expvar", on: [.administration, .metrics], json),
+            GatewayRoute([.get], "/metrics", on: [.metrics], prometheus),
+            GatewayRoute([.get], "/_metrics", on: [.metrics, .administration], prometheus),
+            GatewayRoute([.get], "/_stats", on: [.administration], json),
+            GatewayRoute([.get], "/_expvar", on: [.administration, .metrics], json),
         ]
     }
 

@@ -125,7 +125,7 @@ package struct GatewayStart: Sendable {
         if http.connectionsMax > 0 { settings.connectionsMax = http.connectionsMax }
         let crossOrigin = crossOrigin
         let server = try GatewayServer(lane, settings, time: time) {
-            Router(gateway.routes, crossOrigin: crossOrigin)
+            GatewayRouter(gateway.routes, crossOrigin: crossOrigin)
         }
         try lane.run { server.didAnswer = { gateway.statistics.count($0) } }
         return server

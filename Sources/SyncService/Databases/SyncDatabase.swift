@@ -7,18 +7,18 @@ internal import Syncing
 
 /// The five ports of one database's store.
 package struct SyncStores: Sendable {
-    package let writes: any RevisionWrites
+    package let writes: any RevisionStore
     package let reads: any RevisionReads
     package let channels: any ChannelReads
     package let blobs: any Blobs
-    package let sides: any SideDocuments
+    package let sides: any SideDocumentStore
 
     package init(
-        writes: any RevisionWrites,
+        writes: any RevisionStore,
         reads: any RevisionReads,
         channels: any ChannelReads,
         blobs: any Blobs,
-        sides: any SideDocuments
+        sides: any SideDocumentStore
     ) {
         self.writes = writes
         self.reads = reads
@@ -29,7 +29,7 @@ package struct SyncStores: Sendable {
 
     /// A store that has all ports.
     package init(
-        _ store: any RevisionWrites & RevisionReads & ChannelReads & Blobs & SideDocuments
+        _ store: any RevisionStore & RevisionReads & ChannelReads & Blobs & SideDocumentStore
     ) {
         self.init(writes: store, reads: store, channels: store, blobs: store, sides: store)
     }

@@ -19,7 +19,7 @@ extension MemoryStore: Blobs {
     }
 }
 
-extension MemoryStore: SideDocuments {
+extension MemoryStore: SideDocumentStore {
     package func get(_ key: String) async -> SideDocument? {
         guard let side = tables.sides[key], side.expires == 0 || nowSeconds < side.expires else {
             return nil

@@ -5,7 +5,7 @@ internal import SyncWire
 internal import Syncing
 
 /// The write path: plan, sync function, commit.
-extension MemoryStore: RevisionWrites {
+extension MemoryStore: RevisionStore {
     package func write(_ writes: [RevisionWrite]) async -> [RevisionOutcome] {
         var outcomes = [RevisionOutcome](
             repeating: .refused(Refusal(500, "The revision was not written")),

@@ -45,7 +45,7 @@ package struct AllDocumentsRequest: Equatable, Sendable {
     /// Parses the query and, of a POST, the body `{"keys":[...]}`; for a GET `body` is nil.
     ///
     /// - Throws: `.badKeys` or, with a body, `.missingKeys`; `.badJSON`, `.tooMany("keys")`.
-    package init(query: QueryParameters, body: ByteView?) throws(RequestRefusal) {
+    package init(query: URLParameters, body: ByteView?) throws(RequestRefusal) {
         selection = try Selection(query: query, body: body)
         content = Content(query)
         limit = query.integer("limit")
@@ -54,7 +54,7 @@ package struct AllDocumentsRequest: Equatable, Sendable {
 
 extension AllDocumentsRequest.Selection {
     /// - Throws: The refusals of the request.
-    fileprivate init(query: QueryParameters, body: ByteView?) throws(RequestRefusal) {
+    fileprivate init(query: URLParameters, body: ByteView?) throws(RequestRefusal) {
         if let body {
             let keys = try RequestParameters.object(body)["keys"]
             guard let keys = try RevisionList.strings(of: keys, named: "keys") else {
@@ -71,7 +71,7 @@ extension AllDocumentsRequest.Selection {
 }
 
 extension AllDocumentsRequest.Range {
-    fileprivate init(_ query: QueryParameters) {
+    fileprivate init(_ query: URLParameters) {
         // CouchDB's clients know each of the parameters by two names.
         start = query.string("startkey") ?? query.string("start_key")
         end = query.string("endkey") ?? query.string("end_key")
@@ -83,7 +83,7 @@ extension AllDocumentsRequest.Range {
 }
 
 extension AllDocumentsRequest.Content {
-    fileprivate init(_ query: QueryParameters) {
+    fileprivate init(_ query: URLParameters) {
         hasDocuments = query.bool("include_docs")
         hasHistories = query.bool("revs")
         hasChannels = query.bool("channels")

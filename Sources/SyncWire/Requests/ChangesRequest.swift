@@ -86,7 +86,7 @@ package struct ChangesRequest: Equatable, Sendable {
     ///
     /// - Throws: In this order: `.badJSON`, `.badSequence`, the refusals of the filter, `.unknownFeed`.
     package init(
-        query: QueryParameters,
+        query: URLParameters,
         body: ByteView = .empty,
         heartbeatMillisecondsMax: Int = 0
     ) throws(RequestRefusal) {

@@ -43,7 +43,7 @@ package struct DocumentQuery: Equatable, Sendable {
         /// `_local_seq`: the sequence of the document.
         package static let localSequence = Details(rawValue: 16)
 
-        init(_ query: QueryParameters) {
+        init(_ query: URLParameters) {
             self = []
             if query.bool("meta") { formUnion([.conflicts, .deletedConflicts, .revisionInfo]) }
             if query.bool("show_exp") { insert(.expiry) }
@@ -56,7 +56,7 @@ package struct DocumentQuery: Equatable, Sendable {
 
     /// - Throws: `.badOpenRevisions`, `.badList` if `revs_from` or `atts_since` is no JSON array of strings,
     ///   `.tooMany`.
-    package init(_ query: QueryParameters) throws(RequestRefusal) {
+    package init(_ query: URLParameters) throws(RequestRefusal) {
         revision = query["rev"].flatMap { $0.isEmpty ? nil : $0 }
         openRevisions = try DocumentQuery.openRevisions(query)
         let since = try DocumentQuery.list("atts_since", query)
@@ -71,7 +71,7 @@ package struct DocumentQuery: Equatable, Sendable {
 
     /// - Throws: The refusals of `OpenRevisions`.
     private static func openRevisions(
-        _ query: QueryParameters
+        _ query: URLParameters
     ) throws(RequestRefusal) -> OpenRevisions? {
         guard let text = query["open_revs"], !text.isEmpty else { return nil }
         return try OpenRevisions(text)
@@ -80,7 +80,7 @@ package struct DocumentQuery: Equatable, Sendable {
     /// - Throws: `.badList(name)`, `.tooMany(name)`.
     private static func list(
         _ name: String,
-        _ query: QueryParameters
+        _ query: URLParameters
     ) throws(RequestRefusal) -> [String]? {
         guard let text = query[name], !text.isEmpty, text != "null" else { return nil }
         guard let strings = try RevisionList.parse(text, named: name) else {

@@ -5,11 +5,11 @@ internal import JSON
 ///
 /// The types in the body are checked also of parameters that the query overrides, as in Sync Gateway.
 struct RequestParameters {
-    private let query: QueryParameters
+    private let query: URLParameters
     private let body: JSONValue?
 
     /// - Throws: `.badJSON` if the body is neither empty nor a JSON object, `.tooMany("body")` if it is too large.
-    init(query: QueryParameters, body: ByteView) throws(RequestRefusal) {
+    init(query: URLParameters, body: ByteView) throws(RequestRefusal) {
         self.query = query
         self.body = body.isEmpty ? nil : try RequestParameters.object(body)
     }

@@ -39,9 +39,9 @@ package struct ChannelLog: Sendable {
     /// The ids of documents, of deleted ones too, in order of their bytes: for `_all_docs`.
     package private(set) var ids = OrderedIDs()
 
-    private var documents: Slots<Document> = Slots()
+    private var documents: NumberedValues<Document> = NumberedValues()
     private var documentSlots: [[UInt8]: UInt32] = [:]
-    private var versions: Slots<Version> = Slots()
+    private var versions: NumberedValues<Version> = NumberedValues()
     private var channels: [ChannelName] = []
     private var channelSlots: [ChannelName: UInt32] = [:]
     private var rows: [RowList] = []
@@ -166,13 +166,13 @@ extension ChannelLog: ChannelSource {
         return rows[Int(slot)].rows(after: sequence, atMost: count).map { row($0, of: slot) }
     }
 
-    package func memberships(of row: LogRow) throws(Never) -> [Membership] {
+    package func memberships(of row: LogRow) throws(Never) -> [ChannelMembership] {
         guard let slot = documentSlots[row.document] else { return [] }
         let document = documents[slot]
         var found = document.places.filter { $0.sequence == row.sequence }
-            .map { Membership(channels[Int($0.channel)], isRemoval: $0.isRemoval) }
+            .map { ChannelMembership(channels[Int($0.channel)], isRemoval: $0.isRemoval) }
         if versions[document.version].sequence == row.sequence {
-            found.append(Membership(.all, isRemoval: false))
+            found.append(ChannelMembership(.all, isRemoval: false))
         }
         return found
     }

@@ -47,7 +47,7 @@ package struct LogRow: Hashable, Sendable {
 }
 
 /// A channel in whose log a version has a row.
-package struct Membership: Hashable, Sendable {
+package struct ChannelMembership: Hashable, Sendable {
     package let channel: ChannelName
     package let isRemoval: Bool
 
@@ -93,7 +93,7 @@ package protocol ChannelSource {
     /// All channels in whose logs the version of `row` has a row, with `*` if it is the newest one.
     ///
     /// - Throws: `Failure` if the log cannot be read.
-    func memberships(of row: LogRow) throws(Failure) -> [Membership]
+    func memberships(of row: LogRow) throws(Failure) -> [ChannelMembership]
 
     /// The newest version of a document, as a row of `*`; nil if there is none.
     ///

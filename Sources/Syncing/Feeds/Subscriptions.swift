@@ -36,10 +36,10 @@ package struct Subscriptions: Sendable {
         var isReady = false
     }
 
-    private var sessions: Slots<Session> = Slots()
+    private var sessions: NumberedValues<Session> = NumberedValues()
     private var topics: [Topic: UInt32] = [:]
     private var names: [UInt32: Topic] = [:]
-    private var lists: Slots<[Listener]> = Slots()
+    private var lists: NumberedValues<[Listener]> = NumberedValues()
     private var ready: [SessionID] = []
 
     package init() {}

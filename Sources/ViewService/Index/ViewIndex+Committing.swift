@@ -124,7 +124,7 @@ extension ViewIndex {
     private func store(_ changes: Changes, _ removal: VBucketID?) throws(StorageError) -> Bool {
         pending.refused = []
         return try file.commit { (transaction) throws(StorageError) in
-            let nodes = IndexNodes(transaction.reads)
+            let nodes = StoredNodes(transaction.reads)
             let update = IndexUpdate(nodes.tree(transaction.head.back, .document))
             var isRemoved = false
             try reading { () throws(IndexError) in

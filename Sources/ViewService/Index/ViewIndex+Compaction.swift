@@ -178,7 +178,7 @@ extension ViewIndex {
         try file.readNewest { (reads) throws(StorageError) in
             try reading { () throws(IndexError) in
                 _ = try copy.step(
-                    IndexNodes(reads).tree(root, kind),
+                    StoredNodes(reads).tree(root, kind),
                     bytesMax: Self.copiedBytesMax,
                     storeValue: { values.append(($0, $1.bytes)) }
                 )

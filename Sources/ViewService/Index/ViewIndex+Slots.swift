@@ -133,14 +133,14 @@ extension ViewIndex {
     private func change(
         _ slot: IndexSlotID,
         _ compute: (
-            IndexNodes, Tree, StoredPartials, (IndexNodeID, ByteView) -> Void
+            StoredNodes, Tree, StoredPartials, (IndexNodeID, ByteView) -> Void
         ) throws(IndexError) -> Bool
     ) throws(StorageError) -> Bool {
         let tables = ByteWriter()
         var places: [(node: IndexNodeID, start: Int, count: Int)] = []
         let root = try file.head().main
         let result = try file.readNewest { (reads) throws(StorageError) in
-            let nodes = IndexNodes(reads)
+            let nodes = StoredNodes(reads)
             let partials = StoredPartials(reads, slot)
             return try reading { () throws(IndexError) in
                 try compute(nodes, nodes.tree(root, .row), partials) { node, body in

@@ -46,7 +46,7 @@ extension IndexInspection {
 private struct FileCheck {
     private let reads: IndexReads
     private let head: IndexHead
-    private let nodes: IndexNodes
+    private let nodes: StoredNodes
     private let report: (String) -> Void
     private(set) var extent = IndexInspection.Extent()
 
@@ -54,7 +54,7 @@ private struct FileCheck {
         self.reads = reads
         self.head = head
         self.report = report
-        nodes = IndexNodes(reads)
+        nodes = StoredNodes(reads)
         extent.rows = head.main.rows
         extent.documents = head.back.rows
     }

@@ -43,7 +43,7 @@ package struct IndexInspection {
             let line = ByteWriter(capacity: 4 << 10)
             try describe(reads, head, to: line)
             write(line.view)
-            let nodes = IndexNodes(reads)
+            let nodes = StoredNodes(reads)
             let row = RowLine(line)
             try reading { () throws(IndexError) in
                 let walk = RangeWalk(nodes.tree(head.main, .row))

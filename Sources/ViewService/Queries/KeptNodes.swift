@@ -30,10 +30,10 @@ package final class KeptNodes: Sendable {
     }
 
     private struct Generation {
-        var nodes: [IndexNodeID: Node] = [:]
+        var nodes: [IndexNodeID: IndexNode] = [:]
         var bytes = 0
 
-        mutating func add(_ node: Node) {
+        mutating func add(_ node: IndexNode) {
             nodes[node.id] = node
             bytes += node.memoryBytes
         }
@@ -48,7 +48,7 @@ package final class KeptNodes: Sendable {
         /// Empty for inner nodes.
         var old = Generation()
 
-        mutating func keep(_ node: Node, _ policy: Policy, generationBytesMax: Int) {
+        mutating func keep(_ node: IndexNode, _ policy: Policy, generationBytesMax: Int) {
             young.remove(node.id)
             old.remove(node.id)
             if young.bytes + node.memoryBytes > generationBytesMax {
@@ -72,7 +72,7 @@ package final class KeptNodes: Sendable {
     }
 
     /// The node, if this version of it is kept.
-    package func node(_ id: IndexNodeID, version: UInt32) -> Node? {
+    package func node(_ id: IndexNodeID, version: UInt32) -> IndexNode? {
         state.withLock { state in
             if let node = state.young.nodes[id] { return node.version == version ? node : nil }
             guard let node = state.old.nodes[id], node.version == version else { return nil }
@@ -83,7 +83,7 @@ package final class KeptNodes: Sendable {
 
     /// Keeps a node instead of another version of it; ignores a node that is not of the policy, or that
     /// exceeds the bound.
-    package func keep(_ node: Node) {
+    package func keep(_ node: IndexNode) {
         guard node.isLeaf == (policy == .recentLeaves) else { return }
         guard node.memoryBytes <= generationBytesMax else { return }
         // Decoding later would change a node that other threads read.

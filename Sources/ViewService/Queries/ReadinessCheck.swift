@@ -9,7 +9,7 @@ internal import Seams
 /// Every node does so for itself, until all its definitions are settled; then nothing runs.
 package final class ReadinessCheck: Sendable {
     /// Returns the node's index service and the surroundings of its queries.
-    package typealias Node =
+    package typealias IndexNode =
         @Sendable () -> (service: IndexService, queries: QueryRun.Surroundings)?
 
     private struct State {
@@ -26,12 +26,12 @@ package final class ReadinessCheck: Sendable {
     private static let pauseNanosecondsMax: UInt64 = 3_200_000_000
     private static let timeoutMilliseconds = 5_000
 
-    private let node: Node
+    private let node: IndexNode
     private let state = Guarded(State())
     private let slots = QuerySlots(1)
 
     /// A check that runs after `viewsChanged`; `node` is nil while the node has no views.
-    package init(_ node: @escaping Node) {
+    package init(_ node: @escaping IndexNode) {
         self.node = node
     }
 

@@ -10,7 +10,7 @@ internal import Vocabulary
 final class SnapshotSource: NodeSource, PartialSource {
     private let inner: KeptNodes
     private let leaves: KeptNodes
-    private var nodes: IndexNodes?
+    private var nodes: StoredNodes?
     private var stored: (any PartialSource)?
     /// Rows that this turn reads at most.
     private(set) var turnRowsMax = 0
@@ -31,7 +31,7 @@ final class SnapshotSource: NodeSource, PartialSource {
         rowsMax: Int,
         _ body: () throws(IndexError) -> Result
     ) throws(IndexError) -> Result {
-        nodes = IndexNodes(reads)
+        nodes = StoredNodes(reads)
         turnRowsMax = rowsMax
         self.stored = stored
         defer {
@@ -41,16 +41,16 @@ final class SnapshotSource: NodeSource, PartialSource {
         return try body()
     }
 
-    private var opened: IndexNodes {
+    private var opened: StoredNodes {
         get throws(IndexError) {
             guard let nodes else { throw .unreadable("the snapshot is read outside of a turn") }
             return nodes
         }
     }
 
-    func node(_ id: IndexNodeID) throws(IndexError) -> Node { try opened.node(id) }
+    func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode { try opened.node(id) }
 
-    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> Node {
+    func node(_ id: IndexNodeID, version: UInt32) throws(IndexError) -> IndexNode {
         if let node = inner.node(id, version: version) { return node }
         if let node = leaves.node(id, version: version) { return node }
         let node = try opened.node(id)

@@ -61,7 +61,7 @@ extension ChangesRecord {
 }
 
 /// A record of the collector.
-package enum ChangesRequest: Hashable, Sendable {
+package enum HTTPFeedRequest: Hashable, Sendable {
     /// Opens a vBucket under a new number.
     case open(VBucketID, ChangesPosition)
     case close
@@ -69,7 +69,7 @@ package enum ChangesRequest: Hashable, Sendable {
     case begin
 }
 
-extension ChangesRequest: ChangesRecord {
+extension HTTPFeedRequest: ChangesRecord {
     package func write(to writer: inout FieldWriter) {
         switch self {
         case .open(let vBucket, let position): writer.kind(1, vBucket, position)
@@ -141,7 +141,7 @@ package enum ChangesMessage {
     /// This node does not serve the vBucket now; the number is over.
     case unavailable
     case snapshot(start: Seqno, end: Seqno)
-    case change(ChangesRow)
+    case change(HTTPFeedRow)
     /// The consumer has everything through this seqno.
     case advanced(to: Seqno)
     /// The number is over; its consumer opens another one.
@@ -183,7 +183,7 @@ extension ChangesMessage: ChangesRecord {
 }
 
 /// A change of a document, as an HTTP feed shows it; key and value are borrowed.
-package struct ChangesRow {
+package struct HTTPFeedRow {
     package let seqno: Seqno
     package let cas: CAS
     package let isDeleted: Bool
@@ -207,7 +207,7 @@ package struct ChangesRow {
     }
 }
 
-extension ChangesRow: Coded {
+extension HTTPFeedRow: Coded {
     package func write(to writer: inout FieldWriter) {
         seqno.write(to: &writer)
         cas.write(to: &writer)

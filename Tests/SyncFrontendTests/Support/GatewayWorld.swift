@@ -62,7 +62,7 @@ final class GatewayWorld {
     /// - Throws: The test's error.
     static func with(
         _ configuration: String = GatewayWorld.configuration,
-        routes: @escaping @Sendable (Gateway) -> [Route] = { $0.allDocumentRoutes },
+        routes: @escaping @Sendable (Gateway) -> [GatewayRoute] = { $0.allDocumentRoutes },
         settings: GatewaySettings = GatewaySettings(),
         prepare: @escaping Preparation = { _ in },
         _ body: (GatewayWorld) async throws -> Void
@@ -79,7 +79,7 @@ final class GatewayWorld {
 
     private init(
         _ text: String,
-        _ routes: @escaping @Sendable (Gateway) -> [Route],
+        _ routes: @escaping @Sendable (Gateway) -> [GatewayRoute],
         _ settings: GatewaySettings,
         _ prepare: @escaping Preparation
     ) async throws {
@@ -125,7 +125,7 @@ final class GatewayWorld {
         let server = try GatewayServer(lane, settings, time: environment.time) {
             gateway.configuration = file
             prepare(gateway)
-            return Router(routes(gateway), crossOrigin: gateway.crossOrigin)
+            return GatewayRouter(routes(gateway), crossOrigin: gateway.crossOrigin)
         }
         try lane.run { server.didAnswer = { gateway.statistics.count($0) } }
         self.server = server

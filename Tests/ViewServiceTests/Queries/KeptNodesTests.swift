@@ -28,18 +28,18 @@ import Vocabulary
             (root, numbers) = (result.root, result.numbers)
         }
 
-        var rootNode: Node { get throws { try node(root.id) } }
+        var rootNode: IndexNode { get throws { try node(root.id) } }
 
         /// The nodes of all levels, by number.
-        var all: [Node] {
+        var all: [IndexNode] {
             get throws { try bodies.keys.sorted { $0.value < $1.value }.map { try node($0) } }
         }
 
-        var leaves: [Node] { get throws { try all.filter(\.isLeaf) } }
+        var leaves: [IndexNode] { get throws { try all.filter(\.isLeaf) } }
 
-        func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+        func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode {
             guard let body = bodies[id] else { throw .damaged(id, "missing") }
-            return try Node(id, bytes: body)
+            return try IndexNode(id, bytes: body)
         }
 
         func bigValue(_ id: IndexValueID) throws(IndexError) -> [UInt8] {
@@ -65,7 +65,9 @@ import Vocabulary
         try expectNewestVersionReplaces(old, new, in: KeptNodes(.recentLeaves))
     }
 
-    private func expectNewestVersionReplaces(_ old: Node, _ new: Node, in kept: KeptNodes) throws {
+    private func expectNewestVersionReplaces(_ old: IndexNode, _ new: IndexNode, in kept: KeptNodes)
+        throws
+    {
         try #require(new.id == old.id && new.version != old.version)
         #expect(kept.node(old.id, version: old.version) == nil)
         kept.keep(old)
@@ -145,7 +147,7 @@ import Vocabulary
     }
 }
 
-extension Node {
+extension IndexNode {
     fileprivate convenience init(_ id: IndexNodeID, bytes: [UInt8]) throws(IndexError) {
         let body = ByteWriter()
         body.append(bytes)

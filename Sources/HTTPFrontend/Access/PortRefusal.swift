@@ -3,7 +3,7 @@ internal import Orchestration
 /// A reason to refuse a request that has nothing to do with its route.
 ///
 /// Each port has its own form of these replies (`RouteTable.reply`).
-enum Refusal: Sendable {
+enum PortRefusal: Sendable {
     /// The node is starting or stopping.
     case notServing
     /// No route has the path.

@@ -5,10 +5,10 @@ internal import JSON
 ///
 /// If a name occurs several times, the first value counts, as in Go. A parameter that cannot be decoded is left
 /// out, as in Go.
-package struct QueryParameters: Equatable, Sendable {
+package struct URLParameters: Equatable, Sendable {
     private var values: [String: String] = [:]
 
-    package static let none = QueryParameters()
+    package static let none = URLParameters()
 
     private init() {}
 

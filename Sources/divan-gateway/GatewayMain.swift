@@ -10,7 +10,7 @@ import Vocabulary
 /// The order of its start is its protection: the spawner is forked before there are threads or secrets, files are
 /// read and opened before the confinement, and listeners are bound within it.
 @main
-struct Main {
+struct GatewayMain {
     static func main() {
         do {
             let arguments = try GatewayArguments(CommandLine.arguments.dropFirst())

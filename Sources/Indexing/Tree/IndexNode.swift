@@ -7,7 +7,7 @@ package import Vocabulary
 ///   checksum is right: invalid bytes are an error, and never reach a walk.
 /// - A node is immutable; a source may keep it and return it to several walks of one thread, and after
 ///   `decodeChildren` to those of several threads.
-package final class Node {
+package final class IndexNode {
     package let id: IndexNodeID
     package let version: UInt32
     /// Rows in and below the node.

@@ -5,26 +5,26 @@ package import Syncing
 /// Finds the route of a request, and answers what needs none: `OPTIONS`, unknown paths, other methods.
 ///
 /// The answers are those of Sync Gateway 1.4, but that a slash at the end of a path is not redirected.
-package final class Router: @unchecked Sendable {  // tidy:allow belongs to its server's event loop
+package final class GatewayRouter: @unchecked Sendable {  // tidy:allow belongs to its server's event loop
     private let crossOrigin: CrossOriginPolicy?
     private let administration: AdministrationGuard
     /// The routes of each port by the number of their paths' segments; the last element has those of all longer
     /// paths.
-    private let routes: [PortKind: [[Route]]]
+    private let routes: [PortKind: [[GatewayRoute]]]
 
     /// - Parameters:
     ///   - routes: The first one that matches a request serves it.
     ///   - crossOrigin: For the public port; nil without the configuration's `CORS`.
     ///   - administration: For the administration port.
     package init(
-        _ routes: [Route],
+        _ routes: [GatewayRoute],
         crossOrigin: CrossOriginPolicy? = nil,
         administration: AdministrationGuard = AdministrationGuard()
     ) {
         self.crossOrigin = crossOrigin
         self.administration = administration
         let countMax = routes.reduce(0) { max($0, $1.pattern.segmentCount) } + 1
-        var table: [PortKind: [[Route]]] = [:]
+        var table: [PortKind: [[GatewayRoute]]] = [:]
         for kind in PortKind.allCases {
             table[kind] = (0...countMax).map { count in
                 routes.filter { $0.ports.contains(kind) && $0.pattern.mayMatch(count: count) }
@@ -35,7 +35,7 @@ package final class Router: @unchecked Sendable {  // tidy:allow belongs to its 
 
     /// The route of a request, or the answer of the router itself.
     package enum Found {
-        case route(Route, RouteParameters)
+        case route(GatewayRoute, RouteParameters)
         /// The path has other methods.
         case methods([RouteMethod])
         case nothing

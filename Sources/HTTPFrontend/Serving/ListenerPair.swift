@@ -14,7 +14,7 @@ package struct SecuredPort: Sendable {
 }
 
 /// The plain port and the port with TLS of the same routes.
-struct HTTPListeners: Sendable {
+struct ListenerPair: Sendable {
     let plain: HTTPListener
     /// Nil if the node serves no TLS.
     let secured: HTTPListener?
@@ -27,9 +27,9 @@ struct HTTPListeners: Sendable {
         _ router: Router,
         _ settings: HTTPListener.Settings,
         logger: Logger
-    ) async throws(HTTPListenerError) -> HTTPListeners {
+    ) async throws(HTTPListenerError) -> ListenerPair {
         let plain = try await HTTPListener.start(router, settings, logger: logger)
-        guard let port = settings.secured else { return HTTPListeners(plain: plain, secured: nil) }
+        guard let port = settings.secured else { return ListenerPair(plain: plain, secured: nil) }
         var secured = settings
         secured.port = port.port
         secured.name += " with TLS"
@@ -37,7 +37,7 @@ struct HTTPListeners: Sendable {
         secured.channel.security = port.security
         do throws(HTTPListenerError) {
             let listener = try await HTTPListener.start(router, secured, logger: logger)
-            return HTTPListeners(plain: plain, secured: listener)
+            return ListenerPair(plain: plain, secured: listener)
         } catch {
             await plain.stop()
             throw error

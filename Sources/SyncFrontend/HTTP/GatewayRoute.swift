@@ -9,7 +9,7 @@ package enum RouteMethod: String, CaseIterable, Sendable {
 }
 
 /// A handler with the methods and paths that it serves.
-package struct Route {
+package struct GatewayRoute {
     package typealias Handler = (GatewayExchange) -> Void
 
     package let methods: Set<RouteMethod>

@@ -1,7 +1,7 @@
 internal import Vocabulary
 
 /// The identities that a route serves.
-enum Access: Sendable {
+enum RouteAccess: Sendable {
     /// Every request, whatever its credentials: the console's own files, logging in.
     case open
     /// Every login, whatever its permissions; a request without a login only if password-less buckets
@@ -23,7 +23,7 @@ enum Access: Sendable {
 
     /// The access of a permission's text, for example `cluster.bucket[.].settings!read`; traps if it is
     /// malformed.
-    static func permission(_ text: String) -> Access {
+    static func permission(_ text: String) -> RouteAccess {
         guard let permission = Permission(text) else {
             preconditionFailure("\(text) is not a permission")
         }

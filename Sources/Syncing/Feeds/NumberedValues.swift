@@ -1,5 +1,5 @@
 /// Values under small numbers, which are used again.
-struct Slots<Value: Sendable>: Sendable {
+struct NumberedValues<Value: Sendable>: Sendable {
     private var values: [Value?] = []
     private var free: [UInt32] = []
 

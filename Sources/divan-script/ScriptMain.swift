@@ -2,7 +2,7 @@ import LinuxPlatform
 
 /// `divan-script`: runs map and reduce functions for `divan-server`, which starts it.
 @main
-struct Main {
+struct ScriptMain {
     /// The socket to the node.
     static let descriptor: Int32 = 3
 

@@ -6,11 +6,11 @@ package import Vocabulary
 /// The nodes of an index in one snapshot of its file, for walks and edits.
 ///
 /// Keeps the nodes that it has read, so that edits and walks of one snapshot read each node once.
-package final class IndexNodes: NodeSource {
+package final class StoredNodes: NodeSource {
     private let reads: IndexReads
     /// Made for the first node that is read: most queries find all their nodes kept.
     private lazy var bytes = ByteWriter(capacity: 4 << 10)
-    private var kept: [IndexNodeID: Node] = [:]
+    private var kept: [IndexNodeID: IndexNode] = [:]
     /// Nodes that are kept at most; a long walk would otherwise keep the whole tree.
     private static let keptMax = 1_024
 
@@ -22,7 +22,7 @@ package final class IndexNodes: NodeSource {
     /// The node with the number.
     ///
     /// - Throws: `IndexError.damaged` if it is missing or invalid, `unreadable` if reading failed.
-    package func node(_ id: IndexNodeID) throws(IndexError) -> Node {
+    package func node(_ id: IndexNodeID) throws(IndexError) -> IndexNode {
         guard let node = try nodeIfPresent(id) else { throw .damaged(id, "the node is missing") }
         return node
     }
@@ -30,15 +30,15 @@ package final class IndexNodes: NodeSource {
     /// The node with the number; nil if there is none.
     ///
     /// - Throws: `IndexError.damaged` if it is invalid, `unreadable` if reading failed.
-    func nodeIfPresent(_ id: IndexNodeID) throws(IndexError) -> Node? {
+    func nodeIfPresent(_ id: IndexNodeID) throws(IndexError) -> IndexNode? {
         if let node = kept[id] { return node }
         bytes.removeAll()
         let isFound = try fetching(at: id) { () throws(StorageError) in
             try reads.node(id, into: bytes)
         }
         guard isFound else { return nil }
-        let node = try Node(id, body: bytes.view, format: .standard)
-        if kept.count >= IndexNodes.keptMax { kept.removeAll(keepingCapacity: true) }
+        let node = try IndexNode(id, body: bytes.view, format: .standard)
+        if kept.count >= StoredNodes.keptMax { kept.removeAll(keepingCapacity: true) }
         kept[id] = node
         return node
     }
@@ -67,7 +67,7 @@ extension IndexTransaction {
     /// - Returns: The slots in which results are missing now.
     func apply(
         _ update: IndexUpdate,
-        _ nodes: IndexNodes,
+        _ nodes: StoredNodes,
         numericSlots: [IndexSlotID]
     ) throws(StorageError) -> [IndexSlotID] {
         let edit = try edit(update.rows, head.main, .row, nodes)
@@ -87,7 +87,7 @@ extension IndexTransaction {
         _ batch: EditBatch,
         _ root: IndexRoot,
         _ kind: EntryKind,
-        _ nodes: IndexNodes
+        _ nodes: StoredNodes
     ) throws(StorageError) -> TreeEditResult {
         try reading { () throws(IndexError) in
             try TreeEdit.apply(batch, to: nodes.tree(root, kind), numbers: head.numbers)
@@ -134,7 +134,7 @@ extension IndexTransaction {
         of slot: IndexSlotID,
         _ edit: TreeEditResult,
         _ batch: EditBatch,
-        _ nodes: IndexNodes
+        _ nodes: StoredNodes
     ) throws(StorageError) -> Bool {
         guard !edit.writes.isEmpty else { return true }
         let partials = StoredPartials(reads, slot)
