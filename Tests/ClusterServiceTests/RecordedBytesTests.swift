@@ -32,8 +32,8 @@ import Testing
     static let recordings: [Recording] = [
         Recording(
             .beat,
-            "01 \(group) 05 8001 01 03 02ac02 01",
-            later: "01 \(group) 05 8001 01 05 02ac02 ffff 01 0700"
+            "01 \(group) 05 8001 01 05 02ac02 9601 01",
+            later: "01 \(group) 05 8001 01 07 02ac02 9601 ffff 01 0700"
         ),
         Recording(
             .beatReply,
