@@ -84,12 +84,20 @@ package final class EventLoopLane: Lane {
     }
 
     package func stop() {
-        precondition(!isCurrent, "a lane is stopped by another thread")
-        timers.withLock { $0.isStopped = true }
-        // Work that is due runs before this.
-        try? loop.submit {}.wait()
+        end()
         // It fails only if the group was shut down before.
         try? group.syncShutdownGracefully()
+    }
+
+    /// Ends the work of the lane; its thread waits for the end of the process.
+    ///
+    /// NIO shuts an event loop down with the help of libdispatch, whose worker threads read `/proc`: in a confined
+    /// process that is a crash.
+    func end() {
+        precondition(!isCurrent, "a lane is stopped by another thread")
+        timers.withLock { $0.isStopped = true }
+        // Work that is due runs before this. It fails only if the group was shut down before.
+        try? loop.submit {}.wait()
         _ = timers.withLock { timers in
             defer { timers.work = [:] }
             return timers.work

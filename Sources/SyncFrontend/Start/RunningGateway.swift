@@ -10,12 +10,13 @@ package struct RunningGateway: Sendable {
     let scripts: ScriptPool
     let passwordLane: any Lane
 
-    /// Closes listeners and connections, and ends the script processes; not called on its lane.
+    /// Closes listeners and connections, and ends the script processes, before the process ends; not called on its
+    /// lane.
     package func stop() {
         server.stop()
         lane.post { [databases] in databases.stop() }
         scripts.stop()
-        lane.stop()
+        lane.end()
         passwordLane.stop()
     }
 }
