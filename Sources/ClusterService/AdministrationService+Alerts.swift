@@ -113,7 +113,7 @@ extension AdministrationService {
     /// Alerts about nodes that are down and not failed over, and about a missing majority.
     private var nodeAlerts: [Alert] {
         let state = state
-        let (reasons, leaderlessTicks) = board.core.withLock {
+        let (reasons, leaderlessTicks) = receivedStatistics.core.withLock {
             ($0.failoverReasons, $0.ticksWithoutLeader)
         }
         var alerts: [Alert] = []

@@ -17,9 +17,9 @@ extension AdministrationService {
     ///   at most.
     package func compactBucketAndViews(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let followers = await order(PeerKind.compact, bucket)
+        let answers = await order(PeerKind.compact, bucket)
         let orders = viewOrders(of: bucket, isCancellation: false)
-        for (node, documents) in await carryOut(orders, on: followers.done) {
+        for (node, documents) in await carryOut(orders, on: answers.done) {
             let rest = documents.count > 1 ? " and of \(documents.count - 1) more" : ""
             logEvent(
                 .warning,
@@ -30,7 +30,7 @@ extension AdministrationService {
                     + "indexes are not open. Retry."
             )
         }
-        return outcome(ofBeginning: followers, name)
+        return outcome(ofBeginning: answers, name)
     }
 
     /// Starts compaction of the documents on all nodes; it continues in the background.
@@ -43,14 +43,14 @@ extension AdministrationService {
     }
 
     /// The outcome of a request for compaction; it is logged too.
-    private func outcome(ofBeginning followers: Followers, _ name: String) -> BucketOutcome {
-        guard !followers.missing.isEmpty else {
+    private func outcome(ofBeginning answers: OrderAnswers, _ name: String) -> BucketOutcome {
+        guard !answers.missing.isEmpty else {
             logEvent(.info, .bucket, of: name, "Compaction of bucket \"\(name)\" began.")
             return .done
         }
-        let start = followers.done.isEmpty ? "No node has" : "Not all nodes have"
+        let start = answers.done.isEmpty ? "No node has" : "Not all nodes have"
         let sentence =
-            "\(start) begun compaction: \(followers.missingNames) did not answer, or has not loaded "
+            "\(start) begun compaction: \(answers.missingNames) did not answer, or has not loaded "
             + "the bucket"
         logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
         return .failed("\(sentence). Check the node, then retry.")
@@ -64,10 +64,10 @@ extension AdministrationService {
     ///   seconds at most.
     package func cancelCompactionOfBucketAndViews(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let followers = await order(PeerKind.cancelCompaction, bucket)
+        let answers = await order(PeerKind.cancelCompaction, bucket)
         // A node without an index has nothing to end.
-        _ = await carryOut(viewOrders(of: bucket, isCancellation: true), on: followers.done)
-        return outcome(ofEnding: followers, name)
+        _ = await carryOut(viewOrders(of: bucket, isCancellation: true), on: answers.done)
+        return outcome(ofEnding: answers, name)
     }
 
     /// Ends the requested compaction of the documents on all nodes; what is compacted stays so.
@@ -78,10 +78,10 @@ extension AdministrationService {
         return outcome(ofEnding: await order(PeerKind.cancelCompaction, bucket), name)
     }
 
-    private func outcome(ofEnding followers: Followers, _ name: String) -> BucketOutcome {
-        guard !followers.missing.isEmpty else { return .done }
+    private func outcome(ofEnding answers: OrderAnswers, _ name: String) -> BucketOutcome {
+        guard !answers.missing.isEmpty else { return .done }
         let sentence =
-            "Compaction may continue: \(followers.missingNames) did not answer, or does not know the "
+            "Compaction may continue: \(answers.missingNames) did not answer, or does not know the "
             + "request"
         logEvent(.warning, .bucket, of: name, "Bucket \"\(name)\": \(sentence).")
         return .failed("\(sentence). Check the node, then retry.")

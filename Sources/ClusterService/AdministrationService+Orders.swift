@@ -27,7 +27,7 @@ struct BucketOrder: ExtensibleFields, Hashable {
 /// Orders that a request gives to several nodes.
 extension AdministrationService {
     /// The nodes with a part of a bucket: those that have carried an order out, and the others.
-    struct Followers {
+    struct OrderAnswers {
         var done: [NodeRecord] = []
         var missing: [NodeRecord] = []
 
@@ -63,7 +63,7 @@ extension AdministrationService {
     }
 
     /// Has all nodes with a part of a bucket carry out an order of this kind.
-    func order(_ kind: UInt16, _ bucket: BucketRecord) async -> Followers {
+    func order(_ kind: UInt16, _ bucket: BucketRecord) async -> OrderAnswers {
         let (call, this) = (BucketOrder(uuid: bucket.settings.uuid), thisNode)
         let servers = state.servers(of: bucket)
         // This node's first: it does not wait for the others.
@@ -73,12 +73,12 @@ extension AdministrationService {
                 NodeOrder(node: node.number, kind: kind, bytes: call.encoded)
             }
         )[...]
-        var followers = Followers()
+        var answers = OrderAnswers()
         for node in servers {
             let isDone = node.number == this ? own : outcomes.removeFirst()
-            if isDone { followers.done.append(node) } else { followers.missing.append(node) }
+            if isDone { answers.done.append(node) } else { answers.missing.append(node) }
         }
-        return followers
+        return answers
     }
 
     func handleBucketOrders() {

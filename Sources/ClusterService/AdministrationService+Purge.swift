@@ -11,9 +11,9 @@ extension AdministrationService {
     ///   outcome by two seconds, however many they are.
     package func purgeBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
-        let followers = await order(PeerKind.purge, bucket)
-        guard followers.missing.isEmpty else {
-            let names = followers.missingNames
+        let answers = await order(PeerKind.purge, bucket)
+        guard answers.missing.isEmpty else {
+            let names = answers.missingNames
             // Consumers start over because of the nodes that have begun.
             logEvent(
                 .warning,

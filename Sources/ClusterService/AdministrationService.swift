@@ -124,10 +124,10 @@ package final class AdministrationService: Sendable {
     let executor: LaneExecutor
     let calls: PeerCalls
     /// The parts of the process that its successive members share.
-    let surroundings: ClusterMember.Surroundings
+    let dependencies: ClusterMember.Dependencies
     let core: Guarded<Core>
     /// Statistics received from the other nodes.
-    let board = StatisticsBoard()
+    let receivedStatistics = ReceivedStatistics()
 
     /// Restores the node's state, or creates that of a new node.
     ///
@@ -157,7 +157,7 @@ package final class AdministrationService: Sendable {
         )
         calls = PeerCalls(over: transport, lane: lane)
         sampler = StatisticsSampler(time: environment.time, lane: lane)
-        surroundings = ClusterMember.Surroundings(
+        dependencies = ClusterMember.Dependencies(
             environment: environment,
             lane: lane,
             diskLane: diskLane,
@@ -168,7 +168,7 @@ package final class AdministrationService: Sendable {
             level: settings.level,
             logEvent: { events.log($0, $1, $2, environment) }
         )
-        let member = try ClusterMember.restore(surroundings)
+        let member = try ClusterMember.restore(dependencies)
         try member.start()
         let supplied = try Self.storedCertificate(in: member.store)
         certificates = environment.security.certificates.map {

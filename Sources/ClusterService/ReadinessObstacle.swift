@@ -60,5 +60,7 @@ extension AdministrationService {
     }
 
     /// False if this node has known of no leader for some seconds.
-    private var isLedOrAlone: Bool { board.core.withLock { $0.ticksWithoutLeader <= 1 } }
+    private var isLedOrAlone: Bool {
+        receivedStatistics.core.withLock { $0.ticksWithoutLeader <= 1 }
+    }
 }

@@ -18,7 +18,7 @@ package struct SCRAMServer: Sendable {
         case malformed
     }
 
-    package enum Verdict: Equatable, Sendable {
+    package enum Decision: Equatable, Sendable {
         /// Answer success with `serverFinal`.
         case authenticated(user: String, serverFinal: [UInt8])
         /// Answer "authentication error" (0x20).
@@ -80,7 +80,7 @@ package struct SCRAMServer: Sendable {
     }
 
     /// Parses the client's last message and verifies its proof.
-    package func finish(clientFinal: ByteView) -> Verdict {
+    package func finish(clientFinal: ByteView) -> Decision {
         guard let message = SCRAMClientFinal(clientFinal) else { return .malformed }
         guard message.proof.count == mechanism.byteCount else { return .malformed }
         let authMessage = transcript + message.withoutProof

@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 
 /// Bucket directories without a bucket in service.
-struct Remains {
+struct LeftoverDirectories {
     /// Names of deleted buckets whose directories could not be removed.
     var names: Set<String> = []
     /// The UUID with which a bucket of this name was last to be opened.
@@ -25,7 +25,7 @@ extension DocumentService {
     package func delete(_ name: String) throws(StorageError) {
         administration.acquire()
         defer { administration.release() }
-        let claim = remains.withLock { $0.claims.removeValue(forKey: name) }
+        let claim = leftovers.withLock { $0.claims.removeValue(forKey: name) }
         guard let old = remove(name) else {
             guard try isAbandoned(name, claim) else { return }
             try putAside(name)
@@ -37,7 +37,7 @@ extension DocumentService {
         do throws(StorageError) {
             try disk.store.delete()
         } catch {
-            throw noteRemains(name, error)
+            throw recordLeftover(name, error)
         }
         removeDeleted()
     }
@@ -50,7 +50,7 @@ extension DocumentService {
     /// Whether a directory without a bucket belongs to one that could not be opened.
     private func isAbandoned(_ name: String, _ claim: String?) throws(StorageError) -> Bool {
         guard let claim, try exists(name) else { return false }
-        // Otherwise it belongs to an older bucket, which `remains` has, or to an unknown one.
+        // Otherwise it belongs to an older bucket, which `leftovers` has, or to an unknown one.
         let found = try BucketStore.uuid(disk: environment.disk, directory: directory(of: name))
         return found == nil || found == claim
     }
@@ -60,9 +60,9 @@ extension DocumentService {
     /// Files of another, unknown UUID count as a deleted bucket's only if every existing bucket is
     /// known (`isCurrent`): a node that was away may know less than its own files.
     func makeRoom(for settings: BucketSettings, isCurrent: Bool) throws(StorageError) {
-        let isTaken = remains.withLock { remains in
-            remains.claims[settings.name] = settings.uuid
-            return remains.names.contains(settings.name)
+        let isTaken = leftovers.withLock { leftovers in
+            leftovers.claims[settings.name] = settings.uuid
+            return leftovers.names.contains(settings.name)
         }
         if !isTaken {
             guard isCurrent, let other = try otherBucket(than: settings) else { return }
@@ -86,10 +86,10 @@ extension DocumentService {
 
     /// Retries putting aside the files of deleted buckets.
     func retryDeletions() {
-        guard !remains.withLock({ $0.names.isEmpty }) else { return }
+        guard !leftovers.withLock({ $0.names.isEmpty }) else { return }
         administration.acquire()
         defer { administration.release() }
-        for name in remains.withLock({ $0.names.sorted() }) {
+        for name in leftovers.withLock({ $0.names.sorted() }) {
             do throws(StorageError) {
                 try putAside(name)
             } catch {
@@ -110,10 +110,10 @@ extension DocumentService {
                 )
             }
         } catch {
-            throw noteRemains(name, error)
+            throw recordLeftover(name, error)
         }
-        remains.withLock { _ = $0.names.remove(name) }
-        alerts.clear("remains/\(name)")
+        leftovers.withLock { _ = $0.names.remove(name) }
+        alerts.clear("leftovers/\(name)")
     }
 
     private func exists(_ name: String) throws(StorageError) -> Bool {
@@ -131,13 +131,13 @@ extension DocumentService {
     /// Notes that files could not be put aside, and raises an alert.
     ///
     /// - Returns: The error for the caller.
-    private func noteRemains(_ name: String, _ error: StorageError) -> StorageError {
+    private func recordLeftover(_ name: String, _ error: StorageError) -> StorageError {
         let message =
             "The files of the deleted bucket \(name) cannot be put aside: \(error.description). "
             + "Until then no bucket of that name can be created. Allow this server to rename "
             + "\(directory(of: name)), or remove that directory"
-        remains.withLock { _ = $0.names.insert(name) }
-        alerts.raise("remains/\(name)", message + ".")
+        leftovers.withLock { _ = $0.names.insert(name) }
+        alerts.raise("leftovers/\(name)", message + ".")
         return StorageError(error.code, message)
     }
 

@@ -35,11 +35,11 @@ package final class DocumentService: Sendable {
     let connectionCount = SharedWord.allocated()
     let lanes: DataLanes
     let reclaimer: Reclaimer
-    package let alerts = AlertBoard()
+    package let alerts = AlertTable()
     /// Serializes the opening, flushing and deletion of buckets.
     let administration = Lock()
     /// Changed only while `administration` is held.
-    let remains = Guarded(Remains())
+    let leftovers = Guarded(LeftoverDirectories())
     /// By bucket: the number of changes that no other node had and that copies on this node
     /// discarded since the last `removeDiscardedCounts`.
     let discarded = Guarded<[String: UInt64]>([:])

@@ -2,7 +2,7 @@ package import Vocabulary
 package import Wire
 
 /// A copy's failover log and seqnos, from which its stream request is made.
-package struct CopyStanding: Hashable, Sendable {
+package struct ResumePoint: Hashable, Sendable {
     package var log: FailoverLog
     package var high: Seqno
     /// The snapshot that the copy has only in part; nil if there is none.
@@ -53,7 +53,7 @@ package struct ReplicaStream: Hashable, Sendable {
     }
 
     /// The decision about a message of the stream.
-    package enum Verdict: Hashable, Sendable {
+    package enum Decision: Hashable, Sendable {
         case beginSnapshot(SnapshotRange)
         case apply
         /// Keep the list until the snapshot is complete (`VBucketCore.announceOutstanding`).
@@ -73,7 +73,7 @@ package struct ReplicaStream: Hashable, Sendable {
         case rewinding
     }
 
-    private var standing: CopyStanding
+    private var resumePoint: ResumePoint
     /// The producer's failover log; the copy adopts it entry by entry.
     private var producerLog: FailoverLog?
     /// The vBucket UUID of the history that the open snapshot belongs to; nil after a restart.
@@ -85,33 +85,33 @@ package struct ReplicaStream: Hashable, Sendable {
     /// that is unknown.
     package private(set) var changesAlone: UInt64 = 0
 
-    package init(_ standing: CopyStanding) {
-        self.standing = standing
+    package init(_ resumePoint: ResumePoint) {
+        self.resumePoint = resumePoint
     }
 
     /// The seqno up to which the copy is complete.
-    package var covered: Seqno { standing.openSnapshot?.start ?? standing.high }
+    package var covered: Seqno { resumePoint.openSnapshot?.start ?? resumePoint.high }
 
-    package var high: Seqno { standing.high }
+    package var high: Seqno { resumePoint.high }
 
     // MARK: Opening
 
     /// Requests the stream from the copy's position, at first or after a connection was lost.
     package mutating func open() -> Step {
         hasCompared = false
-        let newest = standing.log.current.uuid
-        return ask(standing.openSnapshot == nil ? newest : snapshotUUID ?? newest)
+        let newest = resumePoint.log.current.uuid
+        return ask(resumePoint.openSnapshot == nil ? newest : snapshotUUID ?? newest)
     }
 
     private mutating func ask(_ uuid: VBucketUUID) -> Step {
-        let snapshot = standing.openSnapshot
-        let isEmpty = standing.high == .zero
+        let snapshot = resumePoint.openSnapshot
+        let isEmpty = resumePoint.high == .zero
         let request = DCPStreamRequest(
-            start: standing.high,
+            start: resumePoint.high,
             end: .last,
             uuid: isEmpty ? VBucketUUID(0) : uuid,
-            snapshotStart: snapshot?.start ?? standing.high,
-            snapshotEnd: snapshot?.end ?? standing.high
+            snapshotStart: snapshot?.start ?? resumePoint.high,
+            snapshotEnd: snapshot?.end ?? resumePoint.high
         )
         state = .asked(request)
         return .ask(request)
@@ -141,8 +141,8 @@ package struct ReplicaStream: Hashable, Sendable {
     package mutating func told(_ log: FailoverLog) -> Step {
         guard case .comparing(let request, let rollback) = state else { return .stop }
         hasCompared = true
-        let branch = standing.log.branchPoint(high: covered, log, otherHigh: Seqno(.max))
-        if let branch, branch.seqno >= standing.high, branch.uuid != request.uuid {
+        let branch = resumePoint.log.branchPoint(high: covered, log, otherHigh: Seqno(.max))
+        if let branch, branch.seqno >= resumePoint.high, branch.uuid != request.uuid {
             return ask(branch.uuid)
         }
         state = .rewinding
@@ -155,8 +155,8 @@ package struct ReplicaStream: Hashable, Sendable {
     }
 
     /// Begins again after the copy was rolled back, or was promoted and demoted.
-    package mutating func restart(_ standing: CopyStanding) -> Step {
-        self = ReplicaStream(standing)
+    package mutating func restart(_ resumePoint: ResumePoint) -> Step {
+        self = ReplicaStream(resumePoint)
         return open()
     }
 
@@ -165,8 +165,8 @@ package struct ReplicaStream: Hashable, Sendable {
     /// If the copy did not change, its open snapshot still belongs to `snapshotUUID`, and the
     /// request names that UUID. The UUID of the copy's own log may be older, if the producer was
     /// promoted since; a request with it would be answered with a rollback to zero.
-    package mutating func reopen(_ standing: CopyStanding) -> Step {
-        guard standing == self.standing else { return restart(standing) }
+    package mutating func reopen(_ resumePoint: ResumePoint) -> Step {
+        guard resumePoint == self.resumePoint else { return restart(resumePoint) }
         changesAlone = 0
         return open()
     }
@@ -192,14 +192,14 @@ package struct ReplicaStream: Hashable, Sendable {
 
     // MARK: Following
 
-    package mutating func received(_ marker: DCPSnapshotMarker) -> Verdict {
+    package mutating func received(_ marker: DCPSnapshotMarker) -> Decision {
         guard case .streaming = state else { return .refuse(.notStreaming) }
-        guard marker.start <= standing.high, marker.end > standing.high,
+        guard marker.start <= resumePoint.high, marker.end > resumePoint.high,
             marker.end >= floor
         else { return .refuse(.snapshot(marker)) }
         // A snapshot that this one replaces before its end is complete at this one's end.
-        let start = standing.openSnapshot?.start ?? standing.high
-        standing.openSnapshot = SnapshotRange(start: start, end: marker.end)
+        let start = resumePoint.openSnapshot?.start ?? resumePoint.high
+        resumePoint.openSnapshot = SnapshotRange(start: start, end: marker.end)
         snapshotUUID = producerLog?.current.uuid
         return .beginSnapshot(SnapshotRange(start: marker.start, end: marker.end))
     }
@@ -207,38 +207,40 @@ package struct ReplicaStream: Hashable, Sendable {
     /// The lowest allowed end of the next snapshot: the open snapshot's end; zero if the copy has
     /// no change of it.
     private var floor: Seqno {
-        guard let snapshot = standing.openSnapshot, snapshot.start < standing.high else {
+        guard let snapshot = resumePoint.openSnapshot, snapshot.start < resumePoint.high else {
             return .zero
         }
         return snapshot.end
     }
 
     /// The producer sent the prepares that are outstanding at the end of the open snapshot.
-    package func receivedOutstanding() -> Verdict {
+    package func receivedOutstanding() -> Decision {
         guard case .streaming = state else { return .refuse(.notStreaming) }
-        return standing.openSnapshot == nil ? .refuse(.outstanding) : .announce
+        return resumePoint.openSnapshot == nil ? .refuse(.outstanding) : .announce
     }
 
     /// The producer sent up to which seqno it has purged deletions: the open snapshot lacks them.
     ///
     /// Recorded at once, not at the snapshot's end: the copy may continue the snapshot from another
     /// producer that has purged less, also after a crash.
-    package func receivedPurge() -> Verdict {
+    package func receivedPurge() -> Decision {
         guard case .streaming = state else { return .refuse(.notStreaming) }
-        return standing.openSnapshot == nil ? .refuse(.purge) : .notePurge
+        return resumePoint.openSnapshot == nil ? .refuse(.purge) : .notePurge
     }
 
     /// The producer sent a change, a prepare or an abort; after it is applied, call `applied`.
-    package func received(changeAt seqno: Seqno) -> Verdict {
+    package func received(changeAt seqno: Seqno) -> Decision {
         guard case .streaming = state else { return .refuse(.notStreaming) }
-        guard let snapshot = standing.openSnapshot, seqno > standing.high, seqno <= snapshot.end
+        guard let snapshot = resumePoint.openSnapshot, seqno > resumePoint.high,
+            seqno <= snapshot.end
         else { return .refuse(.seqno(seqno)) }
         return .apply
     }
 
-    package func received(advancedTo seqno: Seqno) -> Verdict {
+    package func received(advancedTo seqno: Seqno) -> Decision {
         guard case .streaming = state else { return .refuse(.notStreaming) }
-        guard let snapshot = standing.openSnapshot, seqno >= standing.high, seqno <= snapshot.end
+        guard let snapshot = resumePoint.openSnapshot, seqno >= resumePoint.high,
+            seqno <= snapshot.end
         else { return .refuse(.seqno(seqno)) }
         return .advance(seqno)
     }
@@ -247,17 +249,17 @@ package struct ReplicaStream: Hashable, Sendable {
     ///
     /// - Returns: If that completed a snapshot, the log to adopt up to the covered seqno; else nil.
     package mutating func applied(through seqno: Seqno) -> FailoverLog? {
-        standing.high = max(standing.high, seqno)
-        guard let snapshot = standing.openSnapshot, standing.high >= snapshot.end else {
+        resumePoint.high = max(resumePoint.high, seqno)
+        guard let snapshot = resumePoint.openSnapshot, resumePoint.high >= snapshot.end else {
             return nil
         }
-        standing.openSnapshot = nil
+        resumePoint.openSnapshot = nil
         snapshotUUID = nil
         adopt()
         return producerLog
     }
 
     private mutating func adopt() {
-        if let known = producerLog?.truncated(to: covered) { standing.log = known }
+        if let known = producerLog?.truncated(to: covered) { resumePoint.log = known }
     }
 }

@@ -2,7 +2,7 @@
 ///
 /// It only records what a function calls, as rows: `["channel", [names]]`, `access` and `role` with two
 /// arguments, `expiry`, `reject` and the four claims. The gateway decides the claims, because it knows the
-/// user (`SyncVerdict`); a function whose claim fails runs on, and its later rows do not count.
+/// user (`SyncDecision`); a function whose claim fails runs on, and its later rows do not count.
 ///
 /// An exception is a row too, the last one: `forbidden` or `unauthorized` with the reason, or `exception`
 /// with text and line. So claims before an exception are decided first, as in Sync Gateway.

@@ -13,7 +13,7 @@ struct ScriptFunctionQueue: Hashable, Sendable {
 
     /// The bucket whose documents the function reads.
     let bucket: String
-    var standing = ScriptStanding()
+    var reputation = ScriptReputation()
     /// The next one first.
     var waiting: [Waiting] = []
     /// Jobs without all results.
@@ -27,10 +27,10 @@ struct ScriptFunctionQueue: Hashable, Sendable {
 
     init(bucket: String) { self.bucket = bucket }
 
-    /// Removes the next piece to send, of at most `standing.pieceItems` items; a piece must wait.
+    /// Removes the next piece to send, of at most `reputation.pieceItems` items; a piece must wait.
     mutating func removeNext() -> Waiting {
         var next = waiting[0]
-        next.piece = waiting[0].piece.removePrefix(standing.pieceItems)
+        next.piece = waiting[0].piece.removePrefix(reputation.pieceItems)
         if waiting[0].piece.items.isEmpty {
             waiting.removeFirst()
         } else {
@@ -41,7 +41,7 @@ struct ScriptFunctionQueue: Hashable, Sendable {
     }
 
     /// The estimated time of a piece with so many items, in nanoseconds.
-    func estimate(items: Int) -> UInt64 { UInt64(items) * standing.itemNanoseconds }
+    func estimate(items: Int) -> UInt64 { UInt64(items) * reputation.itemNanoseconds }
 
     /// Replaces an estimate that was counted by the time that the piece used.
     mutating func correct(_ estimate: UInt64, to nanoseconds: UInt64) {

@@ -12,7 +12,7 @@ extension ScriptSchedule {
     ///
     /// A process without a bucket is for the buckets for which no process works, if there are any.
     mutating func nextAssignment(
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         in slots: Range<Int>
     ) -> (worker: Worker, function: UInt32)? {
         let free = workersWithRoom(in: slots)
@@ -30,7 +30,7 @@ extension ScriptSchedule {
     /// Ends processes of other buckets for functions whose bucket has none.
     mutating func makeRoom(
         in slots: Range<Int>,
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         _ now: UInt64
     ) {
         let unserved = unservedBuckets(trust, in: slots)
@@ -58,7 +58,7 @@ extension ScriptSchedule {
 
     /// The buckets of waiting functions for which no process works, and whether clients wait for them.
     private func unservedBuckets(
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         in slots: Range<Int>
     ) -> [String: Bool] {
         var buckets: [String: Bool] = [:]
@@ -83,7 +83,7 @@ extension ScriptSchedule {
     /// When a worker can be ended for another bucket; nil for one without a bucket.
     private func tenureEnd(
         of worker: Worker,
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         isAwaited: Bool
     ) -> UInt64? {
         guard let tenure = worker.tenure else { return nil }

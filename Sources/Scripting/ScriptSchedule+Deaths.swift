@@ -80,7 +80,7 @@ extension ScriptSchedule {
             waiting.needsFreshWorker = true
         }
         putBack([(sent.function, waiting)])
-        changeStanding(sent.function) { $0.suspect() }
+        changeReputation(sent.function) { $0.suspect() }
     }
 
     private func reason(of worker: Worker) -> ScriptBlame.Reason {
@@ -94,7 +94,7 @@ extension ScriptSchedule {
     private mutating func skip(_ sent: Sent, _ item: Int, _ reason: ScriptBlame.Reason) {
         actions.append(.skip(ScriptBlame(job: sent.piece.job, item: item, reason: reason)))
         count(1, of: sent.piece.job)
-        changeStanding(sent.function) { $0.fail() }
+        changeReputation(sent.function) { $0.fail() }
         abandonHopeless(sent.function, sent.piece.job)
     }
 }

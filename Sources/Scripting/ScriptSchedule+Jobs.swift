@@ -43,10 +43,10 @@ extension ScriptSchedule {
         actions.append(.complete(job: number))
     }
 
-    /// Changes the standing of a function, and moves it to the workers of its trust.
-    mutating func changeStanding(_ function: UInt32, _ body: (inout ScriptStanding) -> Void) {
+    /// Changes the reputation of a function, and moves it to the workers of its trust.
+    mutating func changeReputation(_ function: UInt32, _ body: (inout ScriptReputation) -> Void) {
         guard let earlier = trust(of: function) else { return }
-        changeFunction(function) { body(&$0.standing) }
+        changeFunction(function) { body(&$0.reputation) }
         guard let trust = trust(of: function), trust != earlier else { return }
         let floor = floor(of: trust, except: function)
         changeFunction(function) { $0.join(at: floor) }
@@ -59,8 +59,8 @@ extension ScriptSchedule {
     /// the remaining calls may use up its whole time. A client whose calls fail so does not end the
     /// jobs of others.
     mutating func abandonHopeless(_ function: UInt32, _ failed: UInt64) {
-        guard let standing = functions[function]?.standing else { return }
-        let isRunaway = standing.failuresInSuccession >= RunawayRule.successionMax
+        guard let reputation = functions[function]?.reputation else { return }
+        let isRunaway = reputation.failuresInSuccession >= RunawayRule.successionMax
         let hopeless = jobs.filter { number, job in
             guard job.function == function else { return false }
             switch job.demand {
@@ -91,10 +91,10 @@ extension ScriptSchedule {
     }
 
     /// The least time that another function of the trust with jobs has used, in nanoseconds; nil without one.
-    private func floor(of trust: ScriptStanding.Trust, except function: UInt32) -> UInt64? {
+    private func floor(of trust: ScriptReputation.Trust, except function: UInt32) -> UInt64? {
         var least: UInt64?
         for job in jobs.values where job.function != function {
-            guard let queue = functions[job.function], queue.standing.trust == trust else {
+            guard let queue = functions[job.function], queue.reputation.trust == trust else {
                 continue
             }
             least = min(least ?? .max, queue.usedNanoseconds)

@@ -46,7 +46,7 @@ extension ScriptSchedule {
     }
 
     /// Sends waiting pieces of functions of some trust to their workers, and starts workers.
-    mutating func dispatch(_ trust: ScriptStanding.Trust, _ now: UInt64) {
+    mutating func dispatch(_ trust: ScriptReputation.Trust, _ now: UInt64) {
         let slots = limits.slots(of: trust)
         while let (worker, function) = nextAssignment(trust, in: slots) {
             let needsFresh = functions[function]?.waiting.first?.needsFreshWorker == true
@@ -62,7 +62,7 @@ extension ScriptSchedule {
 
     private mutating func startMissing(
         in slots: Range<Int>,
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         _ now: UInt64
     ) {
         var pieces = 0
@@ -102,17 +102,17 @@ extension ScriptSchedule {
                 guard !worker.sent.isEmpty else { return true }
                 let queued = worker.sent.reduce(0) { $0 + $1.estimate }
                 return worker.id.slot < limits.workersMax && worker.sent.count < limits.sentMax
-                    && queued < ScriptStanding.targetNanoseconds
+                    && queued < ScriptReputation.targetNanoseconds
             }
     }
 
     /// Calls `body` with each function of some trust that waits.
     func forEachWaiting(
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         _ body: (_ function: UInt32, _ queue: ScriptFunctionQueue) -> Void
     ) {
         for number in waiting {
-            guard let queue = functions[number], queue.standing.trust == trust else { continue }
+            guard let queue = functions[number], queue.reputation.trust == trust else { continue }
             body(number, queue)
         }
     }
@@ -124,7 +124,7 @@ extension ScriptSchedule {
     ///   - isServed: Whether a worker can run functions of the bucket now.
     /// - Returns: Nil if no such function waits.
     mutating func nextFunction(
-        _ trust: ScriptStanding.Trust,
+        _ trust: ScriptReputation.Trust,
         where isServed: (_ bucket: String) -> Bool
     ) -> UInt32? {
         var (interactive, other): (Served?, Served?)

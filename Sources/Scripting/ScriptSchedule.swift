@@ -1,7 +1,7 @@
 /// Decides which worker runs which piece of which job, and what the death of a worker means.
 ///
 /// Functions of views and gateways are foreign code: they use up their time, or end their process by their memory
-/// or by an error of the engine. So a function runs where its `ScriptStanding` puts it: proven ones
+/// or by an error of the engine. So a function runs where its `ScriptReputation` puts it: proven ones
 /// share the ordinary workers, new ones have one worker to prove themselves, and suspected ones share
 /// the quarantine worker, which no other function waits for. Functions of one place have equal shares
 /// of its time. A piece that occupies a worker outside the quarantine for longer than its slice is
@@ -27,13 +27,13 @@ package struct ScriptSchedule: Sendable {
     package internal(set) var failures = 0
     /// By slot; nil without a process.
     var workers: [Worker?]
-    /// The standing of functions, and their pieces without a worker.
+    /// The reputation of functions, and their pieces without a worker.
     private(set) var functions: [UInt32: ScriptFunctionQueue] = [:]
     /// The functions with pieces that wait.
     private(set) var waiting: Set<UInt32> = []
     var jobs: [UInt64: Job] = [:]
     /// Interactive pieces that were sent before others, in succession, by trust.
-    var passed: [ScriptStanding.Trust: Int] = [:]
+    var passed: [ScriptReputation.Trust: Int] = [:]
     var startAllowedAt: UInt64 = 0
     /// The time of a start that is needed and must wait; nil if none is.
     var delayedStart: UInt64?
@@ -109,8 +109,8 @@ package struct ScriptSchedule: Sendable {
     package var workerCount: Int { workers.count { $0 != nil } }
 
     /// Where a function runs; nil if the schedule has never had a job of it.
-    package func trust(of function: UInt32) -> ScriptStanding.Trust? {
-        functions[function]?.standing.trust
+    package func trust(of function: UInt32) -> ScriptReputation.Trust? {
+        functions[function]?.reputation.trust
     }
 
     /// The bucket of a function; nil as above.
@@ -148,7 +148,7 @@ package struct ScriptSchedule: Sendable {
         case .timer: break
         }
         stopOverdue(now)
-        for trust in ScriptStanding.Trust.allCases { dispatch(trust, now) }
+        for trust in ScriptReputation.Trust.allCases { dispatch(trust, now) }
         defer { actions = [] }
         return actions
     }
@@ -185,7 +185,7 @@ package struct ScriptSchedule: Sendable {
         let used = now - worker.lastStep
         changeFunction(first.function) { $0.correct(first.estimate, to: used) }
         count(first.piece.items.count, of: first.piece.job)
-        changeStanding(first.function) {
+        changeReputation(first.function) {
             $0.finish(items: first.piece.items.count, timeouts: timeouts, nanoseconds: used)
         }
         if timeouts > 0 { abandonHopeless(first.function, first.piece.job) }

@@ -151,7 +151,7 @@ package struct ScriptScheduleLimits: Hashable, Sendable {
     package var slots: Int { workersMax + 2 }
 
     /// The workers for functions of some trust.
-    package func slots(of trust: ScriptStanding.Trust) -> Range<Int> {
+    package func slots(of trust: ScriptReputation.Trust) -> Range<Int> {
         switch trust {
         case .new: newSlot..<newSlot + 1
         case .proven: 0..<workersMax

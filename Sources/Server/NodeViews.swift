@@ -12,7 +12,7 @@ package final class NodeViews: Sendable {
     private let environment: Environment
     private let programs: ScriptPrograms
     private let opening: IndexOpening
-    private let follower: ViewFollower
+    private let follower: ViewReconciler
     private let links: QueryTransport
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
@@ -35,7 +35,7 @@ package final class NodeViews: Sendable {
         let programs = opening.programs
         self.programs = programs
         self.opening = opening
-        follower = ViewFollower(cluster, opening)
+        follower = ViewReconciler(cluster, opening)
         documents = IncludedDocumentReader(cluster)
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
@@ -107,10 +107,10 @@ package final class NodeViews: Sendable {
     func start() {
         if let obstacle { environment.trace.error("views", obstacle) }
         let check = ReadinessCheck { [weak self] in
-            guard let self, let indexes, var surroundings else { return nil }
+            guard let self, let indexes, var dependencies else { return nil }
             // Its queries are none of clients.
-            surroundings.latencies = QueryLatencies()
-            return (indexes, surroundings)
+            dependencies.latencies = QueryLatencies()
+            return (indexes, dependencies)
         }
         readiness.withLock { $0 = check }
         follower.whenFollowed { [weak check] in check?.viewsChanged() }
@@ -162,8 +162,8 @@ package final class NodeViews: Sendable {
         return opening.failure
     }
 
-    /// The surroundings of clients' queries on this node; nil while it has no views, and once it stops.
-    package var surroundings: QueryRun.Surroundings? {
+    /// The dependencies of clients' queries on this node; nil while it has no views, and once it stops.
+    package var dependencies: QueryRun.Dependencies? {
         guard let scripts = indexes?.scripts else { return nil }
         let shared: (lane: any Lane, slots: QuerySlots)? = queries.withLock { queries in
             guard !queries.isStopped else { return nil }
@@ -172,15 +172,15 @@ package final class NodeViews: Sendable {
             return (lane, queries.slots)
         }
         guard let shared else { return nil }
-        var surroundings = QueryRun.Surroundings(
+        var dependencies = QueryRun.Dependencies(
             environment: environment,
             lane: shared.lane,
             scripts: scripts,
             ports: QueryRun.Ports(nodes: links, maps: follower, documents: documents),
             slots: shared.slots
         )
-        surroundings.keys = keys
-        surroundings.latencies = latencies
-        return surroundings
+        dependencies.keys = keys
+        dependencies.latencies = latencies
+        return dependencies
     }
 }

@@ -131,7 +131,7 @@ struct DivanServer: AsyncParsableCommand {
             node.cluster,
             IndexQueries.Node(
                 indexes: { views.indexes },
-                surroundings: { views.surroundings },
+                dependencies: { views.dependencies },
                 obstacle: { views.obstacle }
             )
         )

@@ -5,7 +5,7 @@ import Simulation
 /// Runs many seeds, each in a process of its own (`SeedProcess`).
 ///
 /// `runAll` prints what each seed prints. `run` prints only seeds with violations (red), and finally
-/// the counts and the shortfalls (`Floors`). Results are printed in the order of the seeds, so the output
+/// the counts and the shortfalls (`MinimumCounts`). Results are printed in the order of the seeds, so the output
 /// does not depend on how many run at a time.
 ///
 /// - One thread does everything: a sweep builds this program for one thread.
@@ -51,15 +51,15 @@ struct Swarm {
 
     private func printCounts(since began: Date) -> Bool {
         let isUsual = options.plan.workload == "standard" && options.plan.faults == "swarm"
-        let shortfalls = isUsual ? Floors.shortfalls(tally, seeds: count) : []
+        let shortfalls = isUsual ? MinimumCounts.shortfalls(tally, seeds: count) : []
         let names = red.map { "\($0)" }.joined(separator: ", ")
         Main.printLine("\(count) seeds, \(red.count) red\(red.isEmpty ? "" : ": " + names)")
         printRepetition()
         for group in Tally.Group.allCases {
             Main.printLine("  \(group.rawValue)s \(tally.total(group)): \(tally.text(group))")
         }
-        if isUsual, count < Floors.seedsMin {
-            Main.printLine("  floors hold from \(Floors.seedsMin) seeds on")
+        if isUsual, count < MinimumCounts.seedsMin {
+            Main.printLine("  floors hold from \(MinimumCounts.seedsMin) seeds on")
         }
         for shortfall in shortfalls { Main.printLine("  BELOW ITS FLOOR \(shortfall)") }
         if options.isTimed {

@@ -367,7 +367,7 @@ import Vocabulary
         for number in UInt16(1)...2 {
             let applied = group.driver(3).status.applied
             let beat = LeaseBeat(node: NodeNumber(3), boot: 9, number: 1, applied: applied)
-            #expect(group.driver(number).answer(beat).verdict == .granted)
+            #expect(group.driver(number).answer(beat).decision == .granted)
         }
         let before = world.now
         group.propose(1, "depose 3")
@@ -377,7 +377,7 @@ import Vocabulary
         #expect(world.now - before > 505_000_000)
         #expect(world.now - before < 1_000_000_000)
         let late = LeaseBeat(node: NodeNumber(3), boot: 9, number: 2, applied: 1)
-        #expect(group.driver(2).answer(late).verdict != .granted)
+        #expect(group.driver(2).answer(late).decision != .granted)
     }
 
     @Test func failedDriverWithWithheldEntryStaysIdle() throws {
@@ -387,7 +387,7 @@ import Vocabulary
         #expect(group.leader == NodeNumber(1))
         let applied = group.driver(3).status.applied
         let beat = LeaseBeat(node: NodeNumber(3), boot: 9, number: 1, applied: applied)
-        #expect(group.driver(1).answer(beat).verdict == .granted)
+        #expect(group.driver(1).answer(beat).decision == .granted)
         // The withheld entry is in its log, and its disk fails before the promise ends.
         group.isolate(1)
         group.propose(1, "depose 3")

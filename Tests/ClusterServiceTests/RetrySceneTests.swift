@@ -35,7 +35,7 @@ import Vocabulary
         else { throw SceneError("no rebalance") }
         let outcome = RebalanceOutcome(
             id: id,
-            verdict: .failed,
+            ending: .failed,
             sentence: "No copy was built.",
             endedMilliseconds: scene[1].wallMilliseconds
         )
@@ -116,6 +116,6 @@ import Vocabulary
         let step = FailoverStep(nodes: [NodeNumber(2)], isAutomatic: false, mayLose: true)
         _ = try await scene[1].propose(.failOver(step), by: root)
         #expect(await eventually { scene[1].state.lastRebalance?.id == id })
-        #expect(scene[1].state.lastRebalance?.verdict == .failed)
+        #expect(scene[1].state.lastRebalance?.ending == .failed)
     }
 }

@@ -28,7 +28,7 @@ import Vocabulary
             #expect(await scene[number].stopRebalance() == .done(""))
             #expect(await eventually { scene[number].state.rebalance == nil })
             #expect(scene[number].state.lastRebalance?.id == id)
-            #expect(scene[number].state.lastRebalance?.verdict == .stopped)
+            #expect(scene[number].state.lastRebalance?.ending == .stopped)
         }
     }
 

@@ -75,7 +75,7 @@ import Testing
         return (exchange, String(decoding: serverFirst, as: UTF8.self))
     }
 
-    private func finish(_ exchange: SCRAMServer, _ clientFinal: String) -> SCRAMServer.Verdict {
+    private func finish(_ exchange: SCRAMServer, _ clientFinal: String) -> SCRAMServer.Decision {
         bytes(clientFinal).withView { exchange.finish(clientFinal: $0) }
     }
 
@@ -113,7 +113,7 @@ import Testing
         user: String,
         password: String,
         nonce: String = "client nonce"
-    ) -> SCRAMServer.Verdict? {
+    ) -> SCRAMServer.Decision? {
         logIn(mechanism, user: user, password: SCRAMPassword(password), nonce: nonce)
     }
 
@@ -122,7 +122,7 @@ import Testing
         user: String,
         password: SCRAMPassword,
         nonce: String = "client nonce"
-    ) -> SCRAMServer.Verdict? {
+    ) -> SCRAMServer.Decision? {
         let client = SCRAMClient(mechanism, user: user, nonce: bytes(nonce))
         let clientFirst = String(decoding: client.clientFirst, as: UTF8.self)
         guard let (exchange, serverFirst) = start(mechanism, clientFirst) else { return nil }
@@ -130,19 +130,19 @@ import Testing
             client.answer(serverFirst: $0, password: password)
         }
         guard case .send(let next, let clientFinal) = answer else { return nil }
-        let verdict = clientFinal.withView { exchange.finish(clientFinal: $0) }
-        if case .authenticated(_, let serverFinal) = verdict {
+        let decision = clientFinal.withView { exchange.finish(clientFinal: $0) }
+        if case .authenticated(_, let serverFinal) = decision {
             #expect(serverFinal.withView { next.isGenuine(serverFinal: $0) })
             #expect(!(serverFinal + [65]).withView { next.isGenuine(serverFinal: $0) })
             #expect(!serverFinal.withView { client.isGenuine(serverFinal: $0) })
         }
-        return verdict
+        return decision
     }
 
     @Test(arguments: SCRAMMechanism.allCases)
     func onlyTheRightPasswordOfAKnownUserIsAuthenticated(mechanism: SCRAMMechanism) {
-        func isAuthenticated(_ verdict: SCRAMServer.Verdict?, as user: String) -> Bool {
-            guard case .authenticated(user, _)? = verdict else { return false }
+        func isAuthenticated(_ decision: SCRAMServer.Decision?, as user: String) -> Bool {
+            guard case .authenticated(user, _)? = decision else { return false }
             return true
         }
         #expect(isAuthenticated(logIn(mechanism, user: "user", password: "pencil"), as: "user"))
@@ -155,9 +155,9 @@ import Testing
     /// The C++ client's nonce is a dump of numbers (kv.md 1.5).
     @Test func nonceMayContainAnythingButCommas() throws {
         let nonce = "0x03 0x7c 0xffffff9e =2C p=x "
-        let verdict = logIn(.sha512, user: "user", password: "pencil", nonce: nonce)
-        guard case .authenticated("user", _)? = verdict else {
-            Issue.record("refused: \(String(describing: verdict))")
+        let decision = logIn(.sha512, user: "user", password: "pencil", nonce: nonce)
+        guard case .authenticated("user", _)? = decision else {
+            Issue.record("refused: \(String(describing: decision))")
             return
         }
         let started = try #require(start(.sha512, "n,,n=user,r=\(nonce)"))
@@ -240,13 +240,13 @@ import Testing
         let password = SCRAMPassword("pencil")
         for round in 0..<3 {
             for mechanism in [SCRAMMechanism.sha512, .sha256] {
-                let verdict = logIn(
+                let decision = logIn(
                     mechanism,
                     user: "user",
                     password: password,
                     nonce: "nonce \(round)"
                 )
-                guard case .authenticated("user", _)? = verdict else {
+                guard case .authenticated("user", _)? = decision else {
                     Issue.record("refused in round \(round)")
                     continue
                 }

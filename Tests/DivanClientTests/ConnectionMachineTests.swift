@@ -111,9 +111,9 @@ import Wire
         #expect(session.answer(.saslAuth, .authContinue, value: serverFirst) == nil)
         all += session.output.bytes
         let proof = try #require(session.sent().first)
-        let verdict = proof.value.withUnsafeBytes { server.finish(clientFinal: ByteView($0)) }
-        guard case .authenticated(let user, let serverFinal) = verdict else {
-            Issue.record("the proof was refused: \(verdict)")
+        let decision = proof.value.withUnsafeBytes { server.finish(clientFinal: ByteView($0)) }
+        guard case .authenticated(let user, let serverFinal) = decision else {
+            Issue.record("the proof was refused: \(decision)")
             return
         }
         #expect(user == "ann")

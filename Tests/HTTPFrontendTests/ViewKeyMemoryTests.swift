@@ -43,10 +43,10 @@ import ViewService
                 node.node.cluster,
                 IndexQueries.Node(
                     indexes: { node.node.views?.indexes },
-                    surroundings: {
-                        var surroundings = node.node.views?.surroundings
-                        surroundings?.keys = memory
-                        return surroundings
+                    dependencies: {
+                        var dependencies = node.node.views?.dependencies
+                        dependencies?.keys = memory
+                        return dependencies
                     },
                     obstacle: { nil }
                 )
@@ -87,7 +87,7 @@ import ViewService
         try await ViewNode.with { node in
             try await node.write(Self.documents)
             #expect(try await node.put("d", Self.design).status == 201)
-            let memory = try #require(node.node.views?.surroundings?.keys)
+            let memory = try #require(node.node.views?.dependencies?.keys)
             let body = "{\"keys\":\(Self.keys)}"
             let reply = try await node.query("stale=false&limit=\(limit)", keys: body)
             #expect(reply.status == status, "\(reply.text)")
@@ -99,7 +99,7 @@ import ViewService
         try await ViewNode.with { node in
             try await node.write(Self.documents)
             #expect(try await node.put("d", Self.design).status == 201)
-            let memory = try #require(node.node.views?.surroundings?.keys)
+            let memory = try #require(node.node.views?.dependencies?.keys)
             let body = "{\"keys\":\(Self.keys)}"
             let port = node.views.port
             let lines =

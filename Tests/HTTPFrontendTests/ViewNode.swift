@@ -93,7 +93,7 @@ struct ViewNode: Sendable {
                 node.cluster,
                 IndexQueries.Node(
                     indexes: { node.views?.indexes },
-                    surroundings: { node.views?.surroundings },
+                    dependencies: { node.views?.dependencies },
                     obstacle: { hasProgram ? node.views?.obstacle : nil }
                 )
             )

@@ -174,7 +174,7 @@ import Testing
             // A design document without views needs nothing either.
             #expect(try await node.put("empty", "{\"views\":{}}").status == 201)
             #expect(node.node.views?.indexes == nil)
-            #expect(node.node.views?.surroundings == nil)
+            #expect(node.node.views?.dependencies == nil)
             #expect(!FileManager.default.fileExists(atPath: node.directory + "/indexes"))
             _ = try await node.put("d", Self.design)
             #expect(node.node.views?.indexes != nil)

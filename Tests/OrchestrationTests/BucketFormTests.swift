@@ -30,7 +30,7 @@ import Vocabulary
         _ fields: [(String, String)],
         on state: ClusterState = Self.state,
         changing name: String? = nil
-    ) -> BucketForm.Verdict {
+    ) -> BucketForm.Decision {
         let existing = name.flatMap { state.bucket(named: $0) }
         let ground = BucketForm.Ground(state: state, existing: existing, uuid: "new")
         return BucketForm.validate(FormParameters(fields.map { ($0.0, $0.1) }), on: ground)
@@ -183,8 +183,8 @@ import Vocabulary
     }
 
     @Test func formReportsAllErrorsAtOnce() {
-        let verdict = validate([("bucketType", "x"), ("flushEnabled", "x")])
-        guard case .refused(let errors) = verdict else {
+        let decision = validate([("bucketType", "x"), ("flushEnabled", "x")])
+        guard case .refused(let errors) = decision else {
             Issue.record("accepted")
             return
         }

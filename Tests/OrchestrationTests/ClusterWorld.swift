@@ -94,13 +94,13 @@ struct ClusterWorld {
     @discardableResult
     mutating func end(
         _ id: String = "r",
-        _ verdict: RebalanceOutcome.Verdict = .completed
+        _ ending: RebalanceOutcome.Ending = .completed
     ) -> ClusterOutcome {
         apply(
             .endRebalance(
                 RebalanceOutcome(
                     id: id,
-                    verdict: verdict,
+                    ending: ending,
                     sentence: "done",
                     endedMilliseconds: 2_000
                 )

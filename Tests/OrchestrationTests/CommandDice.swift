@@ -286,11 +286,11 @@ struct CommandDice {
             )
         }
         if oneIn(8) {
-            let verdict = RebalanceOutcome.Verdict(rawValue: UInt8(below(3))) ?? .failed
+            let ending = RebalanceOutcome.Ending(rawValue: UInt8(below(3))) ?? .failed
             return .endRebalance(
                 RebalanceOutcome(
                     id: running.id,
-                    verdict: verdict,
+                    ending: ending,
                     sentence: text(),
                     endedMilliseconds: random.next()
                 )

@@ -85,7 +85,7 @@ import Vocabulary
         world.apply(.takeOver(world.step(2, position: at(1, 7))))
         world.apply(epoch(n(1)))
         #expect(world.state.rebalance == nil)
-        #expect(world.state.lastRebalance?.verdict == .failed)
+        #expect(world.state.lastRebalance?.ending == .failed)
         #expect(world.state.bucket(named: "b")?.targets == nil)
         #expect(world.placement(0).next.isEmpty && world.placement(0).chain == [n(1)])
         #expect(world.placement(1).chain.isEmpty)

@@ -23,11 +23,11 @@ import Vocabulary
         naming: LeaseVoters,
         at now: UInt64,
         answered: UInt64
-    ) -> LeaseReply.Verdict {
+    ) -> LeaseReply.Decision {
         let beat = lease.beat(applied: applied, now: now)
         let reply = promises.answer(beat, naming: naming, by: two, now: answered)
         lease.take(reply)
-        return reply.verdict
+        return reply.decision
     }
 
     @Test func promiseOutlastsALeaseByTheClocksDrift() {
@@ -99,8 +99,8 @@ import Vocabulary
         var promises = LeasePromises(terms, now: 0)
         promises.appended(.deposes([one]), at: 3)
         let (own, named) = (voters([1, 2, 3]), voters([1, 2], index: 9))
-        let verdict = exchange(&lease, &promises, naming: named, at: 100, answered: 100)
-        #expect(verdict == .refused(3))
+        let decision = exchange(&lease, &promises, naming: named, at: 100, answered: 100)
+        #expect(decision == .refused(3))
         #expect(lease.end(own: own, isDeposed: false, now: 200) == nil)
     }
 
@@ -124,8 +124,8 @@ import Vocabulary
         promises.appended(.deposes([NodeNumber(3)]), at: 8)
         #expect(promises.hold(now: 5_500) == .init(index: 7, untilNanoseconds: 6_021))
         // No further promise until the deposed node has applied the entry.
-        let verdict = exchange(&lease, &promises, naming: three, at: 5_600, answered: 5_600)
-        #expect(verdict == .refused(7))
+        let decision = exchange(&lease, &promises, naming: three, at: 5_600, answered: 5_600)
+        #expect(decision == .refused(7))
         #expect(promises.hold(now: 6_021) == nil)
         promises.committed(through: 8)
         let still = exchange(&lease, &promises, naming: three, at: 6_100, answered: 6_100)
@@ -154,7 +154,7 @@ import Vocabulary
         #expect(promises.hold(now: 2_000) == .init(index: 7, untilNanoseconds: 2_521))
         var now: UInt64 = 2_000
         while now < 2_521 {
-            let verdict = exchange(
+            let decision = exchange(
                 &lease,
                 &promises,
                 applied: 7,
@@ -162,7 +162,7 @@ import Vocabulary
                 at: now,
                 answered: now
             )
-            #expect(verdict == .granted)
+            #expect(decision == .granted)
             now += 100
         }
         #expect(promises.hold(now: 2_521) == nil)
@@ -189,8 +189,8 @@ import Vocabulary
         promises.restored(deposedAt: [NodeNumber(2): 7], through: 10)
         #expect(promises.hold(now: 5_100)?.index == 12)
         promises.committed(through: 12)
-        let verdict = exchange(&lease, &promises, naming: three, at: 6_500, answered: 6_500)
-        #expect(verdict == .refused(12))
+        let decision = exchange(&lease, &promises, naming: three, at: 6_500, answered: 6_500)
+        #expect(decision == .refused(12))
         // The snapshot's deposing entries apply as well.
         var other = NodeLease(terms, node: NodeNumber(2), boot: 1)
         let late = exchange(&other, &promises, naming: three, at: 6_600, answered: 6_600)

@@ -97,13 +97,13 @@ import Vocabulary
         )
         #expect(world.state.nodes.map(\.number) == [n(1), n(2)])
         #expect(world.state.bucket(named: "b")?.holders == [n(1), n(2)])
-        #expect(world.state.rebalance == nil && world.state.lastRebalance?.verdict == .completed)
+        #expect(world.state.rebalance == nil && world.state.lastRebalance?.ending == .completed)
         #expect(world.end() == .refused(.rebalanceNotRunning))
         #expect(world.targets([[], []]) == .refused(.rebalanceNotRunning))
     }
 
-    @Test(arguments: [RebalanceOutcome.Verdict.completed, .stopped])
-    func ejectedNodesStayInTheMapUntilTheRebalanceEnds(_ verdict: RebalanceOutcome.Verdict) {
+    @Test(arguments: [RebalanceOutcome.Ending.completed, .stopped])
+    func ejectedNodesStayInTheMapUntilTheRebalanceEnds(_ ending: RebalanceOutcome.Ending) {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: [[n(1)], [n(1), n(3)]])
         func servers() -> [NodeNumber] {
@@ -119,7 +119,7 @@ import Vocabulary
         #expect(world.state.bucket(named: "b")?.holders == [n(1), n(2)])
         #expect(servers() == [n(1), n(2), n(3)])
         let before = world.state.bucket(named: "b")?.rev ?? .max
-        world.end("r", verdict)
+        world.end("r", ending)
         #expect(servers() == [n(1), n(2)])
         #expect(world.state.bucket(named: "b")?.rev ?? 0 > before)
     }

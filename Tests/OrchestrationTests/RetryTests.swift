@@ -34,14 +34,14 @@ import Vocabulary
         #expect(world.state.retry == nil)
     }
 
-    @Test(arguments: [RebalanceOutcome.Verdict.completed, .stopped])
-    func rebalanceThatDidNotFailIsNotRetried(verdict: RebalanceOutcome.Verdict) throws {
+    @Test(arguments: [RebalanceOutcome.Ending.completed, .stopped])
+    func rebalanceThatDidNotFailIsNotRetried(ending: RebalanceOutcome.Ending) throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end("r", .failed)
         let retry = try #require(world.state.retry)
         world.apply(.startRebalance(retry.record))
-        world.end(retry.id, verdict)
+        world.end(retry.id, ending)
         #expect(world.state.retry == nil)
     }
 

@@ -379,7 +379,7 @@ import Vocabulary
 
     @Test func noteOfACompactionIsKeptUntilItIsRemoved() throws {
         var file = try index.open()
-        let notes: [IndexRemains?] = [
+        let notes: [UnfinishedCompaction?] = [
             nil, .copy, .trees(below: IndexNodeID(7), IndexValueID(.max)), .copy, nil, nil,
         ]
         for note in notes {

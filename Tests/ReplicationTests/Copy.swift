@@ -76,9 +76,9 @@ final class Copy {
         ExecutionContext(wallNanoseconds: nanoseconds, arena: arena, scratch: scratch)
     }
 
-    var standing: CopyStanding {
+    var resumePoint: ResumePoint {
         vBucket.withCore {
-            CopyStanding(log: $0.failoverLog, high: $0.highSeqno, openSnapshot: $0.openSnapshot)
+            ResumePoint(log: $0.failoverLog, high: $0.highSeqno, openSnapshot: $0.openSnapshot)
         }
     }
 

@@ -8,7 +8,7 @@ import Vocabulary
 @Suite struct EndToEndTests {
     private func expectEqual(_ pair: Pair) throws {
         let expected = pair.state(at: Seqno(.max))
-        let (one, other) = (pair.active.standing, pair.replica.standing)
+        let (one, other) = (pair.active.resumePoint, pair.replica.resumePoint)
         #expect(one.high == other.high)
         #expect(other.openSnapshot == nil)
         #expect(one.log == other.log)
@@ -100,9 +100,9 @@ import Vocabulary
         #expect(pair.receiver.stream.covered == .zero)
         try pair.replica.flush()
         try pair.crashReplica()
-        let standing = pair.replica.standing
-        #expect(standing.openSnapshot?.start == .zero)
-        #expect(standing.high > .zero)
+        let resumePoint = pair.replica.resumePoint
+        #expect(resumePoint.openSnapshot?.start == .zero)
+        #expect(resumePoint.high > .zero)
         try pair.settle()
         try expectEqual(pair)
         #expect(pair.receiver.resets == 0)

@@ -194,7 +194,7 @@ final class Receiver {
 
     init(_ copy: Copy) {
         self.copy = copy
-        stream = ReplicaStream(copy.standing)
+        stream = ReplicaStream(copy.resumePoint)
     }
 
     /// Takes whole frames off the front of `bytes`; returns how many bytes that were, and what is to
@@ -346,7 +346,7 @@ final class Receiver {
                 try copy.reset()
                 mirror = [:]
                 resets += 1
-                step = stream.restart(copy.standing)
+                step = stream.restart(copy.resumePoint)
             case .follow, .stop:
                 Issue.record("\(step) while opening")
                 return nil

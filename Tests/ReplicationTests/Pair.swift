@@ -92,7 +92,7 @@ final class Pair {
         let resets = receiver.resets
         guard sender == nil, let stream = try receiver.open(active) else { return }
         receiver.debt = FlowDebt(bytesMax: 4_000)
-        target = active.standing.high
+        target = active.resumePoint.high
         if receiver.resets != resets { isWhole = false }
         if receiver.stream.covered >= target { isWhole = true }
         isAligned = true

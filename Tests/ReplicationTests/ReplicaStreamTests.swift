@@ -37,7 +37,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func emptyCopyRequestsAllChanges() {
-        var stream = ReplicaStream(CopyStanding(log: log((9, 0)), high: .zero))
+        var stream = ReplicaStream(ResumePoint(log: log((9, 0)), high: .zero))
         #expect(stream.open() == request(0, 0))
         let theirs = log((3, 20), (2, 0))
         #expect(stream.accepted(theirs) == .follow(theirs))
@@ -51,7 +51,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func aConnectionThatIsLostInsideASnapshotIsTakenUpThere() {
-        var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
+        var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         #expect(stream.open() == request(2, 20))
         _ = stream.accepted(log((3, 20), (2, 0)))
         #expect(stream.received(marker(20, 40)) == .beginSnapshot(range(20, 40)))
@@ -67,24 +67,24 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func aRestartInsideASnapshotStandsAtItsStart() {
-        let standing = CopyStanding(
+        let resumePoint = ResumePoint(
             log: log((2, 0)),
             high: Seqno(33),
             openSnapshot: range(20, 40)
         )
-        var stream = ReplicaStream(standing)
+        var stream = ReplicaStream(resumePoint)
         #expect(stream.covered == Seqno(20))
         #expect(stream.open() == request(2, 33, 20...40))
     }
 
     /// Else a copy that is built from a promoted one would begin with nothing at each pause.
     @Test func aHalfBuiltCopyGoesOnInTheNameOfWhatItWasBuiltFrom() {
-        var stream = ReplicaStream(CopyStanding(log: log((9, 0)), high: .zero))
+        var stream = ReplicaStream(ResumePoint(log: log((9, 0)), high: .zero))
         _ = stream.open()
         _ = stream.accepted(log((3, 70), (2, 0)))
         #expect(stream.received(marker(0, 90)) == .beginSnapshot(range(0, 90)))
         #expect(stream.applied(through: Seqno(50)) == nil)
-        let half = CopyStanding(log: log((2, 0)), high: Seqno(50), openSnapshot: range(0, 90))
+        let half = ResumePoint(log: log((2, 0)), high: Seqno(50), openSnapshot: range(0, 90))
         var same = stream
         let step = same.reopen(half)
         #expect(step == request(3, 50, 0...90))
@@ -101,7 +101,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         // A copy that was emptied or otherwise changed meanwhile restarts from zero.
         var emptied = stream
         #expect(
-            emptied.reopen(CopyStanding(log: log((8, 0)), high: .zero)) == request(0, 0)
+            emptied.reopen(ResumePoint(log: log((8, 0)), high: .zero)) == request(0, 0)
         )
         var other = half
         other.high = Seqno(60)
@@ -109,7 +109,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func announcedSnapshotWithoutChangesDoesNotRestrictNextOne() {
-        var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
+        var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         _ = stream.open()
         _ = stream.accepted(log((2, 0)))
         #expect(stream.received(marker(20, 40)) == .beginSnapshot(range(20, 40)))
@@ -121,7 +121,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func whatTheProducerGetsWrongDoesNotReachTheCopy() {
-        var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
+        var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         #expect(stream.received(marker(20, 30)) == .refuse(.notStreaming))
         #expect(stream.receivedPurge() == .refuse(.notStreaming))
         #expect(stream.received(changeAt: Seqno(21)) == .refuse(.notStreaming))
@@ -140,7 +140,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func aCopyThatNeverWroteUnderItsNewNameAsksUnderTheOldOne() {
-        var stream = ReplicaStream(CopyStanding(log: log((5, 20), (2, 0)), high: Seqno(20)))
+        var stream = ReplicaStream(ResumePoint(log: log((5, 20), (2, 0)), high: Seqno(20)))
         #expect(stream.open() == request(5, 20))
         #expect(stream.rolledBack(to: .zero) == .askLog)
         #expect(stream.told(log((2, 0))) == request(2, 20))
@@ -149,23 +149,23 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func aCopyThatWentOnAloneHasToGiveThatUp() {
-        var stream = ReplicaStream(CopyStanding(log: log((5, 20), (2, 0)), high: Seqno(25)))
+        var stream = ReplicaStream(ResumePoint(log: log((5, 20), (2, 0)), high: Seqno(25)))
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
         #expect(stream.told(log((6, 22), (2, 0))) == .rewind(to: Seqno(20)))
         #expect(stream.changesAlone == 5)
         #expect(
-            stream.restart(CopyStanding(log: log((9, 0)), high: .zero)) == request(0, 0)
+            stream.restart(ResumePoint(log: log((9, 0)), high: .zero)) == request(0, 0)
         )
     }
 
     @Test func aSplitSnapshotIsGivenUp() {
-        let standing = CopyStanding(
+        let resumePoint = ResumePoint(
             log: log((2, 0)),
             high: Seqno(33),
             openSnapshot: range(20, 40)
         )
-        var stream = ReplicaStream(standing)
+        var stream = ReplicaStream(resumePoint)
         _ = stream.open()
         #expect(stream.rolledBack(to: Seqno(20)) == .askLog)
         #expect(stream.told(log((3, 30), (2, 0))) == .rewind(to: Seqno(20)))
@@ -174,7 +174,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     @Test func lackingDeletionsIsNoMatterOfHistory() {
-        var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
+        var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
         #expect(stream.told(log((2, 0))) == .rewind(to: .zero))
@@ -183,7 +183,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
 
     @Test func whatTheEndOfAStreamMeans() {
         func after(_ reason: DCPStreamEnd) -> ReplicaStream.Step {
-            var stream = ReplicaStream(CopyStanding(log: log((2, 0)), high: Seqno(20)))
+            var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
             _ = stream.open()
             _ = stream.accepted(log((2, 0)))
             return stream.ended(reason)

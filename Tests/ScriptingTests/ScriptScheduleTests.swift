@@ -44,7 +44,7 @@ import Testing
                 #expect(actions == [.start(id)])
                 actions = handle(.ready(id))
             }
-            for _ in 0..<ScriptStanding.proofPieces {
+            for _ in 0..<ScriptReputation.proofPieces {
                 #expect(actions.count == 1)
                 actions = run(id, batch)
                 batch += 1

@@ -129,8 +129,8 @@ package final class OneNodeRun {
                 let path = directory + "/" + name
                 if name.hasSuffix(".sqlite") {
                     count += 1
-                    let verdict = Integrity.check(path, vfs: disk.vfsName)
-                    if verdict != "ok" { verifier.recordViolation("\(path): \(verdict)") }
+                    let result = Integrity.check(path, vfs: disk.vfsName)
+                    if result != "ok" { verifier.recordViolation("\(path): \(result)") }
                 } else if !name.contains(".") || name.contains("-") {
                     directories.append(path)
                 }

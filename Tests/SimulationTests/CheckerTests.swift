@@ -337,25 +337,25 @@ import Vocabulary
     /// A swarm without counts is below every floor, and a swarm that lacks one kind is below that
     /// kind's floor.
     @Test func missingKindIsBelowItsFloor() {
-        #expect(Floors.shortfalls(Tally(), seeds: 100).count == Floors.table.count)
-        for missing in Floors.table {
+        #expect(MinimumCounts.shortfalls(Tally(), seeds: 100).count == MinimumCounts.table.count)
+        for missing in MinimumCounts.table {
             var tally = Tally()
-            for floor in Floors.table where floor != missing {
+            for floor in MinimumCounts.table where floor != missing {
                 tally[floor.name.group, floor.name.kind] = floor.count
             }
-            let shortfalls = Floors.shortfalls(tally, seeds: 100)
+            let shortfalls = MinimumCounts.shortfalls(tally, seeds: 100)
             #expect(shortfalls.map(\.floor) == [missing])
         }
-        #expect(Set(Floors.table.map(\.name)).count == Floors.table.count)
+        #expect(Set(MinimumCounts.table.map(\.name)).count == MinimumCounts.table.count)
     }
 
     @Test func floorsGrowWithTheSwarm() {
         var tally = Tally()
-        for floor in Floors.table { tally[floor.name.group, floor.name.kind] = floor.count }
-        #expect(Floors.shortfalls(tally, seeds: 100).isEmpty)
-        #expect(Floors.shortfalls(tally, seeds: 50).isEmpty)
-        #expect(Floors.shortfalls(Tally(), seeds: 49).isEmpty)
-        #expect(Floors.shortfalls(tally, seeds: 300).count == Floors.table.count)
+        for floor in MinimumCounts.table { tally[floor.name.group, floor.name.kind] = floor.count }
+        #expect(MinimumCounts.shortfalls(tally, seeds: 100).isEmpty)
+        #expect(MinimumCounts.shortfalls(tally, seeds: 50).isEmpty)
+        #expect(MinimumCounts.shortfalls(Tally(), seeds: 49).isEmpty)
+        #expect(MinimumCounts.shortfalls(tally, seeds: 300).count == MinimumCounts.table.count)
     }
 }
 

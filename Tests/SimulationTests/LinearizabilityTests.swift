@@ -37,8 +37,8 @@ import Testing
         let history = [
             operation(.set(bytes("a")), 0, 1), operation(.set(bytes("b")), 2, 3), stale,
         ]
-        let verdict = Linearizability.check(history)
-        #expect(verdict == .impossible(stale, states: [bytes("b")]))
+        let decision = Linearizability.check(history)
+        #expect(decision == .impossible(stale, states: [bytes("b")]))
     }
 
     @Test func lostWriteIsNotLinearizable() {

@@ -25,7 +25,7 @@ import Vocabulary
     }
 
     private func previous(_ service: IndexService, _ view: ViewDefinition) -> ViewDefinition? {
-        service.standing(of: view, ofBucket: "b1").previous
+        service.reputation(of: view, ofBucket: "b1").previous
     }
 
     private func isOpen(_ service: IndexService, _ view: ViewDefinition) -> Bool {
@@ -51,10 +51,10 @@ import Vocabulary
         defer { world.stop() }
         fill()
         let service = try settledService()
-        #expect(service.standing(of: old, ofBucket: "b1").isSettled)
+        #expect(service.reputation(of: old, ofBucket: "b1").isSettled)
         service.follow([world.bucket([new])])
         #expect(previous(service, new) == old)
-        #expect(!service.standing(of: new, ofBucket: "b1").isSettled)
+        #expect(!service.reputation(of: new, ofBucket: "b1").isSettled)
         #expect(service.definition("a", in: "d", ofBucket: "b1") == new)
         world.changes.put("later", #"{"n":1000}"#)
         let index = try world.awaitFresh(service, old)
@@ -64,7 +64,7 @@ import Vocabulary
         #expect(reports.map(\.views.count).sorted() == [0, 1], "a view has one index in reports")
         service.settle(new, ofBucket: "b1")
         #expect(previous(service, new) == nil)
-        #expect(service.standing(of: new, ofBucket: "b1").isSettled)
+        #expect(service.reputation(of: new, ofBucket: "b1").isSettled)
         try waitUntil("the file is removed") { !hasFile(service, old) }
         #expect(!isOpen(service, old) && isOpen(service, new))
         #expect(throws: (any Error).self) { try index.file.head() }
@@ -222,7 +222,7 @@ import Vocabulary
         }
         service.follow([world.bucket([new], documents: ["d": revisions[2]])])
         #expect(previous(service, new) == nil)
-        #expect(!service.standing(of: new, ofBucket: "b1").isSettled)
+        #expect(!service.reputation(of: new, ofBucket: "b1").isSettled)
         try world.awaitFresh(service, new)
         try waitUntil("the old file is removed") { !hasFile(service, old) }
         try world.stop(service)
@@ -253,7 +253,7 @@ import Vocabulary
         for reduce: ViewDefinition.Reduce? in [.count, .stats, nil, .custom(Self.source)] {
             let changed = world.view("d/a", old.map, reduce)
             service.follow([world.bucket([changed])])
-            #expect(service.standing(of: changed, ofBucket: "b1") == (true, nil))
+            #expect(service.reputation(of: changed, ofBucket: "b1") == (true, nil))
             #expect(try world.awaitFresh(service, changed) === index)
         }
         #expect(world.changes.delivered == delivered)

@@ -64,7 +64,9 @@ import Vocabulary
     }
 
     /// Nodes that a copy without an end has left, and whether the file has a note of a compaction.
-    private func remains(_ service: IndexService) throws -> (nodes: Int, note: IndexRemains?) {
+    private func remains(_ service: IndexService) throws -> (
+        nodes: Int, note: UnfinishedCompaction?
+    ) {
         let reader = try IndexReader.inspect(
             path: world.path(service, view),
             vfs: world.environment.disk.vfsName

@@ -69,15 +69,15 @@ final class IndexWorld: Sendable {
             ofBucket: "b",
             timeoutMilliseconds: 1_000
         )
-        var surroundings = ViewIndex.Surroundings(
+        var dependencies = ViewIndex.Dependencies(
             environment: linux.environment,
             changes: changes,
             scripts: scripts,
             lane: lane
         )
-        surroundings.loadLimits = limits
-        surroundings.mapsTombstones = mapsTombstones
-        let index = try ViewIndex("d/v", ofBucket: "bucket", file, function, surroundings)
+        dependencies.loadLimits = limits
+        dependencies.mapsTombstones = mapsTombstones
+        let index = try ViewIndex("d/v", ofBucket: "bucket", file, function, dependencies)
         serve(index, Set(MemoryChanges.vBuckets))
         return index
     }

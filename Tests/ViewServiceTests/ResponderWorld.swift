@@ -45,14 +45,14 @@ final class ResponderWorld: Sendable {
             return work
         }
         lane = lanes.makeLane("queries")
-        var surroundings = QueryResponder.Surroundings(
+        var dependencies = QueryResponder.Dependencies(
             environment: world.linux.environment,
             changes: world.changes,
             scripts: world.scripts,
             buckets: buckets
         )
-        limit(&surroundings.stall)
-        responder = QueryResponder(surroundings, lanes: [lane])
+        limit(&dependencies.stall)
+        responder = QueryResponder(dependencies, lanes: [lane])
     }
 
     /// How often work was posted on the responder's lane.

@@ -3,7 +3,7 @@ internal import Orchestration
 internal import Vocabulary
 
 /// The outcome of a command, and of carrying it out on this node.
-struct CarriedOutcome: Sendable {
+struct ProposalResult: Sendable {
     var outcome: ClusterOutcome
     /// Why the data plane could not carry it out; nil if it did.
     var failure: DataPlaneError?
@@ -29,7 +29,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
     func apply(
         _ command: [UInt8],
         at index: UInt64
-    ) throws(ClusterError) -> AppliedCommand<CarriedOutcome> {
+    ) throws(ClusterError) -> AppliedCommand<ProposalResult> {
         guard let envelope = try? ClusterEnvelope(decoding: command) else {
             throw ClusterError(
                 code: .otherFormat,
@@ -49,7 +49,7 @@ final class ClusterLog: ReplicatedState, @unchecked Sendable {  // tidy:allow th
         )
         return AppliedCommand(
             proposal: number,
-            outcome: CarriedOutcome(outcome: outcome, failure: failure)
+            outcome: ProposalResult(outcome: outcome, failure: failure)
         )
     }
 

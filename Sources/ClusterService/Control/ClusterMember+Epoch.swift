@@ -10,9 +10,9 @@ extension ClusterMember {
     /// - Throws: `ClusterError` if the store cannot be read or is damaged.
     static func reopen(
         _ store: ControlStore,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) throws(ClusterError) -> ClusterMember {
-        try ClusterMember(identity(in: store), store, surroundings)
+        try ClusterMember(identity(in: store), store, dependencies)
     }
 
     /// The node's identity, read from the store.

@@ -9,10 +9,10 @@ extension ClusterMember {
     ///   buckets without a state.
     static func found(
         _ store: ControlStore,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) throws {
-        try refuseBuckets(store, surroundings)
-        let (entropy, quota) = (surroundings.environment.entropy, surroundings.memoryQuota)
+        try refuseBuckets(store, dependencies)
+        let (entropy, quota) = (dependencies.environment.entropy, dependencies.memoryQuota)
         _ = try reset(store, entropy, memoryQuota: quota)
     }
 
@@ -21,10 +21,10 @@ extension ClusterMember {
     /// - Throws: `ClusterError` with the code `.damaged` if there are buckets.
     private static func refuseBuckets(
         _ store: ControlStore,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) throws {
-        let disk = surroundings.environment.disk
-        let buckets = "\(surroundings.directory)/buckets"
+        let disk = dependencies.environment.disk
+        let buckets = "\(dependencies.directory)/buckets"
         for name in try disk.list(buckets) where !name.contains("~") {
             guard try disk.read("\(buckets)/\(name)/bucket.divan") != nil else { continue }
             throw ClusterError(

@@ -33,7 +33,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     private let logEventHandler: @Sendable (Severity, EventLog.Kind, String) -> Void
 
     /// The parts of the process that its successive members share.
-    struct Surroundings {
+    struct Dependencies {
         var environment: Environment
         var lane: any Lane
         var diskLane: any Lane
@@ -49,13 +49,13 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     /// Restores the directory's member; founds a new group if there is none.
     ///
     /// - Throws: `ClusterError` if the directory cannot be read or written.
-    static func restore(_ surroundings: Surroundings) throws(ClusterError) -> ClusterMember {
+    static func restore(_ dependencies: Dependencies) throws(ClusterError) -> ClusterMember {
         do {
-            try surroundings.environment.disk.createDirectory(surroundings.directory)
-            let disk = surroundings.environment.disk
-            let store = try ControlStore(disk: disk, directory: surroundings.directory)
-            if try store.load() == nil { try Self.found(store, surroundings) }
-            return try Self.reopen(store, surroundings)
+            try dependencies.environment.disk.createDirectory(dependencies.directory)
+            let disk = dependencies.environment.disk
+            let store = try ControlStore(disk: disk, directory: dependencies.directory)
+            if try store.load() == nil { try Self.found(store, dependencies) }
+            return try Self.reopen(store, dependencies)
         } catch let error as ClusterError {
             throw error
         } catch let error as StorageError {
@@ -120,16 +120,16 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     init(
         _ identity: NodeIdentity,
         _ store: ControlStore,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) throws(ClusterError) {
-        environment = surroundings.environment
-        lane = surroundings.lane
-        calls = surroundings.calls
-        logEventHandler = surroundings.logEvent
+        environment = dependencies.environment
+        lane = dependencies.lane
+        calls = dependencies.calls
+        logEventHandler = dependencies.logEvent
         self.store = store
-        identityBox = Guarded(identity.announcing(surroundings.level))
+        identityBox = Guarded(identity.announcing(dependencies.level))
         let boot = environment.entropy.next()
-        let log = ClusterLog(memoryQuota: surroundings.memoryQuota, level: surroundings.level)
+        let log = ClusterLog(memoryQuota: dependencies.memoryQuota, level: dependencies.level)
         self.log = log
         let terms = LeaseTerms()
         var settings = RaftDriverSettings(node: identity.number, boot: boot)
@@ -141,10 +141,10 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
             transport: PeerRaftTransport(calls),
             environment: environment,
             lane: lane,
-            diskLane: surroundings.diskLane
+            diskLane: dependencies.diskLane
         )
         self.driver = driver
-        let dataPlane = surroundings.dataPlane
+        let dataPlane = dependencies.dataPlane
         let node = identity.number
         let openedBox = openedBox
         let appliedThen = Guarded<UInt64>(0)
@@ -357,7 +357,7 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
         _ command: ClusterCommand,
         by login: String? = nil,
         isLeaders: Bool = false
-    ) async throws(ClusterError) -> CarriedOutcome {
+    ) async throws(ClusterError) -> ProposalResult {
         try await driver.propose(isLeaders: isLeaders) { number in
             ClusterEnvelope(
                 proposer: number.node,

@@ -120,7 +120,7 @@ extension AdministrationService {
         }
         guard !isOver else { return "The node is stopping." }
         do throws(ClusterError) {
-            try replace(by: ClusterMember.reopen(old.store, surroundings), held: before.index)
+            try replace(by: ClusterMember.reopen(old.store, dependencies), held: before.index)
         } catch {
             let text = "The node could not restart from its disk: \(error). Check the disk."
             logEvent(.fault, .node, text)

@@ -39,7 +39,7 @@ extension AdministrationService {
         }
         let old = member
         old.stop()
-        let (identity, store, quota) = (old.identity, old.store, surroundings.memoryQuota)
+        let (identity, store, quota) = (old.identity, old.store, dependencies.memoryQuota)
         beginAgain(behind: old) { () throws(ClusterError) in
             try ClusterMember.join(message, as: identity, store, memoryQuota: quota)
         } done: { [weak self] failure in
@@ -149,7 +149,7 @@ extension AdministrationService {
                 guard let self, !core.withLock({ $0.isStopped }) else { return }
                 do throws(ClusterError) {
                     let identity = try result.get()
-                    try replace(by: ClusterMember(identity, old.store, surroundings))
+                    try replace(by: ClusterMember(identity, old.store, dependencies))
                 } catch {
                     return done(error)
                 }
@@ -296,7 +296,7 @@ extension AdministrationService {
     /// error.
     private func beginAnew(behind old: ClusterMember) {
         let (store, entropy) = (old.store, environment.entropy)
-        let quota = surroundings.memoryQuota
+        let quota = dependencies.memoryQuota
         beginAgain(behind: old) { () throws(ClusterError) in
             try ClusterMember.reset(store, entropy, memoryQuota: quota)
         } done: { [weak self] failure in

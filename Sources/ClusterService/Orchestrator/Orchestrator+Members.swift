@@ -34,13 +34,13 @@ extension Orchestrator {
         // A leader that is to be removed first hands its leadership over.
         if !plan.voters.contains(member.node) {
             let dead = deadNodes()
-            let heirs = plan.voters.filter {
+            let successors = plan.voters.filter {
                 configuration.voters.contains($0) && !dead.contains($0)
                     && member.driver.hasHeard($0)
             }
-            let furthest = heirs.map { member.driver.matched($0) }.max()
-            let heir = heirs.first { member.driver.matched($0) == furthest }
-            if let heir { member.driver.transfer(to: heir) }
+            let furthest = successors.map { member.driver.matched($0) }.max()
+            let successor = successors.first { member.driver.matched($0) == furthest }
+            if let successor { member.driver.transfer(to: successor) }
             // If no remaining node votes yet, add their votes before removing others.
             let isBare = !plan.voters.contains { configuration.voters.contains($0) }
             if isBare { await change(voters: plan.voters.map { .addVoter($0) }) }

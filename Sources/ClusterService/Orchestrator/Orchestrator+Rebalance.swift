@@ -4,7 +4,7 @@ internal import Seams
 internal import Vocabulary
 
 /// The state of the rebalance that this node leads, for requests at any time.
-struct RebalanceProgressBoard: Sendable {
+struct RebalanceRun: Sendable {
     /// The rebalance that is carried out here; nil if none is.
     var id: String?
     var progress: RebalanceProgress?
@@ -48,7 +48,7 @@ extension Orchestrator {
     func advanceRebalance() {
         guard let record = state.rebalance else { return }
         guard rebalancing.id != record.id else { return logStandstill() }
-        rebalancing = RebalanceProgressBoard(id: record.id, now: now)
+        rebalancing = RebalanceRun(id: record.id, now: now)
         rebalancing.mustStop = stopAsked == record.id
         executor.spawn { await self.carryOut(record) }
     }
@@ -112,14 +112,14 @@ extension Orchestrator {
             case .stopped: return await end(record, .stopped, "The rebalance was stopped.")
             case .failed(let sentence): return await end(record, .failed, sentence)
             case .left:
-                rebalancing = RebalanceProgressBoard()
+                rebalancing = RebalanceRun()
                 return
             }
         }
         switch await waitForClients(record) {
         case .stopped: return await end(record, .stopped, "The rebalance was stopped.")
         case .left:
-            rebalancing = RebalanceProgressBoard()
+            rebalancing = RebalanceRun()
             return
         case .done, .failed: break
         }
@@ -136,7 +136,7 @@ extension Orchestrator {
         switch await waitForVoterRemoval(record) {
         case .done: await end(record, .completed, continuedWithout(record))
         case .stopped: await end(record, .stopped, "The rebalance was stopped.")
-        case .left: rebalancing = RebalanceProgressBoard()
+        case .left: rebalancing = RebalanceRun()
         case .failed(let sentence): await end(record, .failed, sentence)
         }
     }
@@ -191,17 +191,17 @@ extension Orchestrator {
 
     private func end(
         _ record: RebalanceRecord,
-        _ verdict: RebalanceOutcome.Verdict,
+        _ ending: RebalanceOutcome.Ending,
         _ sentence: String
     ) async {
         let outcome = RebalanceOutcome(
             id: record.id,
-            verdict: verdict,
+            ending: ending,
             sentence: sentence,
             endedMilliseconds: member.wallMilliseconds
         )
         // Nodes that stay after all keep their votes, and may lead.
-        if verdict != .completed { rebalancing.isRetiring = false }
+        if ending != .completed { rebalancing.isRetiring = false }
         // Until the end is agreed on, a request to stop is still accepted.
         while await propose(.endRebalance(outcome)) == nil {
             guard isLeading, state.rebalance?.id == record.id else { break }
@@ -209,18 +209,18 @@ extension Orchestrator {
         }
         guard state.lastRebalance?.id == record.id else {
             // The current leader continues with it.
-            rebalancing = RebalanceProgressBoard()
+            rebalancing = RebalanceRun()
             return requestRound()
         }
         let what = record.kind == .rebalance ? "The rebalance" : "The graceful failover"
-        switch verdict {
+        switch ending {
         case .completed:
             let more = sentence.isEmpty ? "" : " \(sentence)"
             member.logEvent(.info, .rebalance, "\(what) is complete.\(more)")
         case .stopped: member.logEvent(.info, .rebalance, "\(what) was stopped.")
         case .failed: member.logEvent(.error, .rebalance, "\(what) failed: \(sentence)")
         }
-        rebalancing = RebalanceProgressBoard()
+        rebalancing = RebalanceRun()
         requestRound()
     }
 

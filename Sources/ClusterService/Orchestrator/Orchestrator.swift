@@ -33,7 +33,7 @@ actor Orchestrator {
     /// Deleted buckets: a log index at or after the deletion, and since when it is waited for.
     var deletions: [DeletedBucket: (index: UInt64, at: UInt64)] = [:]
     var failover = FailoverProgress()
-    var rebalancing = RebalanceProgressBoard()
+    var rebalancing = RebalanceRun()
     /// The id of the rebalance that was requested to stop, even if this leader has not begun it.
     var stopAsked: String?
     var epoch = EpochProgress()

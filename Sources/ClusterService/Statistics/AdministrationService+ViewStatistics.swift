@@ -51,13 +51,14 @@ package struct ViewSending {
 extension AdministrationService {
     /// Sets how to read this node's indexes; it returns nil without views, and never waits.
     package func readViews(_ read: @escaping @Sendable () -> ViewStatistics?) {
-        board.core.withLock { $0.readViews = read }
+        receivedStatistics.core.withLock { $0.readViews = read }
     }
 
     /// The indexes of a node, at most a few seconds old; nil if it has none, or does not answer.
     package func viewStatistics(of node: NodeNumber) -> ViewStatistics? {
         if node == thisNode { return ownViewStatistics() }
-        guard let entry = board.core.withLock({ $0.views[node] }), !isSilent(node) else {
+        guard let entry = receivedStatistics.core.withLock({ $0.views[node] }), !isSilent(node)
+        else {
             return nil
         }
         let now = environment.time.monotonicNanoseconds()
@@ -66,7 +67,7 @@ extension AdministrationService {
     }
 
     func ownViewStatistics() -> ViewStatistics? {
-        let read = board.core.withLock { $0.readViews }
+        let read = receivedStatistics.core.withLock { $0.readViews }
         guard let own = read?(), !own.buckets.isEmpty else { return nil }
         return own
     }
@@ -75,7 +76,9 @@ extension AdministrationService {
     func sendViewStatistics(to others: [NodeNumber]) {
         guard calls.mayUse(PeerKind.viewStatistics) else { return }
         let (own, now) = (ownViewStatistics(), environment.time.monotonicNanoseconds())
-        let due = board.core.withLock { $0.viewSending.next(own, to: others, now: now) }
+        let due = receivedStatistics.core.withLock {
+            $0.viewSending.next(own, to: others, now: now)
+        }
         guard let bytes = due?.encoded else { return }
         for other in others {
             calls.send(PeerKind.viewStatistics, bytes, to: other, isBulk: true)
@@ -86,10 +89,10 @@ extension AdministrationService {
         calls.handleMessages(PeerKind.viewStatistics) { [weak self] from, bytes in
             guard let self, let statistics = ViewStatistics(message: bytes) else { return }
             let now = environment.time.monotonicNanoseconds()
-            board.core.withLock { core in
+            receivedStatistics.core.withLock { core in
                 core.views[from] =
                     statistics.buckets.isEmpty
-                    ? nil : StatisticsBoard.ViewEntry(statistics: statistics, heardAt: now)
+                    ? nil : ReceivedStatistics.ViewEntry(statistics: statistics, heardAt: now)
             }
         }
     }

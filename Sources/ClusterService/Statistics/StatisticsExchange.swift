@@ -6,7 +6,7 @@ package import Vocabulary
 /// Statistics received from the other nodes.
 ///
 /// - May be read from any thread; written on the control lane.
-final class StatisticsBoard: Sendable {
+final class ReceivedStatistics: Sendable {
     struct Entry: Sendable {
         var statistics: NodeStatistics
         var heardAt: UInt64
@@ -70,8 +70,8 @@ extension AdministrationService {
         calls.handleMessages(PeerKind.statistics) { [weak self] from, bytes in
             guard let self, let statistics = NodeStatistics(message: bytes) else { return }
             let now = environment.time.monotonicNanoseconds()
-            board.core.withLock {
-                $0.entries[from] = StatisticsBoard.Entry(statistics: statistics, heardAt: now)
+            receivedStatistics.core.withLock {
+                $0.entries[from] = ReceivedStatistics.Entry(statistics: statistics, heardAt: now)
             }
         }
     }
@@ -134,7 +134,7 @@ extension AdministrationService {
         let buckets = state.buckets
         for bucket in buckets { _ = documentCount(ofBucket: bucket.settings.name) }
         let known = Set(buckets.map(\.settings.uuid))
-        board.core.withLock { core in
+        receivedStatistics.core.withLock { core in
             core.lastItems = core.lastItems.filter { known.contains($0.key) }
         }
     }
@@ -142,7 +142,7 @@ extension AdministrationService {
     /// Logs how many changes copies here discarded, once the number does not grow any more.
     private func logDiscardedChanges() {
         let found = dataPlane.removeDiscardedCounts()
-        let settled: [String: UInt64] = board.core.withLock { core in
+        let settled: [String: UInt64] = receivedStatistics.core.withLock { core in
             core.discarded.merge(found) { $0 + $1 }
             guard found.isEmpty else { return [:] }
             defer { core.discarded = [:] }
@@ -166,7 +166,7 @@ extension AdministrationService {
         let isLed = member.driver.status.leader != nil
         var statuses: [NodeNumber: NodeStatus] = [:]
         for node in others { statuses[node] = status(of: node) }
-        let isChanged = board.core.withLock { core in
+        let isChanged = receivedStatistics.core.withLock { core in
             core.entries = core.entries.filter { others.contains($0.key) }
             core.views = core.views.filter { others.contains($0.key) }
             core.ticksWithoutLeader = isLed || others.isEmpty ? 0 : core.ticksWithoutLeader + 1
@@ -175,11 +175,13 @@ extension AdministrationService {
         }
         if isChanged { wakeWatchers() }
         let isDown = state.activeNodes.contains { statuses[$0.number] == .unhealthy }
-        guard isDown, isLed else { return board.core.withLock { $0.failoverReasons = [] } }
+        guard isDown, isLed else {
+            return receivedStatistics.core.withLock { $0.failoverReasons = [] }
+        }
         executor.spawn { [weak self] in
             guard let self else { return }
             let reasons = await failoverReasons()
-            board.core.withLock { $0.failoverReasons = reasons }
+            receivedStatistics.core.withLock { $0.failoverReasons = reasons }
         }
     }
 
@@ -220,7 +222,9 @@ extension AdministrationService {
     /// The statistics of a node, at most a few seconds old; nil if the node does not answer.
     package func statistics(of node: NodeNumber) -> NodeStatistics? {
         if node == thisNode { return ownStatistics() }
-        guard let entry = board[node], isCurrent(entry.heardAt, node) else { return nil }
+        guard let entry = receivedStatistics[node], isCurrent(entry.heardAt, node) else {
+            return nil
+        }
         return entry.statistics
     }
 
@@ -261,7 +265,7 @@ extension AdministrationService {
         let reports = state.nodes.map(\.number)
             .filter { known[$0] != nil || $0 == thisNode || !isSilent($0) }
             .map { (node: $0, copies: known[$0] ?? CopyItems()) }
-        return board.core.withLock { core in
+        return receivedStatistics.core.withLock { core in
             CopyItems.count(
                 activeNodes: activeNodes,
                 reports,
@@ -272,7 +276,7 @@ extension AdministrationService {
 
     /// The last known statistics of a node, however old; nil if there are none.
     package func lastStatistics(of node: NodeNumber) -> NodeStatistics? {
-        node == thisNode ? ownStatistics() : board[node]?.statistics
+        node == thisNode ? ownStatistics() : receivedStatistics[node]?.statistics
     }
 
     /// The worst of a node's bucket states; unhealthy if the node does not answer.

@@ -11,7 +11,7 @@ struct BucketParts: Sendable {
     let lanes: DataLanes
     let environment: Environment
     let counters: TrafficCounters
-    let alerts: AlertBoard
+    let alerts: AlertTable
 
     /// The seqno of a key's version in memory, as `VBucketCore.currentSeqno` returns it.
     ///

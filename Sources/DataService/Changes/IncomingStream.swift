@@ -46,7 +46,7 @@ final class IncomingStream {
         self.fence = fence
         self.bucket = bucket
         self.vBucket = vBucket
-        machine = ReplicaStream(vBucket.withCore { $0.copyStanding })
+        machine = ReplicaStream(vBucket.withCore { $0.resumePoint })
     }
 
     func end() {
@@ -55,7 +55,7 @@ final class IncomingStream {
     }
 
     /// The request for the changes after `standing`.
-    func request(from standing: CopyStanding) -> ReplicaStream.Step {
+    func request(from standing: ResumePoint) -> ReplicaStream.Step {
         self.standing = standing.high
         return machine.reopen(standing)
     }
@@ -227,8 +227,8 @@ final class IncomingStream {
 }
 
 extension VBucketCore {
-    var copyStanding: CopyStanding {
-        CopyStanding(log: failoverLog, high: highSeqno, openSnapshot: openSnapshot)
+    var resumePoint: ResumePoint {
+        ResumePoint(log: failoverLog, high: highSeqno, openSnapshot: openSnapshot)
     }
 
     fileprivate mutating func apply(

@@ -10,7 +10,7 @@ extension ReplicationConsumer {
     func requestStream(_ stream: IncomingStream) {
         guard stream.phase == .waiting else { return }
         let (standing, isLoaded) = stream.vBucket.withCore { core in
-            (core.follows(stream.fence) ? core.copyStanding : nil, core.isLoaded)
+            (core.follows(stream.fence) ? core.resumePoint : nil, core.isLoaded)
         }
         let address = stream.address
         guard let standing else {

@@ -80,7 +80,7 @@ final class SyncWriteService: Sendable {
     }
 
     /// The parts of the bucket that durable writes need.
-    struct Surroundings: Sendable {
+    struct Dependencies: Sendable {
         let engine: Bucket
         let disk: BucketDisk?
         let counters: TrafficCounters
@@ -100,10 +100,10 @@ final class SyncWriteService: Sendable {
     /// determine which copies have a write.
     static let replicasMax = 2
 
-    let around: Surroundings
+    let around: Dependencies
     let state = Guarded(State())
 
-    init(_ surroundings: Surroundings) { around = surroundings }
+    init(_ dependencies: Dependencies) { around = dependencies }
 
     var statistics: Statistics { state.withLock { $0.statistics } }
 

@@ -33,7 +33,7 @@ final class ItemPager: Sendable {
     private let counters: TrafficCounters
     private let worker: DataLanes.Worker
     private let environment: Environment
-    private let alerts: AlertBoard
+    private let alerts: AlertTable
     /// Commits all unpersisted changes soon.
     private let hurryFlushers: @Sendable () -> Void
     private let noteDirty: @Sendable (VBucketID) -> Void

@@ -87,7 +87,7 @@ final class Warmup: Sendable {
     /// Calls `done` once the vBucket is loaded or failed to load; at once if either happened
     /// before.
     func whenLoaded(_ vBucket: VBucketID, _ done: @escaping Waiter) {
-        let verdict: Completion? = state.withLock { state in
+        let known: Completion? = state.withLock { state in
             guard state.missing[vBucket] != nil else { return .ready }
             if state.isStopped { return Warmup.gone }
             let lane = laneNumber(vBucket)
@@ -98,7 +98,7 @@ final class Warmup: Sendable {
             state.wanted[lane, default: []].append(vBucket)
             return nil
         }
-        if let verdict { done(verdict) }
+        if let known { done(known) }
     }
 
     func laneNumber(_ vBucket: VBucketID) -> Int { Int(vBucket.number) % files.count }

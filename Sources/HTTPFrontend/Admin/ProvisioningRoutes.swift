@@ -20,7 +20,7 @@ extension AdminRoutes {
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
         Route(.post, "/settings/web", .securityWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return verdict(call.service.validateAdministrator(call.request.form))
+                return formReply(call.service.validateAdministrator(call.request.form))
             }
             return Reply(
                 await call.service.setAdministrator(
@@ -39,7 +39,7 @@ extension AdminRoutes {
         },
         Route(.post, "/pools/default", .poolsWrite, validates: true) { call in
             if call.request.isValidationOnly {
-                return verdict(call.service.validateChange(call.request.form))
+                return formReply(call.service.validateChange(call.request.form))
             }
             return Reply(await call.service.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
@@ -53,7 +53,7 @@ extension AdminRoutes {
         return .json(["newBaseUri": .string("http://\(authority)/")])
     }
 
-    private static func verdict(_ form: ClusterForm) -> Reply {
+    private static func formReply(_ form: ClusterForm) -> Reply {
         form.errors.isEmpty ? .valid : .refused(form.errors)
     }
 

@@ -53,7 +53,7 @@ extension AdminRoutes {
     @Sendable private static func rebalanceProgress(_ call: Call) async -> Reply {
         guard let rebalance = call.state.rebalance else {
             var members: [(String, JSONText)] = [("status", "none")]
-            if let last = call.state.lastRebalance, last.verdict == .failed {
+            if let last = call.state.lastRebalance, last.ending == .failed {
                 members.append(("errorMessage", .string(last.sentence)))
             }
             return .json(.object(members))
@@ -97,7 +97,7 @@ extension AdminRoutes {
             ("masterRequestTimedOut", false),
         ]
         guard let record else {
-            if let last, last.verdict == .failed {
+            if let last, last.ending == .failed {
                 members.append(("errorMessage", .string(last.sentence)))
             }
             return .object(members)

@@ -20,7 +20,7 @@ extension IndexQueries {
             guard var query = query(checked.query, of: checked.view, checked.bucket, request)
             else { throw .changedView }
             query.keys = checked.keys
-            switch QueryRun.beginNow(query, checked.surroundings) {
+            switch QueryRun.beginNow(query, checked.dependencies) {
             case .begun(let run):
                 if let text = run.whole {
                     run.cancel()

@@ -15,17 +15,17 @@ package struct IndexQueries: ViewQueries {
         /// The index service; nil while the node has no views, and once it stops.
         package let indexes: @Sendable () -> IndexService?
         /// The services that a query run uses; nil in the same cases.
-        package let surroundings: @Sendable () -> QueryRun.Surroundings?
+        package let dependencies: @Sendable () -> QueryRun.Dependencies?
         /// Why views do not work on this node, as a sentence; nil if they do.
         package let obstacle: @Sendable () -> String?
 
         package init(
             indexes: @escaping @Sendable () -> IndexService?,
-            surroundings: @escaping @Sendable () -> QueryRun.Surroundings?,
+            dependencies: @escaping @Sendable () -> QueryRun.Dependencies?,
             obstacle: @escaping @Sendable () -> String?
         ) {
             self.indexes = indexes
-            self.surroundings = surroundings
+            self.dependencies = dependencies
             self.obstacle = obstacle
         }
     }
@@ -45,7 +45,7 @@ package struct IndexQueries: ViewQueries {
             let obstacle = node.obstacle()
             let checked = try check(request, await find(request), obstacle)
             let time = checked.query.timeoutMilliseconds
-            switch await QueryRun.admit(to: checked.bucket, within: time, checked.surroundings) {
+            switch await QueryRun.admit(to: checked.bucket, within: time, checked.dependencies) {
             case .admitted(let place): return try await begin(checked, request, place)
             case .busy: throw .busy
             case .unknownBucket: throw .missing("missing")
@@ -62,7 +62,7 @@ package struct IndexQueries: ViewQueries {
         let view: SignedView
         let bucket: QueryRun.Bucket
         let keys: KeyMemory.Reservation
-        let surroundings: QueryRun.Surroundings
+        let dependencies: QueryRun.Dependencies
     }
 
     /// Checks a query by the view that was found for it.
@@ -79,11 +79,11 @@ package struct IndexQueries: ViewQueries {
             throw .missing("missing_named_view")
         }
         let query = try IndexQueries.checkedQuery(request, hasReduce: view.slot != nil)
-        guard let surroundings = node.surroundings() else {
+        guard let dependencies = node.dependencies() else {
             throw .unavailable("The node is starting or stopping")
         }
         let bytes = query.keyBytes(otherNodes: service.otherNodesCount)
-        guard let keys = surroundings.keys.reserve(bytes, for: .client) else {
+        guard let keys = dependencies.keys.reserve(bytes, for: .client) else {
             throw .lacksKeyMemory
         }
         return Checked(
@@ -91,7 +91,7 @@ package struct IndexQueries: ViewQueries {
             view: view,
             bucket: bucket,
             keys: keys,
-            surroundings: surroundings
+            dependencies: dependencies
         )
     }
 
@@ -124,8 +124,8 @@ package struct IndexQueries: ViewQueries {
         }
         guard var query = query(parsed, of: view, bucket, request) else { throw .changedView }
         query.keys = checked.keys
-        let surroundings = checked.surroundings
-        switch await QueryRun.begin(query, surroundings, in: place, awaitsPart: true) {
+        let dependencies = checked.dependencies
+        switch await QueryRun.begin(query, dependencies, in: place, awaitsPart: true) {
         case .open(let run): return IndexQueries.outcome(of: run)
         case .busy: throw .busy
         case .unknownBucket: throw .missing("missing")
@@ -164,12 +164,12 @@ package struct IndexQueries: ViewQueries {
         else { return nil }
         let definition = view.definition
         var query = QueryRun.Query(of: bucket, current)
-        let standing = indexes.standing(of: definition, ofBucket: bucket.uuid)
-        if !standing.isSettled {
+        let reputation = indexes.reputation(of: definition, ofBucket: bucket.uuid)
+        if !reputation.isSettled {
             query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
         }
         // A query that the previous definition would refuse is answered by the current one.
-        if let old = standing.previous, parsed.freshness != .current,
+        if let old = reputation.previous, parsed.freshness != .current,
             let earlier = try? IndexQueries.query(request, hasReduce: old.reduce != nil)
         {
             let shared = QueryPlan(earlier).sharingRanges(of: plan)

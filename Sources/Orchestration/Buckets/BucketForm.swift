@@ -30,14 +30,14 @@ package struct BucketForm {
     }
 
     /// The settings to propose, or the errors to show.
-    package enum Verdict: Hashable, Sendable {
+    package enum Decision: Hashable, Sendable {
         case accepted(BucketSettings, BucketOptions)
         /// In the order of the form; never empty.
         case refused([FieldError])
     }
 
     /// Checks all fields.
-    package static func validate(_ parameters: FormParameters, on ground: Ground) -> Verdict {
+    package static func validate(_ parameters: FormParameters, on ground: Ground) -> Decision {
         var form = BucketForm(parameters, ground)
         form.validateName()
         form.validateType()

@@ -107,11 +107,11 @@ package struct LeasePromises: Sendable {
             voter: voter,
             boot: beat.boot,
             number: beat.number,
-            verdict: .granted,
+            decision: .granted,
             voters: voters
         )
         if let index = newestDeposing(of: beat.node), index > beat.applied {
-            reply.verdict = .refused(index)
+            reply.decision = .refused(index)
         } else {
             let until = now + terms.promiseNanoseconds
             promised[beat.node] = max(promised[beat.node] ?? 0, until)

@@ -99,7 +99,7 @@ extension LeaseBeat: CodedFields {
 /// A voter's answer to a beat.
 package struct LeaseReply: Hashable, Sendable {
     /// Whether the voter gave a promise.
-    package enum Verdict: Hashable, Sendable {
+    package enum Decision: Hashable, Sendable {
         /// The voter acknowledges no entry that deposes the sender before the promise ends.
         case granted
         /// The sender has not applied the entry at this index, which deposes it.
@@ -109,7 +109,7 @@ package struct LeaseReply: Hashable, Sendable {
     package var voter: NodeNumber
     package var boot: UInt64
     package var number: UInt64
-    package var verdict: Verdict
+    package var decision: Decision
     /// The newest configuration in the voter's log.
     package var voters: LeaseVoters
 }
@@ -120,7 +120,7 @@ extension LeaseReply: ExtensibleFields {
             voter: NodeNumber(0),
             boot: 0,
             number: 0,
-            verdict: .granted,
+            decision: .granted,
             voters: LeaseVoters()
         )
     }
@@ -129,12 +129,12 @@ extension LeaseReply: ExtensibleFields {
         try coder.field(&voter, "voter")
         try coder.fixed(&boot, "boot")
         try coder.field(&number, "number")
-        try coder.field(&verdict, "verdict")
+        try coder.field(&decision, "decision")
         try coder.field(&voters, "voters")
     }
 }
 
-extension LeaseReply.Verdict: Coded {
+extension LeaseReply.Decision: Coded {
     package func write(to writer: inout FieldWriter) {
         switch self {
         case .refused(let index): writer.kind(0, index)
@@ -143,7 +143,7 @@ extension LeaseReply.Verdict: Coded {
     }
 
     package init(from reader: inout FieldReader) throws(CodingFailure) {
-        switch try reader.kind("verdict") {
+        switch try reader.kind("decision") {
         case 0: self = .refused(try reader.payload())
         case 1: self = .granted
         case let kind: throw reader.failure(.unknownKind(kind))

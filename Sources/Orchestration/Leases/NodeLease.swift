@@ -49,7 +49,7 @@ package struct NodeLease: Sendable {
         else { return }
         var answer =
             answers[reply.voter] ?? VoterAnswer(grantedAt: nil, answeredAt: 0, voters: reply.voters)
-        if reply.verdict == .granted { answer.grantedAt = max(answer.grantedAt ?? 0, beat.at) }
+        if reply.decision == .granted { answer.grantedAt = max(answer.grantedAt ?? 0, beat.at) }
         if beat.at >= answer.answeredAt {
             answer.answeredAt = beat.at
             answer.voters = reply.voters

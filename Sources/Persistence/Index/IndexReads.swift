@@ -53,15 +53,15 @@ package final class IndexReads {
         return value
     }
 
-    /// The remains of an unfinished compaction in the file; nil if there are none.
+    /// The record of an unfinished compaction in the file; nil if there is none.
     ///
     /// - Throws: `StorageError`: `.damaged` if the row is damaged, or a disk error.
-    package func remains() throws(StorageError) -> IndexRemains? {
-        guard let text = try metaIfPresent(IndexRemains.name) else { return nil }
-        guard let remains = IndexRemains(text: text) else {
-            throw damage("its \(IndexRemains.name) is malformed")
+    package func unfinishedCompaction() throws(StorageError) -> UnfinishedCompaction? {
+        guard let text = try metaIfPresent(UnfinishedCompaction.name) else { return nil }
+        guard let unfinishedCompaction = UnfinishedCompaction(text: text) else {
+            throw damage("its \(UnfinishedCompaction.name) is malformed")
         }
-        return remains
+        return unfinishedCompaction
     }
 
     /// The head of the commit that this connection sees.

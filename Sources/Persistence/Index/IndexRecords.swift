@@ -78,8 +78,8 @@ package struct IndexHead: Hashable, Sendable {
     package init() {}
 }
 
-/// The remains of an unfinished compaction in the file.
-package enum IndexRemains: Hashable, Sendable {
+/// An unfinished compaction, as the file records it.
+package enum UnfinishedCompaction: Hashable, Sendable {
     /// The copy of the trees, with numbers from the head's next ones on. Next: trees, or nothing.
     case copy
     /// The trees before: all nodes and values below these numbers. Next: nothing.

@@ -225,9 +225,9 @@ package final class IndexTransaction {
     /// Notes what a compaction leaves in the file until it ends; nil if there is nothing.
     ///
     /// - Throws: `StorageError`: `.full`, or another disk error.
-    package func write(_ remains: IndexRemains?) throws(StorageError) {
-        let name = IndexRemains.name
-        guard let text = remains?.text else {
+    package func write(_ unfinishedCompaction: UnfinishedCompaction?) throws(StorageError) {
+        let name = UnfinishedCompaction.name
+        guard let text = unfinishedCompaction?.text else {
             try run(.deleteMeta, name)
             return
         }

@@ -124,14 +124,14 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
         cutAt = (operations + count, isPower)
     }
 
-    enum Verdict {
+    enum Decision {
         case done
         case failed
     }
 
     /// Accounts for one operation: stalls the current work item by its cost and decides whether it
     /// fails.
-    func operate(_ epoch: Int, nanoseconds: UInt64, isChange: Bool) -> Verdict {
+    func operate(_ epoch: Int, nanoseconds: UInt64, isChange: Bool) -> Decision {
         queue.checkThread()
         guard isAlive(epoch) else { return .failed }
         queue.stall(nanoseconds, slow: slowness)

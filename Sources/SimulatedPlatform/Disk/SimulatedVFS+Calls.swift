@@ -64,12 +64,12 @@ extension SimulatedVFS {
         guard let disk = context.disk else { return SQLITE_CANTOPEN }
         let isCreation = flags & SQLITE_OPEN_CREATE != 0
         let path = name ?? "/temporary-\(disk.operations)"
-        let verdict = disk.operate(
+        let decision = disk.operate(
             disk.epoch,
             nanoseconds: OpenFile.costOfRead,
             isChange: isCreation && disk.files[path] == nil
         )
-        guard verdict == .done else { return SQLITE_CANTOPEN }
+        guard decision == .done else { return SQLITE_CANTOPEN }
         let isNew = disk.files[path] == nil
         guard !isNew || isCreation else { return SQLITE_CANTOPEN }
         guard !isNew || disk.directories.contains(SimulatedDisk.parent(of: path)) || name == nil
@@ -94,12 +94,12 @@ extension SimulatedVFS {
         _ path: String,
         _ syncsDirectory: Bool
     ) -> Int32 {
-        let verdict = disk.operate(
+        let decision = disk.operate(
             disk.epoch,
             nanoseconds: OpenFile.costOfWrite,
             isChange: true
         )
-        guard verdict == .done else { return VFSCode.deleteFailed }
+        guard decision == .done else { return VFSCode.deleteFailed }
         disk.unlink(path)
         if syncsDirectory { disk.syncDirectory(SimulatedDisk.parent(of: path)) }
         return SQLITE_OK

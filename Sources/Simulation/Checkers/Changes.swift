@@ -44,7 +44,7 @@ package struct Changes {
         }
         givenUp = []
         if let ended = state.lastRebalance, ended.id != last.lastRebalance?.id {
-            tally[.change, ended.verdict == .completed ? "rebalance" : "rebalanceCutShort"] += 1
+            tally[.change, ended.ending == .completed ? "rebalance" : "rebalanceCutShort"] += 1
         }
     }
 

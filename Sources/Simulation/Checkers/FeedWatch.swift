@@ -43,7 +43,7 @@ final class FeedWatch {
     let cluster: SimulatedCluster
     let verifier: Verifier
     private var dice: SeededRandom
-    private var followers: [Place: FeedFollower] = [:]
+    private var followers: [Place: FeedChecker] = [:]
     private var readings: [Place: Reading] = [:]
     private var idle: [Place: Int] = [:]
     private var turn = 0
@@ -133,7 +133,7 @@ final class FeedWatch {
         }
         guard let flaw = followers[place]?.flaw else { return }
         verifier.reportFlaw("Feed: \(place.bucket) \(place.number) received \(flaw)")
-        followers[place] = FeedFollower()
+        followers[place] = FeedChecker()
         end(place)
     }
 
@@ -173,7 +173,7 @@ final class FeedWatch {
             encode: { encoder.append($0, at: address, to: $1) },
             wake: {}
         )
-        var follower = followers[place] ?? FeedFollower()
+        var follower = followers[place] ?? FeedChecker()
         defer { followers[place] = follower }
         switch data.openFeed(of: id, in: bucket, follower.request, for: consumer) {
         case .opened(let feed, _, let log):
@@ -222,7 +222,7 @@ final class FeedWatch {
         tally[.check, "feedComparisons"] += 1
         guard let flaw = follower.difference(from: versions, isComplete: isComplete) else { return }
         verifier.reportFlaw("Feed: \(place.bucket) \(place.number) of \(reading.address): \(flaw)")
-        followers[place] = FeedFollower()
+        followers[place] = FeedChecker()
         end(place)
     }
 

@@ -12,7 +12,7 @@
 /// - Each of those doubles the worlds. At the ninth the document is *retired*: earlier operations
 ///   are checked, later ones are not.
 package struct Linearizability: Sendable {
-    package enum Verdict: Hashable, Sendable {
+    package enum Decision: Hashable, Sendable {
         /// `checked`: operations that returned before the document was retired.
         case explained(checked: Int)
         /// No world remains at this operation's return; `states` has some of the states before it.
@@ -45,11 +45,11 @@ package struct Linearizability: Sendable {
     /// - Parameters:
     ///   - operations: In any order, without operations that were refused.
     ///   - initial: The value before the first operation.
-    /// - Returns: The verdict.
+    /// - Returns: The decision.
     package static func check(
         _ operations: [RegisterOperation],
         initial: [UInt8]? = nil
-    ) -> Verdict {
+    ) -> Decision {
         var search = Linearizability(initial: initial)
         return search.check(operations)
     }
@@ -67,7 +67,7 @@ package struct Linearizability: Sendable {
         }
     }
 
-    private mutating func check(_ operations: [RegisterOperation]) -> Verdict {
+    private mutating func check(_ operations: [RegisterOperation]) -> Decision {
         var events: [Event] = []
         for (number, operation) in operations.enumerated() {
             // A read without a response constrains nothing.

@@ -233,7 +233,7 @@ final class SimulatedCluster {
             newestState?.rebalance == nil && newestState?.lastRebalance?.id == id
         }
         guard isOver else { return "the rebalance did not end" }
-        guard newestState?.lastRebalance?.verdict == .completed else {
+        guard newestState?.lastRebalance?.ending == .completed else {
             return "the rebalance failed: \(newestState?.lastRebalance?.sentence ?? "")"
         }
         return nil

@@ -8,13 +8,13 @@ extension Story {
     ///
     /// The other node must lead then; the leader's removal is committed after the successor's
     /// restart, since both of two voters are needed.
-    func leaveWithoutTheHeir(_ leader: SimulatedNode, _ others: [SimulatedNode]) -> String? {
+    func leaveWithoutTheSuccessor(_ leader: SimulatedNode, _ others: [SimulatedNode]) -> String? {
         let address = leader.address
         let numbers = others.compactMap { number(of: $0) }
         guard let own = number(of: leader), numbers.count == 2 else {
             return "the nodes have no numbers"
         }
-        let (heir, second) =
+        let (successor, second) =
             numbers[0] < numbers[1] ? (others[0], others[1]) : (others[1], others[0])
         cluster.submit(leader, "out \(address)") { service in
             let known = service.state.nodes.map(\.otpNode)
@@ -32,16 +32,16 @@ extension Story {
             }
         }
         guard isMoved else { return "the leader's copies are not moved" }
-        halt(heir) { $0.crash(isPower: false) }
+        halt(successor) { $0.crash(isPower: false) }
         let isLed = cluster.waitUntil(seconds: 20) { [cluster] in cluster.leader === second }
         guard isLed else { return "the remaining node does not lead" }
         guard membership(of: leader, at: second) == .active,
             second.service?.state.rebalance != nil
         else { return "the leader was removed too early" }
-        heir.isWanted = true
-        heir.start()
+        successor.isWanted = true
+        successor.start()
         let isOver = cluster.waitUntil(seconds: 60) {
-            second.service?.state.lastRebalance?.verdict == .completed
+            second.service?.state.lastRebalance?.ending == .completed
                 && leader.service?.state.isProvisioned == false
         }
         guard isOver else { return "the leader was not removed" }

@@ -13,7 +13,7 @@ internal import Vocabulary
 package final class Story {
     package static let names = [
         "restarted-behind-the-map", "invited-and-given-up", "unheard-while-failing-over",
-        "restarted-behind-a-hand-over", "deleted-unheard", "heir-that-is-down",
+        "restarted-behind-a-hand-over", "deleted-unheard", "successor-that-is-down",
         "process-that-is-gone", "refused-for-a-minority",
     ]
 
@@ -72,7 +72,7 @@ package final class Story {
         case Story.names[2]: return failOverUnheard(leader, others[0])
         case Story.names[3]: return restartHandedOver(leader, others[0])
         case Story.names[4]: return deleteUnheard(leader, others[0])
-        case Story.names[5]: return leaveWithoutTheHeir(leader, others)
+        case Story.names[5]: return leaveWithoutTheSuccessor(leader, others)
         case Story.names[6]: return endProcess(leader, others[0])
         default: return refuseOne(leader, others[0], others[1])
         }

@@ -236,7 +236,7 @@ final class ViewAuthor {
             else { return false }
             let uuid = record.settings.uuid
             return document.definition.views.contains { $0.map == definition.map }
-                && indexes.standing(of: definition, ofBucket: uuid).isSettled
+                && indexes.reputation(of: definition, ofBucket: uuid).isSettled
         }
     }
 }

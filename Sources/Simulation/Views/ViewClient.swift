@@ -27,7 +27,7 @@ enum ViewClient {
             return .none("no bucket")
         }
         let uuid = bucket.settings.uuid
-        guard let indexes = views.indexes, let surroundings = views.surroundings,
+        guard let indexes = views.indexes, let dependencies = views.dependencies,
             let definition = indexes.definition(
                 question.view.name,
                 in: question.view.document,
@@ -40,15 +40,15 @@ enum ViewClient {
         }
         let place = QueryRun.Bucket(uuid: uuid, name: question.bucket)
         var query = QueryRun.Query(of: place, version)
-        let standing = indexes.standing(of: definition, ofBucket: uuid)
-        if !standing.isSettled {
+        let reputation = indexes.reputation(of: definition, ofBucket: uuid)
+        if !reputation.isSettled {
             query.isReady = { indexes.settle(definition, ofBucket: uuid) }
         }
         // All versions of a changing view have a reduce function, so they accept the same parameters.
-        if let previous = standing.previous, !question.isFresh {
+        if let previous = reputation.previous, !question.isFresh {
             query.previous = self.version(plan, of: previous, uuid, indexes)
         }
-        switch await QueryRun.begin(query, surroundings) {
+        switch await QueryRun.begin(query, dependencies) {
         case .busy: return .none("busy")
         case .unknownBucket: return .none("unknown bucket")
         case .open(let run):

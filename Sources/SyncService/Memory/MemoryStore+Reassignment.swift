@@ -47,7 +47,7 @@ extension MemoryStore {
     ) -> Refusal? {
         var refusal: Refusal?
         for (leaf, run) in runs {
-            switch SyncVerdict(run, for: nil, dialect: rules.dialect) {
+            switch SyncDecision(run, for: nil, dialect: rules.dialect) {
             case .accepted(let outcome): change.assign(SyncAssignment(outcome), to: leaf)
             case .refused(let reason):
                 // As in Sync Gateway: the revision stays, and no channel has it.

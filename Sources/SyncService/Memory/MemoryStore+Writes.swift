@@ -122,16 +122,16 @@ extension MemoryStore: RevisionStore {
         _ runs: [SyncRun],
         _ user: SyncUser?
     ) -> (RevisionOutcome, changed: Set<PrincipalKey>) {
-        let (verdict, expiry) = verdict(runs[planned.call], user)
+        let (decision, expiry) = decision(runs[planned.call], user)
         var promoted: WritePlan.PromotedLeaf?
         if let leaf = planned.promoted {
             promoted = WritePlan.PromotedLeaf(
                 json: leaf.body.json,
-                verdict: self.verdict(runs[leaf.call], user).0
+                decision: self.decision(runs[leaf.call], user).0
             )
         }
         let outcome = planned.plan.commit(
-            verdict,
+            decision,
             promotedLeaf: promoted,
             timeSaved: time.wallNanoseconds(),
             drawSequence: drawSequence
@@ -153,11 +153,11 @@ extension MemoryStore: RevisionStore {
         }
     }
 
-    private func verdict(
+    private func decision(
         _ run: SyncRun,
         _ user: SyncUser?
-    ) -> (WritePlan.Verdict, DocumentExpiry?) {
-        switch SyncVerdict(run, for: user, dialect: rules.dialect) {
+    ) -> (WritePlan.Decision, DocumentExpiry?) {
+        switch SyncDecision(run, for: user, dialect: rules.dialect) {
         case .refused(let refusal): return (.refused(refusal), nil)
         case .accepted(let outcome):
             let expiry = outcome.expiry.flatMap { DocumentExpiry(number: Int($0)) }

@@ -6,7 +6,7 @@ internal import Vocabulary
 ///
 /// Both trees are copied into full nodes of the same file, one commit replaces the old trees by the
 /// copies, and the old trees' pages return to the file system. A crash at any instant leaves the old
-/// trees or the new ones: what else it leaves is noted in the file (`IndexRemains`) and removed when
+/// trees or the new ones: what else it leaves is noted in the file (`UnfinishedCompaction`) and removed when
 /// the file is opened.
 struct IndexCompaction {
     enum Phase {
@@ -35,9 +35,9 @@ struct IndexCompaction {
     }
 
     /// The end of one that was interrupted.
-    init(_ remains: IndexRemains) {
+    init(_ unfinishedCompaction: UnfinishedCompaction) {
         removesRuns = false
-        switch remains {
+        switch unfinishedCompaction {
         case .copy: phase = .discarding(continues: false)
         case .trees(let node, let value): phase = .removing(below: node, value)
         }

@@ -16,8 +16,8 @@ extension ViewIndex {
 
     /// Copies the write-ahead log on another lane: a sync takes longer than a commit.
     private func checkpoint() {
-        let (file, lane) = (file, surroundings.lane)
-        surroundings.checkpoints.post { [weak self] in
+        let (file, lane) = (file, dependencies.lane)
+        dependencies.checkpoints.post { [weak self] in
             var failure: StorageError?
             do throws(StorageError) {
                 _ = try file.checkpoint()

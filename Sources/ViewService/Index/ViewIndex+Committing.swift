@@ -68,7 +68,7 @@ extension ViewIndex {
     }
 
     func wakeSelf() {
-        surroundings.lane.post { [weak self] in self?.advance() }
+        dependencies.lane.post { [weak self] in self?.advance() }
     }
 
     private func forget() {
@@ -80,7 +80,7 @@ extension ViewIndex {
     /// A full disk passes, so that the same changes are committed later; any other error does not.
     func handle(_ error: StorageError) {
         guard error.code == .full || error.code == .busy else { return fail(error) }
-        surroundings.environment.trace.error(
+        dependencies.environment.trace.error(
             "views",
             "Index \(name): \(error.description). It retries every second."
         )
@@ -129,8 +129,11 @@ extension ViewIndex {
             var isRemoved = false
             try reading { () throws(IndexError) in
                 if let removal {
-                    let remains = try update.remove(removal, rowsMax: ViewIndex.removedRowsMax)
-                    isRemoved = !remains
+                    let unfinishedCompaction = try update.remove(
+                        removal,
+                        rowsMax: ViewIndex.removedRowsMax
+                    )
+                    isRemoved = !unfinishedCompaction
                 }
                 try add(changes, to: update)
             }
@@ -146,8 +149,8 @@ extension ViewIndex {
     private func add(_ changes: Changes, to update: IndexUpdate) throws(IndexError) {
         let rows = pending.mapped.map { EmittedRows($0.1) }
         let sortKey = ByteWriter()
-        let collation = surroundings.collations.acquire()
-        defer { surroundings.collations.release(collation) }
+        let collation = dependencies.collations.acquire()
+        defer { dependencies.collations.release(collation) }
         for document in changes.documents {
             let (reading, _) = pending.mapped[document.reading]
             let id = reading.batch.id(of: document.change)

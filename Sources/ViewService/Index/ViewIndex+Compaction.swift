@@ -26,12 +26,12 @@ extension ViewIndex {
     ///
     /// Any thread; returns at once.
     package func compact() {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             let isRunning = progress.compaction.map { !$0.removesRuns } ?? false
             guard !health.isStopped, health.failure == nil, !isRunning, progress.load == nil else {
                 return
             }
-            surroundings.environment.trace.info("views", "Index \(name): compaction begins")
+            dependencies.environment.trace.info("views", "Index \(name): compaction begins")
             // Old runs are removed after it.
             progress.compaction = IndexCompaction()
             post(.compaction)
@@ -50,7 +50,7 @@ extension ViewIndex {
     ///
     /// Any thread; returns at once.
     package func cancelCompaction() {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.compaction?.cancel()
             advance()
@@ -82,7 +82,7 @@ extension ViewIndex {
         // Only a checkpoint shortens the file.
         requestCheckpoint()
         guard !removedRuns else { return }
-        surroundings.environment.trace.info("views", "Index \(name): compaction ended")
+        dependencies.environment.trace.info("views", "Index \(name): compaction ended")
         if progress.hasOldRuns { removeOldRuns() }
     }
 

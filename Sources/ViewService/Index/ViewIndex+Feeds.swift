@@ -8,7 +8,7 @@ extension ViewIndex {
     func open(_ vBucket: VBucketID, _ position: IndexPosition) {
         // Most wakes need no post, and so no reference to the index.
         let ready = ready
-        let opening = surroundings.changes.openFeed(
+        let opening = dependencies.changes.openFeed(
             of: vBucket,
             ofBucket: bucket,
             at: position,
@@ -53,9 +53,9 @@ extension ViewIndex {
     /// Posts a read; called from any thread.
     private func post(_ posting: ReadyFeeds.Posting) {
         switch posting {
-        case .atOnce: surroundings.lane.post { [weak self] in self?.readPosted(posting) }
+        case .atOnce: dependencies.lane.post { [weak self] in self?.readPosted(posting) }
         case .afterPause:
-            surroundings.lane.post(after: ReadyFeeds.pauseNanoseconds) { [weak self] in
+            dependencies.lane.post(after: ReadyFeeds.pauseNanoseconds) { [weak self] in
                 self?.readPosted(posting)
             }
         }

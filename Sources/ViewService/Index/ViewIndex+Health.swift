@@ -44,7 +44,7 @@ extension ViewIndex {
 
     /// Passes the errors of the index's function to `done`, on the index's lane.
     package func report(_ done: @escaping @Sendable (ScriptErrors) -> Void) {
-        surroundings.lane.post { [self] in done(health.errors) }
+        dependencies.lane.post { [self] in done(health.errors) }
     }
 
     /// The status; on the index's lane.
@@ -85,9 +85,9 @@ extension ViewIndex {
 
     /// The function is not called any more, so no wait for a change can succeed.
     func runAway(_ cause: RunawayRule.Cause) {
-        surroundings.environment.trace.error("views", "Index \(name): \(cause.description)")
+        dependencies.environment.trace.error("views", "Index \(name): \(cause.description)")
         shared.withLock { $0.fault = cause.description }
-        surroundings.scripts.forget(function)
+        dependencies.scripts.forget(function)
         sources.reads.build = nil
         endAllWaits()
     }
@@ -97,19 +97,19 @@ extension ViewIndex {
         guard health.failure == nil else { return }
         health.failure = error.description
         shared.withLock { $0.fault = ViewIndex.unusable }
-        surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
+        dependencies.environment.trace.error("views", "Index \(name): \(error.description)")
         for feed in sources.feeds.values { feed.feed.close() }
         sources.feeds = [:]
         sources.reads.build = nil
         endAllWaits()
-        surroundings.failed(error)
+        dependencies.failed(error)
     }
 
     /// A query has found that the file is useless.
     ///
     /// Any thread.
     func readFailed(_ error: StorageError) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped else { return }
             fail(error)
         }
@@ -128,7 +128,7 @@ extension ViewIndex {
     func startTicking() {
         guard !alarm.isTicking else { return }
         alarm.isTicking = true
-        surroundings.lane.post(after: ViewIndex.tickNanoseconds) { [weak self] in self?.tick() }
+        dependencies.lane.post(after: ViewIndex.tickNanoseconds) { [weak self] in self?.tick() }
     }
 
     private func tick() {
@@ -142,7 +142,7 @@ extension ViewIndex {
         reportErrors()
         startTicking()
         // Before the marks of the last second are cleared.
-        surroundings.ticked(isQuiet)
+        dependencies.ticked(isQuiet)
         guard !health.isStopped else { return }
         checkReads()
     }
@@ -152,7 +152,7 @@ extension ViewIndex {
         guard let new = health.errors.report(now: now) else { return }
         let counts = new.sorted { $0.key.rawValue < $1.key.rawValue }
             .map { "\($0.value) \($0.key.rawValue)" }.joined(separator: ", ")
-        surroundings.environment.trace.warning(
+        dependencies.environment.trace.warning(
             "views",
             "Index \(name) omits documents whose map function failed: \(counts)"
         )

@@ -21,8 +21,8 @@ extension ViewIndex {
         let rows = EmittedRows(results)
         let sortKey = ByteWriter()
         let now = now
-        let collation = surroundings.collations.acquire()
-        defer { surroundings.collations.release(collation) }
+        let collation = dependencies.collations.acquire()
+        defer { dependencies.collations.release(collation) }
         // Most changes of a batch are of the same vBucket as the one before.
         var last: (vBucket: VBucketID, isCurrent: Bool)?
         for change in reading.batch.changes {
@@ -161,7 +161,7 @@ extension ViewIndex {
         _ merge: LoadMerge
     ) throws(StorageError) -> [(id: IndexValueID, body: [UInt8])] {
         var values: [(id: IndexValueID, body: [UInt8])] = []
-        let bytesMax = surroundings.loadLimits.mergedBytesMax
+        let bytesMax = dependencies.loadLimits.mergedBytesMax
         try file.readNewest { (reads) throws(StorageError) in
             try reading { () throws(IndexError) in
                 // Two, so that a small index is one commit: its documents, then its rows.

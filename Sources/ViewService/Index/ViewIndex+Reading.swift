@@ -108,7 +108,7 @@ extension ViewIndex {
     ) -> UInt32? {
         let isMapped =
             !meta.isDeleted
-            || surroundings.mapsTombstones && meta.datatype.contains(.xattr)
+            || dependencies.mapsTombstones && meta.datatype.contains(.xattr)
         guard isMapped,
             let arguments = request.input.arguments(meta, vBucket: vBucket, key: key, value: value)
         else { return nil }
@@ -124,9 +124,9 @@ extension ViewIndex {
     private func submit(_ request: Request) {
         let number = pending.queue.add(Reading(batch: request.batch, feeds: request.feeds))
         guard request.work.count > 0 else { return receive(number, ScriptResults()) }
-        surroundings.scripts.submit(request.work.finish()) { [weak self] results in
+        dependencies.scripts.submit(request.work.finish()) { [weak self] results in
             guard let self else { return }
-            surroundings.lane.post {
+            dependencies.lane.post {
                 // Without an answer nothing may be committed.
                 guard !self.health.isStopped, !results.isStopped else { return }
                 self.receive(number, results)

@@ -24,7 +24,7 @@ extension ViewIndex {
     /// Whether the index has every change that is visible now.
     var hasEveryChange: Bool {
         let served = Array(progress.served)
-        let highs = surroundings.changes.highVisible(of: served, ofBucket: bucket)
+        let highs = dependencies.changes.highVisible(of: served, ofBucket: bucket)
         return highs.count == served.count
             && highs.allSatisfy { progress.table.has($0.key, $0.value) }
     }

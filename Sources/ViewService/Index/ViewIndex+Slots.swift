@@ -24,7 +24,7 @@ extension ViewIndex {
     /// Rows are not touched. A numeric slot that is added is filled in the background; until then,
     /// reductions are computed from rows.
     package func setSlots(_ wanted: [SlotDefinition]) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.want(wanted)
             noteComplete()
@@ -40,7 +40,7 @@ extension ViewIndex {
     /// index does not have.
     package func store(_ computed: [ComputedPartial], slot: IndexSignature) {
         guard !computed.isEmpty else { return }
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.add(computed, slot)
             post(.slots, after: Self.storePauseNanoseconds)

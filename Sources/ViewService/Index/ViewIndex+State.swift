@@ -8,7 +8,7 @@ internal import Vocabulary
 /// The parts of an index's state, each of one concern.
 extension ViewIndex {
     /// The node's services, lanes and settings that an index uses.
-    package struct Surroundings: Sendable {
+    package struct Dependencies: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort
         let scripts: ScriptPool
@@ -27,7 +27,7 @@ extension ViewIndex {
         /// Called on `lane` when the index has become of no use.
         var failed: @Sendable (StorageError) -> Void = { _ in }
 
-        /// The surroundings of an index; `lane` is where it works.
+        /// The dependencies of an index; `lane` is where it works.
         package init(
             environment: Environment,
             changes: any DocumentChangePort,

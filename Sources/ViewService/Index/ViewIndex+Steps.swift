@@ -12,7 +12,7 @@ extension ViewIndex {
     /// Posts the next step to the lane, unless one is posted.
     func post(_ work: SteppedWork, after nanoseconds: UInt64 = 0) {
         guard has(work), alarm.posted.insert(work).inserted else { return }
-        surroundings.lane.post(after: nanoseconds) { [weak self] in self?.step(work) }
+        dependencies.lane.post(after: nanoseconds) { [weak self] in self?.step(work) }
     }
 
     private func has(_ work: SteppedWork) -> Bool {

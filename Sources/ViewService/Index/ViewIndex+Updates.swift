@@ -18,7 +18,7 @@ extension ViewIndex {
     ///
     /// Any thread; returns at once.
     package func setSchedule(_ terms: UpdateSchedule.Terms) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped else { return }
             sources.reads.schedule.set(terms, now: now)
             shared.withLock { $0.updatesInSteps = !terms.isContinuous }
@@ -31,7 +31,7 @@ extension ViewIndex {
     /// Any thread; returns at once.
     func requestUpdate() {
         guard shared.withLock({ $0.updatesInSteps }) else { return }
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             sources.reads.schedule.request()
             advance()
         }
@@ -59,8 +59,8 @@ extension ViewIndex {
     }
 
     private func enterBuild() -> IndexBuilds.Build {
-        let lane = surroundings.lane
-        return surroundings.builds.enter { [weak self] in
+        let lane = dependencies.lane
+        return dependencies.builds.enter { [weak self] in
             lane.post { [weak self] in self?.advance() }
         }
     }
@@ -79,7 +79,7 @@ extension ViewIndex {
     /// The visible changes that the index does not have.
     private var waitingChanges: UInt64 {
         let served = Array(progress.served)
-        let highs = surroundings.changes.highVisible(of: served, ofBucket: bucket)
+        let highs = dependencies.changes.highVisible(of: served, ofBucket: bucket)
         return highs.reduce(0) { sum, high in
             let has = progress.table.position(of: high.key).seqno.value
             let awaited = high.value.seqno.value

@@ -14,7 +14,7 @@ extension ViewIndex {
         isWanted: @escaping @Sendable () -> Bool = { true },
         done: @escaping @Sendable (FreshnessWaiters.Outcome) -> Void
     ) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else {
                 return done(.ended)
             }

@@ -27,7 +27,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     let name: String
     let bucket: String
-    let surroundings: Surroundings
+    let dependencies: Dependencies
     package let file: IndexFile
     let function: ScriptFunction
     var progress: Progress
@@ -47,20 +47,21 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         ofBucket bucket: String,
         _ file: IndexFile,
         _ function: ScriptFunction,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) throws(StorageError) {
         self.name = name
         self.bucket = bucket
-        self.surroundings = surroundings
+        self.dependencies = dependencies
         self.file = file
         self.function = function
         let head = try file.head()
-        let (stored, slots, remains) = try file.readNewest { (reads) throws(StorageError) in
-            (try reads.vBuckets(), try reads.slots(), try reads.remains())
+        let (stored, slots, unfinishedCompaction) = try file.readNewest {
+            (reads) throws(StorageError) in
+            (try reads.vBuckets(), try reads.slots(), try reads.unfinishedCompaction())
         }
-        let time = surroundings.environment.time.monotonicNanoseconds()
+        let time = dependencies.environment.time.monotonicNanoseconds()
         let (load, hasOldRuns) = try file.readNewest { (reads) throws(StorageError) in
-            try IndexLoad.stored(reads, head, stored, surroundings.loadLimits, now: time)
+            try IndexLoad.stored(reads, head, stored, dependencies.loadLimits, now: time)
         }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }
@@ -70,19 +71,19 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             slots: SlotAssignment(stored: slots),
             load: load,
             hasOldRuns: hasOldRuns,
-            compaction: remains.map { IndexCompaction($0) }
+            compaction: unfinishedCompaction.map { IndexCompaction($0) }
         )
         if hasOldRuns { removeOldRuns() }
         post(.compaction)
     }
 
-    var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
+    var now: UInt64 { dependencies.environment.time.monotonicNanoseconds() }
 
     // MARK: From any thread
 
     /// Sets the vBuckets that this node serves.
     package func serve(_ vBuckets: Set<VBucketID>) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             guard !health.isStopped else { return }
             progress.served = vBuckets
             perform(progress.table.serve(vBuckets))
@@ -93,7 +94,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
 
     /// Ends the index; its file is closed, and keeps its log if the node stops.
     package func stop(keepsLog: Bool = false) {
-        surroundings.lane.post { [self] in
+        dependencies.lane.post { [self] in
             health.isStopped = true
             alarm.timer?.cancel()
             sources.reads.build = nil
@@ -103,7 +104,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             do throws(StorageError) {
                 try file.close(keepsLog: keepsLog)
             } catch {
-                surroundings.environment.trace.error("views", "Index \(name): \(error.description)")
+                dependencies.environment.trace.error("views", "Index \(name): \(error.description)")
             }
         }
     }
@@ -121,7 +122,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
             case .remove(let vBucket): pending.removals.append(vBucket)
             case .complete(let vBucket): pending.completions.insert(vBucket)
             case .retry(let vBucket):
-                surroundings.lane.post(after: ViewIndex.retryNanoseconds) { [weak self] in
+                dependencies.lane.post(after: ViewIndex.retryNanoseconds) { [weak self] in
                     guard let self, !health.isStopped else { return }
                     perform(progress.table.retry(vBucket))
                     advance()
@@ -177,7 +178,7 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         alarm.timer?.cancel()
         alarm.timerAt = due
         let now = now
-        alarm.timer = surroundings.lane.post(after: due > now ? due - now : 0) { [weak self] in
+        alarm.timer = dependencies.lane.post(after: due > now ? due - now : 0) { [weak self] in
             guard let self else { return }
             alarm.timerAt = .max
             advance()

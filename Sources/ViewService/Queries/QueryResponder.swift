@@ -9,14 +9,14 @@ package import Seams
 /// batch.
 package final class QueryResponder: Sendable {
     /// The node's services and limits that the responses use.
-    package struct Surroundings: Sendable {
+    package struct Dependencies: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort
         let scripts: ScriptPool
         let buckets: any ServedBuckets
         package var stall = StallRule.Limits()
 
-        /// The surroundings of responses.
+        /// The dependencies of responses.
         package init(
             environment: Environment,
             changes: any DocumentChangePort,
@@ -36,15 +36,15 @@ package final class QueryResponder: Sendable {
         var isStopped = false
     }
 
-    private let surroundings: Surroundings
+    private let dependencies: Dependencies
     /// Not empty; their owner stops them after the responder.
     private let lanes: [any Lane]
     private let state = Guarded(State())
 
     /// A responder without queries that works on `lanes`, of which there is at least one.
-    package init(_ surroundings: Surroundings, lanes: [any Lane]) {
+    package init(_ dependencies: Dependencies, lanes: [any Lane]) {
         precondition(!lanes.isEmpty, "a responder has a lane")
-        self.surroundings = surroundings
+        self.dependencies = dependencies
         self.lanes = lanes
     }
 
@@ -71,7 +71,7 @@ package final class QueryResponder: Sendable {
         }
         let response = QueryResponse(
             request,
-            surroundings,
+            dependencies,
             lanes[Int(number % UInt64(lanes.count))],
             reply
         ) { [weak self] in

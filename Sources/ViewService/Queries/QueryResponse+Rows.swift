@@ -50,7 +50,7 @@ extension QueryResponse {
             response.course.isWatched = false
             guard let index = response.index, response.snapshot != nil else { return }
             if response.course.stall.isOver(response.now, walPages: index.file.walPages) {
-                response.surroundings.environment.trace.warning(
+                response.dependencies.environment.trace.warning(
                     "views",
                     "Ending a query of index \(index.name) that its client reads too slowly: the"
                         + " index's write-ahead log grows while the query's snapshot is open."
@@ -82,7 +82,7 @@ extension QueryResponse {
         let wait = wait(.reducing)
         let exchange = ReduceExchange(calls: calls.count, works: works.count)
         for work in works {
-            surroundings.scripts.submit(work.work) { [weak self] results in
+            dependencies.scripts.submit(work.work) { [weak self] results in
                 guard let outcome = exchange.add(results, of: work) else { return }
                 self?.post { response in
                     guard response.isWaiting(wait) else { return }

@@ -30,7 +30,7 @@ extension QueryResponse {
                 )
             )
         }
-        let buckets = surroundings.buckets
+        let buckets = dependencies.buckets
         let state = buckets.state(ofBucket: request.bucket)
         let index = buckets.index(request.index.choice.wanted, ofBucket: request.bucket)
         let isBehind = (state?.revision ?? 0) < request.mapRevision
@@ -81,13 +81,13 @@ extension QueryResponse {
     /// Whether the node does not have the query's reduction: it may not have applied a changed view yet.
     private var lacksReduction: Bool {
         guard request.scan.reduction != .none, let slot = request.index.slot else { return false }
-        return surroundings.buckets.reduction(slot, ofBucket: request.bucket) == nil
+        return dependencies.buckets.reduction(slot, ofBucket: request.bucket) == nil
     }
 
     /// Whether the index was closed since the query was admitted, only because it had no work; it is being
     /// opened when this returns.
     private var isAtRest: Bool {
-        let (buckets, wanted) = (surroundings.buckets, request.index.choice.wanted)
+        let (buckets, wanted) = (dependencies.buckets, request.index.choice.wanted)
         return buckets.index(wanted, ofBucket: request.bucket) == nil
             && buckets.isWaking(wanted, ofBucket: request.bucket)
     }
@@ -96,14 +96,14 @@ extension QueryResponse {
     ///
     /// The index does not, if it had stopped to follow the vBucket before the wait began.
     func endIfMoved() {
-        guard let state = surroundings.buckets.state(ofBucket: request.bucket),
+        guard let state = dependencies.buckets.state(ofBucket: request.bucket),
             !state.contains(allOf: request.vBuckets)
         else { return }
         finish(.moved(state.revision))
     }
 
     private func finishMoved() {
-        let state = surroundings.buckets.state(ofBucket: request.bucket)
+        let state = dependencies.buckets.state(ofBucket: request.bucket)
         finish(.moved(state?.revision ?? 0))
     }
 
@@ -111,7 +111,7 @@ extension QueryResponse {
 
     /// Waits until the index has every change that is visible now.
     private func refresh(_ index: ViewIndex) {
-        let vector = surroundings.changes.highVisible(
+        let vector = dependencies.changes.highVisible(
             of: request.vBuckets,
             ofBucket: request.bucket
         )
@@ -185,7 +185,7 @@ extension QueryResponse {
                 wait(.opening, until: retry) { $0.open(index, until: time) }
                 return
             }
-            guard let snapshot = try QuerySnapshot(reader, of: index, request, surroundings) else {
+            guard let snapshot = try QuerySnapshot(reader, of: index, request, dependencies) else {
                 return finish(.notReady(request.index.choice.wanted))
             }
             self.snapshot = snapshot
@@ -199,7 +199,7 @@ extension QueryResponse {
         let (rows, missing) = (snapshot.rows, snapshot.missing)
         guard !missing.isEmpty else { return start(QueryStart(indexRows: rows)) }
         // A vBucket that has left is another node's to answer; it is not being built.
-        let state = surroundings.buckets.state(ofBucket: request.bucket)
+        let state = dependencies.buckets.state(ofBucket: request.bucket)
         let isServed = state?.contains(allOf: missing) ?? false
         if isServed, request.index.choice.requiresReady {
             return finish(.notReady(request.index.choice.wanted))

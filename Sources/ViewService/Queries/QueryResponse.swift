@@ -54,7 +54,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     }
 
     let request: QueryRequest
-    let surroundings: QueryResponder.Surroundings
+    let dependencies: QueryResponder.Dependencies
     private let lane: any Lane
     private let steps = StepQueue()
     private let reply: @Sendable (QueryReply) -> Void
@@ -69,20 +69,20 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     /// An answer that has not begun; `done` is called once when it is over.
     init(
         _ request: QueryRequest,
-        _ surroundings: QueryResponder.Surroundings,
+        _ dependencies: QueryResponder.Dependencies,
         _ lane: any Lane,
         _ reply: @escaping @Sendable (QueryReply) -> Void,
         done: @escaping @Sendable () -> Void
     ) {
         self.request = request
-        self.surroundings = surroundings
-        course = Course(stall: StallRule(surroundings.stall))
+        self.dependencies = dependencies
+        course = Course(stall: StallRule(dependencies.stall))
         self.lane = lane
         self.reply = reply
         self.done = done
     }
 
-    var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
+    var now: UInt64 { dependencies.environment.time.monotonicNanoseconds() }
 
     // MARK: From any thread
 
@@ -226,7 +226,7 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
             return finish(.failed("The index was replaced during the query. Retry the query."))
         }
         let name = index?.name ?? "?"
-        surroundings.environment.trace.error(
+        dependencies.environment.trace.error(
             "views",
             "Ending a query of index \(name): \(error.description)"
         )

@@ -18,8 +18,8 @@ extension QueryRun {
         var seen: Set<[UInt8]> = []
         let wanted = ids.compactMap { $0 }.filter { seen.insert($0).inserted }
         answer.isFetching = true
-        let (documents, bucket) = (surroundings.ports.documents, query.bucket.name)
-        links.reading = LaneExecutor(surroundings.lane).spawn { [self] in
+        let (documents, bucket) = (dependencies.ports.documents, query.bucket.name)
+        links.reading = LaneExecutor(dependencies.lane).spawn { [self] in
             let found = await QueryRun.read(wanted, of: documents, inBucket: bucket)
             step { $0.receive(found, ids) }
         }

@@ -78,7 +78,7 @@ extension QueryRun {
         request.mapRevision = dispatch.mapRevision
         request.vBuckets = dispatch.vBuckets
         request.startMillisecondsMax = deadline > now ? deadline - now : 0
-        let (nodes, lane) = (surroundings.ports.nodes, surroundings.lane)
+        let (nodes, lane) = (dependencies.ports.nodes, dependencies.lane)
         let isHere = nodes.answersHere(id.node)
         links.calls[id] = nodes.send(request, to: id.node) { [weak self] event in
             if isHere {
@@ -105,7 +105,7 @@ extension QueryRun {
         guard links.isWatching else { return links.wakeTimes.append(time) }
         let now = now
         let milliseconds = time > now ? time - now : 0
-        let timer = surroundings.lane.post(after: milliseconds * 1_000_000) { [weak self] in
+        let timer = dependencies.lane.post(after: milliseconds * 1_000_000) { [weak self] in
             self?.step { $0.advance() }
         }
         links.timers.append(timer)
@@ -125,7 +125,7 @@ extension QueryRun {
 
     /// Follows the map; one that became newer since the run was made is adopted at once.
     private func observeMap() {
-        let (maps, bucket, lane) = (surroundings.ports.maps, query.bucket.uuid, surroundings.lane)
+        let (maps, bucket, lane) = (dependencies.ports.maps, query.bucket.uuid, dependencies.lane)
         links.observation = maps.observe(bucket: bucket) { [weak self] map in
             lane.post { [weak self] in self?.step { $0.adopt(map) } }
         }
@@ -162,7 +162,7 @@ extension QueryRun {
     /// The node's view port as `host:port`.
     func name(of node: NodeNumber) -> String {
         if let name = links.names[node] { return name }
-        let name = surroundings.ports.maps.name(of: node)
+        let name = dependencies.ports.maps.name(of: node)
         links.names[node] = name
         return name
     }

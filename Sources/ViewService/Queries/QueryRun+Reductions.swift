@@ -55,8 +55,8 @@ extension QueryRun {
         }
         guard !groups.isEmpty else { return complete(answer.gathered) }
         answer.isFetching = true
-        let (lane, places) = (surroundings.lane, groups)
-        surroundings.scripts.submit(work.finish()) { [weak self] results in
+        let (lane, places) = (dependencies.lane, groups)
+        dependencies.scripts.submit(work.finish()) { [weak self] results in
             lane.post { [weak self] in self?.step { $0.receive(results, forGroups: places) } }
         }
     }

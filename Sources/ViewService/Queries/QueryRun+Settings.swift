@@ -76,7 +76,7 @@ extension QueryRun {
     }
 
     /// The node's services and limits that a run uses.
-    package struct Surroundings: Sendable {
+    package struct Dependencies: Sendable {
         let environment: Environment
         /// Of runs, and of what asks by them.
         let lane: any Lane
@@ -86,7 +86,7 @@ extension QueryRun {
         package var keys = KeyMemory()
         package var latencies = QueryLatencies()
 
-        /// The surroundings of all runs of a node; the owner of `lane` cancels them before it stops
+        /// The dependencies of all runs of a node; the owner of `lane` cancels them before it stops
         /// the lane.
         package init(
             environment: Environment,

@@ -9,7 +9,7 @@ internal import Seams
 /// JSON with `ViewReply`.
 ///
 /// - Everything but `beginNow`, `begin`, `next` and `cancel` is a step of `steps`. Steps run on the thread of
-///   the client's connection, of this node's index, or on the lane of the surroundings, where events of
+///   the client's connection, of this node's index, or on the lane of the dependencies, where events of
 ///   other nodes, script processes and timers become steps.
 /// - Rows are read only while the client waits for a part: what a slow client does not read stays
 ///   with the responders. `beginNow` and `begin` may wait for the first part too.
@@ -44,7 +44,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     }
 
     let query: Query
-    let surroundings: Surroundings
+    let dependencies: Dependencies
     /// In milliseconds: when the query opens with what it has.
     let deadline: UInt64
     private let slot: QuerySlots.Slot
@@ -60,23 +60,23 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     private init(
         _ query: Query,
-        _ surroundings: Surroundings,
+        _ dependencies: Dependencies,
         map: QueryCoordination.ServingMap,
         _ place: Place,
         awaitsPart: Bool
     ) {
         waiters = Waiters(awaitsPart: awaitsPart)
         self.query = query
-        self.surroundings = surroundings
+        self.dependencies = dependencies
         slot = place.slot
-        phaseStart = surroundings.environment.time.monotonicNanoseconds()
+        phaseStart = dependencies.environment.time.monotonicNanoseconds()
         deadline = place.deadline
         var terms = QueryCoordination.Terms(
             deadline: deadline,
             merge: query.current.plan.merge,
             previousMerge: query.previous?.plan.merge
         )
-        let now = QueryRun.milliseconds(surroundings)
+        let now = QueryRun.milliseconds(dependencies)
         terms.limitRestarts(query.current.plan.freshness, now: now)
         terms.usesSubset = query.usesSubset
         coordination = QueryCoordination(terms, map: map)
@@ -97,13 +97,13 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     ///
     /// - Parameters:
     ///   - query: The query.
-    ///   - surroundings: What the run needs of its node.
+    ///   - dependencies: What the run needs of its node.
     /// - Returns: The run, whose first part is awaited, or why there is none.
-    package static func beginNow(_ query: Query, _ surroundings: Surroundings) -> PromptBeginning {
-        guard let slot = surroundings.slots.acquireIfFree() else { return .needsSlot }
+    package static func beginNow(_ query: Query, _ dependencies: Dependencies) -> PromptBeginning {
+        guard let slot = dependencies.slots.acquireIfFree() else { return .needsSlot }
         let time = span(query.current.plan.timeoutMilliseconds)
-        let place = Place(slot: slot, deadline: milliseconds(surroundings) + time)
-        guard let run = start(query, surroundings, in: place, awaitsPart: true) else {
+        let place = Place(slot: slot, deadline: milliseconds(dependencies) + time)
+        guard let run = start(query, dependencies, in: place, awaitsPart: true) else {
             return .unknownBucket
         }
         return .begun(run)
@@ -129,27 +129,27 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// - Parameters:
     ///   - bucket: The bucket of the view.
     ///   - timeoutMilliseconds: The query's time until all nodes must have begun to answer.
-    ///   - surroundings: What the run needs of its node.
+    ///   - dependencies: What the run needs of its node.
     /// - Returns: The slot, or why there is none.
     package static func admit(
         to bucket: Bucket,
         within timeoutMilliseconds: Int,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) async -> Admission {
-        guard surroundings.ports.maps.servingMap(ofBucket: bucket.uuid) != nil else {
+        guard dependencies.ports.maps.servingMap(ofBucket: bucket.uuid) != nil else {
             return .unknownBucket
         }
-        let start = milliseconds(surroundings)
+        let start = milliseconds(dependencies)
         let span = span(timeoutMilliseconds)
-        let time = surroundings.environment.time
+        let time = dependencies.environment.time
         let began = time.monotonicNanoseconds()
-        let slot = await surroundings.slots.acquire(
+        let slot = await dependencies.slots.acquire(
             within: span * 1_000_000,
-            on: surroundings.lane
+            on: dependencies.lane
         )
         let waited = time.monotonicNanoseconds() - began
         if slot != nil {
-            surroundings.latencies.record(.queue, of: bucket, nanoseconds: waited)
+            dependencies.latencies.record(.queue, of: bucket, nanoseconds: waited)
         }
         return slot.map { .admitted(Place(slot: $0, deadline: start + span)) } ?? .busy
     }
@@ -160,18 +160,18 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     ///
     /// - Parameters:
     ///   - query: The query.
-    ///   - surroundings: What the run needs of its node.
+    ///   - dependencies: What the run needs of its node.
     ///   - place: The query's slot.
     ///   - awaitsPart: Whether to return only when the first part is there: a short answer is then
     ///     complete (`whole`), and its client is woken once.
     /// - Returns: The run, or why there is none.
     package static func begin(
         _ query: Query,
-        _ surroundings: Surroundings,
+        _ dependencies: Dependencies,
         in place: Place,
         awaitsPart: Bool = false
     ) async -> Beginning {
-        guard let run = start(query, surroundings, in: place, awaitsPart: awaitsPart) else {
+        guard let run = start(query, dependencies, in: place, awaitsPart: awaitsPart) else {
             return .unknownBucket
         }
         if run.whole == nil { await run.awaitOpening() }
@@ -181,13 +181,13 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// Waits for the slot of a query, and begins it.
     package static func begin(
         _ query: Query,
-        _ surroundings: Surroundings,
+        _ dependencies: Dependencies,
         awaitsPart: Bool = false
     ) async -> Beginning {
         let timeout = query.current.plan.timeoutMilliseconds
-        switch await admit(to: query.bucket, within: timeout, surroundings) {
+        switch await admit(to: query.bucket, within: timeout, dependencies) {
         case .admitted(let place):
-            return await begin(query, surroundings, in: place, awaitsPart: awaitsPart)
+            return await begin(query, dependencies, in: place, awaitsPart: awaitsPart)
         case .busy: return .busy
         case .unknownBucket: return .unknownBucket
         }
@@ -219,15 +219,15 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     /// Sends an admitted query to the nodes; nil if this node does not have the bucket any more.
     private static func start(
         _ query: Query,
-        _ surroundings: Surroundings,
+        _ dependencies: Dependencies,
         in place: Place,
         awaitsPart: Bool
     ) -> QueryRun? {
         // The bucket may have been deleted during the wait for the slot.
-        guard let map = surroundings.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
+        guard let map = dependencies.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
             return nil
         }
-        let run = QueryRun(query, surroundings, map: map, place, awaitsPart: awaitsPart)
+        let run = QueryRun(query, dependencies, map: map, place, awaitsPart: awaitsPart)
         run.steps.post { run.perform(run.coordination.begin(now: run.now)) }
         // Runs after the events of this node, which suffice for most queries.
         run.steps.post { run.watchOpening() }
@@ -246,11 +246,11 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
 
     // MARK: Steps
 
-    static func milliseconds(_ surroundings: Surroundings) -> UInt64 {
-        surroundings.environment.time.monotonicNanoseconds() / 1_000_000
+    static func milliseconds(_ dependencies: Dependencies) -> UInt64 {
+        dependencies.environment.time.monotonicNanoseconds() / 1_000_000
     }
 
-    var now: UInt64 { QueryRun.milliseconds(surroundings) }
+    var now: UInt64 { QueryRun.milliseconds(dependencies) }
 
     /// The query by the definition that answers in the current attempt.
     var version: Version {
@@ -326,9 +326,9 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
     }
 
     private func endPhase(_ phase: QueryLatencies.Phase) {
-        let now = surroundings.environment.time.monotonicNanoseconds()
+        let now = dependencies.environment.time.monotonicNanoseconds()
         let nanoseconds = now - phaseStart
-        surroundings.latencies.record(phase, of: query.bucket, nanoseconds: nanoseconds)
+        dependencies.latencies.record(phase, of: query.bucket, nanoseconds: nanoseconds)
         phaseStart = now
     }
 

@@ -29,7 +29,7 @@ final class QuerySnapshot {
         _ reader: IndexReader,
         of index: ViewIndex,
         _ request: QueryRequest,
-        _ surroundings: QueryResponder.Surroundings
+        _ dependencies: QueryResponder.Dependencies
     ) throws(StorageError) {
         self.reader = reader
         self.index = index
@@ -37,7 +37,7 @@ final class QuerySnapshot {
         let file = index.file
         let slot = request.index.slot
         let reduction = slot.flatMap {
-            surroundings.buckets.reduction($0, ofBucket: request.bucket)
+            dependencies.buckets.reduction($0, ofBucket: request.bucket)
         }
         guard request.scan.reduction == .none || reduction != nil else {
             file.release(reader)

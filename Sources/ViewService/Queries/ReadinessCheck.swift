@@ -8,9 +8,9 @@ internal import Seams
 /// It asks the nodes by the same messages as a query: for no rows, of the current index, if that is complete.
 /// Every node does so for itself, until all its definitions are settled; then nothing runs.
 package final class ReadinessCheck: Sendable {
-    /// Returns the node's index service and the surroundings of its queries.
+    /// Returns the node's index service and the dependencies of its queries.
     package typealias IndexNode =
-        @Sendable () -> (service: IndexService, queries: QueryRun.Surroundings)?
+        @Sendable () -> (service: IndexService, queries: QueryRun.Dependencies)?
 
     private struct State {
         var isStopped = false
@@ -90,14 +90,14 @@ package final class ReadinessCheck: Sendable {
         }
     }
 
-    private func ask(_ service: IndexService, _ surroundings: QueryRun.Surroundings) async {
+    private func ask(_ service: IndexService, _ dependencies: QueryRun.Dependencies) async {
         for bucket in service.unsettledBuckets {
             for definition in service.unsettled(ofBucket: bucket.uuid) {
                 let signature = IndexSigning.signature(of: definition)
                 // Then it is not complete everywhere.
                 guard service.isUsable(signature, ofBucket: bucket.uuid) else { continue }
                 let bucket = QueryRun.Bucket(uuid: bucket.uuid, name: bucket.name)
-                if await isComplete(signature, in: bucket, surroundings) {
+                if await isComplete(signature, in: bucket, dependencies) {
                     service.settle(definition, ofBucket: bucket.uuid)
                 }
             }
@@ -108,7 +108,7 @@ package final class ReadinessCheck: Sendable {
     private func isComplete(
         _ signature: IndexSignature,
         in bucket: QueryRun.Bucket,
-        _ surroundings: QueryRun.Surroundings
+        _ dependencies: QueryRun.Dependencies
     ) async -> Bool {
         var query = ViewQuery()
         query.limit = 0
@@ -120,7 +120,7 @@ package final class ReadinessCheck: Sendable {
             collation: Collation.version
         )
         let version = QueryRun.Version(QueryPlan(query), index: index, reduction: .none)
-        let beginning = await QueryRun.begin(QueryRun.Query(of: bucket, version), surroundings)
+        let beginning = await QueryRun.begin(QueryRun.Query(of: bucket, version), dependencies)
         guard case .open(let run) = beginning else { return false }
         defer { run.cancel() }
         while true {

@@ -43,10 +43,10 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// The directory of all indexes.
     private let root: String
     private let settings: IndexService.Settings
-    private let surroundings: RunningIndex.Surroundings
+    private let dependencies: RunningIndex.Dependencies
     private let lane: any Lane
     private let shared = Guarded(Shared())
-    private var wanted: [String: FollowedBucket] = [:]
+    private var wanted: [String: ViewedBucket] = [:]
     /// The number of the call that `wanted` is from.
     private var wantedNumber: UInt64 = 0
     private var terms = IndexTerms()
@@ -61,16 +61,16 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         _ settings: IndexService.Settings,
         _ records: SuccessionFiles,
         lane: any Lane,
-        _ surroundings: RunningIndex.Surroundings
+        _ dependencies: RunningIndex.Dependencies
     ) {
         self.root = root
         self.settings = settings
         self.records = records
         self.lane = lane
-        self.surroundings = surroundings
+        self.dependencies = dependencies
     }
 
-    private var environment: Environment { surroundings.environment }
+    private var environment: Environment { dependencies.environment }
     private var now: UInt64 { environment.time.monotonicNanoseconds() }
 
     // MARK: From any thread
@@ -81,7 +81,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     var running: [RunningIndex] { shared.withLock { Array($0.running.values) } }
 
     /// Replaces the buckets; calls must not overlap.
-    func adopt(_ buckets: [String: FollowedBucket]) {
+    func adopt(_ buckets: [String: ViewedBucket]) {
         let (number, running) = shared.withLock { shared in
             shared.number += 1
             return (shared.number, shared.running)
@@ -149,25 +149,25 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
         }
     }
 
-    private func plan(_ name: IndexName) -> FollowedBucket.Plan? {
+    private func plan(_ name: IndexName) -> ViewedBucket.Plan? {
         wanted[name.bucket]?.indexes[name.signature]
     }
 
     private func start(
         _ name: IndexName,
-        _ plan: FollowedBucket.Plan,
+        _ plan: ViewedBucket.Plan,
         _ bucket: ViewBucket
     ) -> RunningIndex {
         files.unnamed[name] = nil
         let view =
             (plan.views + plan.changedViews).first.map { "\($0.designDocument)/\($0.view)" } ?? ""
-        var own = surroundings
+        var own = dependencies
         own.mapsTombstones = plan.mapsTombstones
         let index = RunningIndex(
             name,
             "\(bucket.name)/\(view)",
             in: path(name.bucket),
-            surroundings.scripts.function(
+            dependencies.scripts.function(
                 plan.map,
                 .map,
                 ofBucket: name.bucket,
@@ -192,7 +192,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     /// The file of an index is closed.
     private func closed(_ index: RunningIndex) {
         ending.closing[index.name] = nil
-        surroundings.scripts.forget(index.function)
+        dependencies.scripts.forget(index.function)
         ending.lingering.append(index)
         guard stopped == nil else { return finishStop() }
         lane.post(after: IndexKeeper.lingerNanoseconds) { [weak self] in

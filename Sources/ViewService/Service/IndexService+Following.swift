@@ -35,7 +35,7 @@ extension IndexService {
         for bucket in buckets {
             newest.successions[bucket.uuid, default: ViewSuccession()]
                 .adopt(bucket.views, bucket.revisions)
-            let signed = FollowedBucket(
+            let signed = ViewedBucket(
                 bucket,
                 earlier: earlier.buckets[bucket.uuid],
                 newest.successions[bucket.uuid] ?? ViewSuccession(),
@@ -109,7 +109,7 @@ extension IndexService {
     }
 
     /// Whether a current definition has been complete on all nodes, and what answers until it is.
-    package func standing(
+    package func reputation(
         of definition: ViewDefinition,
         ofBucket uuid: String
     ) -> (isSettled: Bool, previous: ViewDefinition?) {

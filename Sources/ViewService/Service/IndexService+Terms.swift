@@ -11,14 +11,14 @@ package struct IndexTerms: Hashable, Sendable {
     package init() {}
 
     /// When an index is updated: the lowest number of changes that a design document of it sets.
-    func updates(_ plan: FollowedBucket.Plan) -> UpdateSchedule.Terms {
+    func updates(_ plan: ViewedBucket.Plan) -> UpdateSchedule.Terms {
         var updates = updates
         updates.changesMin = plan.leastChanges(default: updates.changesMin)
         return updates
     }
 }
 
-extension FollowedBucket.Plan {
+extension ViewedBucket.Plan {
     /// The changes from which on the index is updated; documents without the option have `standard`.
     ///
     /// 0, by which only queries update the index, counts as the highest number.

@@ -66,7 +66,7 @@ package final class IndexService: Sendable {
 
     /// The followed buckets and their reduce functions, for queries.
     struct Followed: Sendable {
-        var buckets: [String: FollowedBucket] = [:]
+        var buckets: [String: ViewedBucket] = [:]
         /// By bucket and slot: the functions of two buckets never run in one process.
         var reduceFunctions: [IndexName: ScriptFunction] = [:]
 
@@ -146,7 +146,7 @@ package final class IndexService: Sendable {
         let opening = OpeningHook()
         let resting = RestingIndexes(changes, settings.rest, environment)
         self.resting = resting
-        let surroundings = RunningIndex.Surroundings(
+        let dependencies = RunningIndex.Dependencies(
             environment: environment,
             changes: changes,
             scripts: scripts,
@@ -160,9 +160,9 @@ package final class IndexService: Sendable {
         )
         let records = SuccessionFiles(root, environment.disk)
         newest = Guarded(Newest(successions: records.stored))
-        keeper = IndexKeeper(root, settings, records, lane: lanes.files, surroundings)
+        keeper = IndexKeeper(root, settings, records, lane: lanes.files, dependencies)
         responder = QueryResponder(
-            QueryResponder.Surroundings(
+            QueryResponder.Dependencies(
                 environment: environment,
                 changes: changes,
                 scripts: scripts,

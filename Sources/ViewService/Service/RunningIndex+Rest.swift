@@ -63,7 +63,7 @@ extension RunningIndex {
     /// Checks whether the open index is to rest; on its lane, once a second.
     func checkRest(isQuiet: Bool) {
         guard let index else { return }
-        let (now, openIndexes) = (now, surroundings.resting.openCount)
+        let (now, openIndexes) = (now, dependencies.resting.openCount)
         let isDue = state.withLock { state in
             let wasUsed = state.rest.isUsed
             state.rest.isUsed = false
@@ -80,7 +80,7 @@ extension RunningIndex {
         // Before the watch, which costs more, and again behind its begin.
         guard index.hasEveryChange else { return }
         let served = state.withLock { $0.wanted.served }
-        let resting = surroundings.resting
+        let resting = dependencies.resting
         guard resting.add(name, served: served, wake: { [weak self] in self?.wake() }) else {
             return
         }
@@ -107,5 +107,5 @@ extension RunningIndex {
         lane.post { resting.noteFreed() }
     }
 
-    private var now: UInt64 { surroundings.environment.time.monotonicNanoseconds() }
+    private var now: UInt64 { dependencies.environment.time.monotonicNanoseconds() }
 }

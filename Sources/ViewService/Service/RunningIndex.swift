@@ -13,7 +13,7 @@ internal import Vocabulary
 /// - All work with the file is on the index's lane.
 final class RunningIndex: Sendable {
     /// The services and settings that all indexes of a service share, except `mapsTombstones`.
-    struct Surroundings: Sendable {
+    struct Dependencies: Sendable {
         let environment: Environment
         let changes: any DocumentChangePort
         let scripts: ScriptPool
@@ -67,7 +67,7 @@ final class RunningIndex: Sendable {
     private let share: IndexLanes.Share
     let function: ScriptFunction
     private let directory: String
-    let surroundings: Surroundings
+    let dependencies: Dependencies
     let state: Guarded<State>
 
     /// An index whose file is not open; `begin` opens it.
@@ -77,21 +77,21 @@ final class RunningIndex: Sendable {
     ///   - title: The index in logs.
     ///   - directory: The directory of the bucket's indexes; created if it does not exist.
     ///   - function: The map function.
-    ///   - surroundings: What all indexes of the service share.
+    ///   - dependencies: What all indexes of the service share.
     init(
         _ name: IndexName,
         _ title: String,
         in directory: String,
         _ function: ScriptFunction,
-        _ surroundings: Surroundings
+        _ dependencies: Dependencies
     ) {
         self.name = name
         self.title = title
         self.directory = directory
         self.function = function
-        self.surroundings = surroundings
-        state = Guarded(State(rest: Rest(rule: RestRule(surroundings.resting.limits))))
-        share = surroundings.lanes.acquire()
+        self.dependencies = dependencies
+        state = Guarded(State(rest: Rest(rule: RestRule(dependencies.resting.limits))))
+        share = dependencies.lanes.acquire()
     }
 
     /// Opens the file, which takes a while; has no effect after the first call.
@@ -108,7 +108,7 @@ final class RunningIndex: Sendable {
     var lane: any Lane { share.lane }
 
     /// Ends the index's use of its lane; call it once, after `stop` has called `done`.
-    func releaseLane() { surroundings.lanes.release(share) }
+    func releaseLane() { dependencies.lanes.release(share) }
 
     /// The index; nil while its file is not open.
     var index: ViewIndex? { state.withLock { $0.index } }
@@ -182,8 +182,8 @@ final class RunningIndex: Sendable {
                 state.isStopped = true
                 return exchange(&state.index, with: nil)
             }
-            surroundings.resting.remove(name)
-            if index != nil { surroundings.resting.noteClosed() }
+            dependencies.resting.remove(name)
+            if index != nil { dependencies.resting.noteClosed() }
             index?.stop(keepsLog: keepsLog)
             // Runs after the file is closed.
             lane.post(done)
@@ -208,7 +208,7 @@ final class RunningIndex: Sendable {
         report.memoryBytes = index.file.memoryBytes + index.keptBytes
         // A file that has failed has its fault.
         (report.fileBytes, report.usedBytes) = (try? index.file.pageBytes()) ?? (0, 0)
-        let disk = surroundings.environment.disk
+        let disk = dependencies.environment.disk
         for suffix in ["", "-wal"] {
             report.diskBytes += (try? disk.size(index.file.path + suffix)) ?? 0
         }
@@ -219,10 +219,10 @@ final class RunningIndex: Sendable {
 
     func open() {
         guard !state.withLock({ $0.isStopped || $0.index != nil }) else { return }
-        surroundings.resting.remove(name)
+        dependencies.resting.remove(name)
         do throws(StorageError) {
             let index = try makeIndex()
-            let now = surroundings.environment.time.monotonicNanoseconds()
+            let now = dependencies.environment.time.monotonicNanoseconds()
             let (wanted, health) = state.withLock { state in
                 state.index = index
                 state.fault = nil
@@ -232,20 +232,20 @@ final class RunningIndex: Sendable {
                 state.rest.rule.opened(now: now)
                 return (state.wanted, exchange(&state.rest.health, with: nil))
             }
-            surroundings.resting.noteOpened()
+            dependencies.resting.noteOpened()
             if let health { index.resume(health) }
             index.setSchedule(wanted.updates)
             index.serve(wanted.served)
             index.setSlots(Array(wanted.slots))
             index.startTicking()
-            surroundings.opened()
+            dependencies.opened()
         } catch {
             retry(error)
         }
     }
 
     private func makeIndex() throws(StorageError) -> ViewIndex {
-        let directory = try IndexDirectory(path: directory, disk: surroundings.environment.disk)
+        let directory = try IndexDirectory(path: directory, disk: dependencies.environment.disk)
         if let damage = state.withLock({ $0.damage }) { try replace(damage, in: directory) }
         do throws(StorageError) {
             return try makeIndex(in: directory)
@@ -263,17 +263,17 @@ final class RunningIndex: Sendable {
             bucketUUID: name.bucket,
             mapSource: function.source
         )
-        let file = try IndexFile(in: directory, identity: identity, settings: surroundings.files)
-        var own = ViewIndex.Surroundings(
-            environment: surroundings.environment,
-            changes: surroundings.changes,
-            scripts: surroundings.scripts,
+        let file = try IndexFile(in: directory, identity: identity, settings: dependencies.files)
+        var own = ViewIndex.Dependencies(
+            environment: dependencies.environment,
+            changes: dependencies.changes,
+            scripts: dependencies.scripts,
             lane: lane
         )
-        own.checkpoints = surroundings.checkpoints
-        own.collations = surroundings.collations
-        own.builds = surroundings.builds
-        own.mapsTombstones = surroundings.mapsTombstones
+        own.checkpoints = dependencies.checkpoints
+        own.collations = dependencies.collations
+        own.builds = dependencies.builds
+        own.mapsTombstones = dependencies.mapsTombstones
         own.ticked = { [weak self] isQuiet in self?.checkRest(isQuiet: isQuiet) }
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
@@ -291,7 +291,7 @@ final class RunningIndex: Sendable {
         let signature = name.signature.description
         var path: String?
         if isKept {
-            let seconds = surroundings.environment.time.wallNanoseconds() / 1_000_000_000
+            let seconds = dependencies.environment.time.wallNanoseconds() / 1_000_000_000
             path = try directory.setAside(signature, now: seconds)
         } else {
             try directory.remove(signature)
@@ -300,7 +300,7 @@ final class RunningIndex: Sendable {
             state.damage = nil
             if path != nil { state.asides += 1 }
         }
-        surroundings.environment.trace.error(
+        dependencies.environment.trace.error(
             "views",
             "Index \(title) cannot use its file: \(error.description). The file was "
                 + (path.map { "renamed to \($0)" } ?? "removed")
@@ -317,7 +317,7 @@ final class RunningIndex: Sendable {
             if error.concernsContent { state.damage = error }
             return exchange(&state.index, with: nil)
         }
-        if index != nil { surroundings.resting.noteClosed() }
+        if index != nil { dependencies.resting.noteClosed() }
         index?.stop()
         guard error.concernsContent else { return retry(error) }
         // Runs after the file is closed.
@@ -325,7 +325,7 @@ final class RunningIndex: Sendable {
     }
 
     private func retry(_ error: StorageError) {
-        let now = surroundings.environment.time.monotonicNanoseconds()
+        let now = dependencies.environment.time.monotonicNanoseconds()
         let pause = state.withLock { state -> UInt64? in
             state.fault = error
             state.rest.isResting = false
@@ -338,7 +338,7 @@ final class RunningIndex: Sendable {
             return state.pause
         }
         guard let pause else { return }
-        surroundings.environment.trace.error(
+        dependencies.environment.trace.error(
             "views",
             "Index \(title) is not open: \(error.description). Until it is, queries of its views "
                 + "fail. It is opened again in \(pause / 1_000_000_000) s."

@@ -102,7 +102,7 @@ package struct SignedView: Equatable, Sendable {
 /// A bucket with what follows from its views: the indexes and the reduce functions.
 ///
 /// An object, because each query reads it several times: a copy would count the references to all its parts.
-final class FollowedBucket: Sendable {
+final class ViewedBucket: Sendable {
     /// An index and the views that it serves.
     struct Plan: Sendable {
         let map: String
@@ -151,7 +151,7 @@ final class FollowedBucket: Sendable {
     ///   - retired: Definitions whose indexes stay open, unless their views are deleted.
     init(
         _ bucket: ViewBucket,
-        earlier: FollowedBucket?,
+        earlier: ViewedBucket?,
         _ succession: ViewSuccession,
         retired: [ViewDefinition] = []
     ) {
@@ -169,7 +169,7 @@ final class FollowedBucket: Sendable {
     }
 }
 
-extension FollowedBucket.Signed {
+extension ViewedBucket.Signed {
     /// Signs the views.
     init(_ definitions: [ViewDefinition], _ succession: ViewSuccession, retired: [ViewDefinition]) {
         var signatures: Set<IndexSignature> = []
@@ -194,11 +194,11 @@ extension FollowedBucket.Signed {
     /// Adds the index and the reduction of a view.
     private mutating func add(
         _ view: SignedView,
-        to list: WritableKeyPath<FollowedBucket.Plan, [IndexReport.View]>
+        to list: WritableKeyPath<ViewedBucket.Plan, [IndexReport.View]>
     ) {
         let (definition, signature) = (view.definition, view.index)
         // The signature depends on both.
-        let plan = FollowedBucket.Plan(
+        let plan = ViewedBucket.Plan(
             map: definition.map,
             mapsTombstones: definition.indexesTombstones
         )

@@ -24,9 +24,9 @@ import Wire
         var expected: UInt16 = 2
         var versions: (UInt16, UInt16) = (1, 1)
         /// Of the responder's validation.
-        var verdict: PeerRefusal?
+        var decision: PeerRefusal?
         /// Of the initiator's validation.
-        var answerVerdict: PeerRefusal?
+        var answerRefusal: PeerRefusal?
 
         func run() -> (initiator: PeerHandshake.Step, responder: PeerHandshake.Step) {
             let caller = PeerHandshake.initiator(
@@ -39,8 +39,8 @@ import Wire
             let (there, back) = (ByteWriter(), ByteWriter())
             caller.start(output: there)
             called.start(output: back)
-            let answered = called.receive(there.view, output: back) { _, _ in verdict }
-            let (_, step) = caller.receive(back.view, output: there) { _, _ in answerVerdict }
+            let answered = called.receive(there.view, output: back) { _, _ in decision }
+            let (_, step) = caller.receive(back.view, output: there) { _, _ in answerRefusal }
             return (step, answered.step)
         }
     }
@@ -84,18 +84,18 @@ import Wire
 
     @Test func refusalsReachTheCaller() {
         let tooLow = PeerRefusal.levelTooLow(required: FeatureLevel(258))
-        for verdict in [PeerRefusal.removed(epoch: 8), .notExpected, .connected, tooLow] {
+        for decision in [PeerRefusal.removed(epoch: 8), .notExpected, .connected, tooLow] {
             var pair = Pair()
-            pair.verdict = verdict
+            pair.decision = decision
             let (one, other) = pair.run()
-            #expect(refusal(one) == verdict && refusal(other) == verdict)
+            #expect(refusal(one) == decision && refusal(other) == decision)
         }
     }
 
     /// The two sides name the same fact from their own point of view.
     @Test func callerWithoutTheKeyIsToldThatItsKeyIsNotKnown() {
         var pair = Pair()
-        pair.verdict = .wrongKey
+        pair.decision = .wrongKey
         let (one, other) = pair.run()
         #expect(refusal(one) == .keyRefused && refusal(other) == .wrongKey)
     }
@@ -106,7 +106,7 @@ import Wire
     @Test func strangerCannotSayThatThisNodeWasRemoved() {
         var pair = Pair()
         pair.service = .join
-        pair.verdict = .removed(epoch: 8)
+        pair.decision = .removed(epoch: 8)
         #expect(refusal(pair.run().initiator) == .notExpected)
     }
 
@@ -142,8 +142,8 @@ import Wire
         }
         // The called node may be the one that is too old.
         var pair = Pair()
-        pair.answerVerdict = .levelTooLow(required: FeatureLevel(3))
-        #expect(refusal(pair.run().initiator) == pair.answerVerdict)
+        pair.answerRefusal = .levelTooLow(required: FeatureLevel(3))
+        #expect(refusal(pair.run().initiator) == pair.answerRefusal)
     }
 
     @Test func anyBytesAreRefusedOrIncomplete() {

@@ -12,7 +12,7 @@ import Vocabulary
         _ fields: [(String, String)],
         changing bucket: BucketRecord? = nil,
         _ state: ClusterState
-    ) -> BucketForm.Verdict {
+    ) -> BucketForm.Decision {
         let name = [("name", "new"), ("ramQuotaMB", "100")]
         let form = FormParameters(((bucket == nil ? name : []) + fields).map { ($0.0, $0.1) })
         let ground = BucketForm.Ground(
@@ -24,12 +24,12 @@ import Vocabulary
         return BucketForm.validate(form, on: ground)
     }
 
-    private func password(_ verdict: BucketForm.Verdict) -> [UInt8]? {
-        if case .accepted(let settings, _) = verdict { settings.password } else { nil }
+    private func password(_ decision: BucketForm.Decision) -> [UInt8]? {
+        if case .accepted(let settings, _) = decision { settings.password } else { nil }
     }
 
-    private func field(_ verdict: BucketForm.Verdict) -> String? {
-        if case .refused(let errors) = verdict { errors.first?.field } else { nil }
+    private func field(_ decision: BucketForm.Decision) -> String? {
+        if case .refused(let errors) = decision { errors.first?.field } else { nil }
     }
 
     @Test func formSetsKeepsAndRemovesPassword() throws {

@@ -55,7 +55,7 @@ import ViewService
         let admission = await QueryRun.admit(
             to: RunWorld.bucket,
             within: 60_000,
-            world.surroundings
+            world.dependencies
         )
         guard case .admitted(let place) = admission else {
             Issue.record("not admitted: \(admission)")
@@ -71,10 +71,10 @@ import ViewService
     @Test func slotOfAPlaceThatIsNotUsedIsFree() async throws {
         let world = Self.world()
         defer { world.stop() }
-        _ = await QueryRun.admit(to: RunWorld.bucket, within: 60_000, world.surroundings)
+        _ = await QueryRun.admit(to: RunWorld.bucket, within: 60_000, world.dependencies)
         #expect(world.slots.usedCount == 0)
         let unknown = QueryRun.Bucket(uuid: "other", name: "other")
-        let refused = await QueryRun.admit(to: unknown, within: 60_000, world.surroundings)
+        let refused = await QueryRun.admit(to: unknown, within: 60_000, world.dependencies)
         guard case .unknownBucket = refused else {
             Issue.record("admitted: \(refused)")
             return

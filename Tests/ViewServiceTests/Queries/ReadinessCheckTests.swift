@@ -23,14 +23,14 @@ import Vocabulary
             let isReady = node == 1 || isBuilt.withLock { $0 }
             return isReady ? ScriptedNodes.rows([]) : [.reply(.notReady(signature))]
         }
-        let surroundings = queries.surroundings
-        let check = ReadinessCheck { (service, surroundings) }
+        let dependencies = queries.dependencies
+        let check = ReadinessCheck { (service, dependencies) }
         check.viewsChanged()
         try await waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
-        #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
+        #expect(!service.reputation(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
         isBuilt.withLock { $0 = true }
         try await waitUntil("the definition is settled") {
-            service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled
+            service.reputation(of: view, ofBucket: RunWorld.bucket.uuid).isSettled
         }
         #expect(service.unsettled(ofBucket: RunWorld.bucket.uuid).isEmpty)
         let requests = queries.nodes.calls.map(\.request)
@@ -52,11 +52,11 @@ import Vocabulary
         queries.nodes.follow { _, node in
             node == 1 ? ScriptedNodes.rows([]) : [.reply(.failed("The disk is full."))]
         }
-        let surroundings = queries.surroundings
-        let check = ReadinessCheck { (service, surroundings) }
+        let dependencies = queries.dependencies
+        let check = ReadinessCheck { (service, dependencies) }
         check.viewsChanged()
         try await waitUntil("both nodes are asked twice") { queries.nodes.calls.count >= 4 }
-        #expect(!service.standing(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
+        #expect(!service.reputation(of: view, ofBucket: RunWorld.bucket.uuid).isSettled)
         check.stop()
         try own.stop(service)
     }

@@ -74,7 +74,7 @@ final class RunWorld: Sendable {
         of bucket: QueryRun.Bucket = RunWorld.bucket
     ) async throws -> QueryRun.Beginning {
         let run = try self.query(query, reduction, previous: previous, of: bucket)
-        return await QueryRun.begin(run, surroundings, awaitsPart: awaitsPart)
+        return await QueryRun.begin(run, dependencies, awaitsPart: awaitsPart)
     }
 
     /// Begins a query on this thread, without waiting.
@@ -84,7 +84,7 @@ final class RunWorld: Sendable {
     ) throws -> QueryRun.PromptBeginning {
         QueryRun.beginNow(
             try self.query(query, .none, previous: nil, of: bucket),
-            surroundings
+            dependencies
         )
     }
 
@@ -110,8 +110,8 @@ final class RunWorld: Sendable {
         return run
     }
 
-    var surroundings: QueryRun.Surroundings {
-        QueryRun.Surroundings(
+    var dependencies: QueryRun.Dependencies {
+        QueryRun.Dependencies(
             environment: linux.environment,
             lane: lane,
             scripts: scripts,
@@ -140,7 +140,7 @@ final class RunWorld: Sendable {
     /// A run of an admitted query.
     func run(in place: QueryRun.Place) async throws -> QueryRun {
         let query = try query(ViewQuery(), .none, previous: nil, of: RunWorld.bucket)
-        let beginning = await QueryRun.begin(query, surroundings, in: place)
+        let beginning = await QueryRun.begin(query, dependencies, in: place)
         guard case .open(let run) = beginning else { throw NotOpen(beginning: "\(beginning)") }
         return run
     }

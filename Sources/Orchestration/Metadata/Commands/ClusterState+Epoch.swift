@@ -28,7 +28,7 @@ extension ClusterState {
         if let rebalance {
             let outcome = RebalanceOutcome(
                 id: rebalance.id,
-                verdict: .failed,
+                ending: .failed,
                 sentence: "A majority of the cluster's nodes was lost.",
                 endedMilliseconds: epoch.beganMilliseconds
             )

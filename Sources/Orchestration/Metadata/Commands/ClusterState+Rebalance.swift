@@ -105,8 +105,8 @@ extension ClusterState {
         rebalance = nil
         lastRebalance = outcome
         lastRebalance?.kind = record.kind
-        counters.count(.ended(record.kind, outcome.verdict))
-        guard outcome.verdict == .completed else { return .applied(effects) }
+        counters.count(.ended(record.kind, outcome.ending))
+        guard outcome.ending == .completed else { return .applied(effects) }
         if record.kind == .rebalance { autoFailoverCount = 0 }
         // The last active node stays, even if all kept nodes were failed over meanwhile.
         for number in record.ejected

@@ -40,9 +40,9 @@ package struct ClusterCounters: Hashable, Sendable, CodedFields {
 
         static func ended(
             _ kind: RebalanceRecord.Kind,
-            _ verdict: RebalanceOutcome.Verdict
+            _ ending: RebalanceOutcome.Ending
         ) -> Event {
-            switch (kind == .gracefulFailover, verdict) {
+            switch (kind == .gracefulFailover, ending) {
             case (false, .completed): .rebalanceSuccess
             case (false, .stopped): .rebalanceStop
             case (false, .failed): .rebalanceFail

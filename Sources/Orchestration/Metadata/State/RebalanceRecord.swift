@@ -60,7 +60,7 @@ package struct RebalanceRecord: Hashable, Sendable, CodedFields {
 /// How the last rebalance ended.
 package struct RebalanceOutcome: Hashable, Sendable, CodedFields {
     /// The raw values are stored on disk.
-    package enum Verdict: UInt8, Sendable {
+    package enum Ending: UInt8, Sendable {
         case completed = 0
         case stopped = 1
         case failed = 2
@@ -68,16 +68,16 @@ package struct RebalanceOutcome: Hashable, Sendable, CodedFields {
 
     package var id = ""
     package internal(set) var kind = RebalanceRecord.Kind.rebalance
-    package var verdict = Verdict.completed
+    package var ending = Ending.completed
     /// A sentence for the operator: the cause of a failure, or a remark.
     package var sentence = ""
     package var endedMilliseconds: UInt64 = 0
 
     package init() {}
 
-    package init(id: String, verdict: Verdict, sentence: String, endedMilliseconds: UInt64) {
+    package init(id: String, ending: Ending, sentence: String, endedMilliseconds: UInt64) {
         self.id = id
-        self.verdict = verdict
+        self.ending = ending
         self.sentence = sentence
         self.endedMilliseconds = endedMilliseconds
     }
@@ -85,7 +85,7 @@ package struct RebalanceOutcome: Hashable, Sendable, CodedFields {
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&id, "id")
         try coder.choice(&kind, "kind")
-        try coder.choice(&verdict, "verdict")
+        try coder.choice(&ending, "ending")
         try coder.field(&sentence, "sentence")
         try coder.field(&endedMilliseconds, "end")
     }

@@ -61,7 +61,7 @@ package struct RebalanceRetry: Hashable, Sendable, CodedFields {
         _ settings: RetrySettings
     ) {
         let attempts = before?.id == record.id ? before?.attempt ?? 0 : 0
-        guard settings.isEnabled, record.kind == .rebalance, outcome.verdict == .failed,
+        guard settings.isEnabled, record.kind == .rebalance, outcome.ending == .failed,
             attempts < settings.attemptsMax
         else { return nil }
         attempt = attempts + 1

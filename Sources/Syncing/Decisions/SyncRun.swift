@@ -5,7 +5,7 @@ internal import SyncWire
 ///
 /// The harness only records. It runs the function without knowledge of the user, so that one run of a
 /// batch needs no round trip for each claim, and the process that runs JavaScript knows no user. The
-/// host decides the claims (`SyncVerdict`).
+/// host decides the claims (`SyncDecision`).
 ///
 /// - Arguments are JSON; `undefined` is null.
 package struct SyncRun: Equatable, Sendable {

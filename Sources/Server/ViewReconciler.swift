@@ -17,7 +17,7 @@ internal import Vocabulary
 /// - A bucket without views is not passed to the index service.
 /// - Nothing is followed before the node carries out the current state: the index service removes
 ///   the indexes that a state does not need.
-final class ViewFollower: ServingMapSource {
+final class ViewReconciler: ServingMapSource {
     private let cluster: AdministrationService
     private let opening: IndexOpening
     private let core = Guarded(Core())
@@ -214,7 +214,7 @@ final class ViewFollower: ServingMapSource {
     }
 
     private struct MapObservation: Observation {
-        let follower: ViewFollower
+        let follower: ViewReconciler
         let number: UInt64
 
         func cancel() { follower.core.withLock { _ = $0.observers.removeValue(forKey: number) } }

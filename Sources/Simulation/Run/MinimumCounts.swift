@@ -3,7 +3,7 @@
 /// Each floor is between half and a tenth of the count over a hundred seeds of `standard`, lower
 /// for kinds that occur in bursts, so that chance alone does not fall below it. A fault that is
 /// never drawn, an action that is always refused, and a stalled workload do.
-package enum Floors {
+package enum MinimumCounts {
     package struct Floor: Hashable, Sendable {
         package let name: Tally.Name
         /// The minimum in a hundred seeds.

@@ -3,7 +3,7 @@ internal import Bytes
 /// The current problems for the operator.
 ///
 /// The component that detects a problem raises and clears it.
-package final class AlertBoard: Sendable {
+package final class AlertTable: Sendable {
     private let alerts = Guarded<[String: String]>([:])
 
     package init() {}

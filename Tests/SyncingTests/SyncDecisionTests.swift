@@ -3,7 +3,7 @@ import SyncWire
 import Syncing
 import Testing
 
-@Suite struct SyncVerdictTests {
+@Suite struct SyncDecisionTests {
     private let jane = SyncUser(
         name: "jane",
         roles: ["editors"],
@@ -16,8 +16,8 @@ import Testing
         _ calls: [SyncRun.Call],
         end: SyncRun.End = .returned,
         for user: SyncUser? = nil
-    ) -> SyncVerdict {
-        SyncVerdict(SyncRun(calls, end: end), for: user, dialect: .first)
+    ) -> SyncDecision {
+        SyncDecision(SyncRun(calls, end: end), for: user, dialect: .first)
     }
 
     private func channels(_ names: String...) -> Set<ChannelName> {
@@ -39,7 +39,7 @@ import Testing
         let run = SyncRun([
             .channel([.string("a"), .null, .string("b")]), .channel([.string("c")]),
         ])
-        guard case .accepted(let found) = SyncVerdict(run, for: jane, dialect: .first) else {
+        guard case .accepted(let found) = SyncDecision(run, for: jane, dialect: .first) else {
             Issue.record("refused")
             return
         }
@@ -79,8 +79,8 @@ import Testing
     }
 
     @Test func invalidNamesFailTheRun() {
-        let exception = SyncVerdict.refused(Refusal(500, "Exception in JS sync function"))
-        let error = SyncVerdict.refused(Refusal(500, "Error in JS sync function"))
+        let exception = SyncDecision.refused(Refusal(500, "Exception in JS sync function"))
+        let error = SyncDecision.refused(Refusal(500, "Error in JS sync function"))
         #expect(outcome([.channel([.string("")])]) == exception)
         #expect(outcome([.channel([.string("a,b")])]) == exception)
         #expect(outcome([.access(users: .string("j"), channels: .string("a,b"))]) == exception)
@@ -99,11 +99,11 @@ import Testing
         (.administrator, "admin required"),
     ]) func failedClaimIsRefusedInTheWordsOfTheDialect(claim: SyncRun.Claim, reason: String) {
         let run = SyncRun([.claim(claim)])
-        #expect(SyncVerdict(run, for: jane, dialect: .first) == .refused(Refusal(403, reason)))
+        #expect(SyncDecision(run, for: jane, dialect: .first) == .refused(Refusal(403, reason)))
         #expect(
-            SyncVerdict(run, for: jane, dialect: .third) == .refused(Refusal(403, "sg \(reason)"))
+            SyncDecision(run, for: jane, dialect: .third) == .refused(Refusal(403, "sg \(reason)"))
         )
-        #expect(SyncVerdict(run, for: nil, dialect: .first) == .accepted(SyncOutcome()))
+        #expect(SyncDecision(run, for: nil, dialect: .first) == .accepted(SyncOutcome()))
     }
 
     @Test func satisfiedClaimsPass() throws {
@@ -117,13 +117,13 @@ import Testing
     @Test func guestHasTheEmptyName() {
         let guest = SyncUser(name: "", roles: [], channels: [.everyone])
         #expect(outcome([.claim(.user(.string("")))], for: guest) == .accepted(SyncOutcome()))
-        let refused = SyncVerdict.refused(Refusal(403, "wrong user"))
+        let refused = SyncDecision.refused(Refusal(403, "wrong user"))
         #expect(outcome([.claim(.user(.string("jane")))], for: guest) == refused)
     }
 
     @Test func failedClaimEndsTheRunWhereItStands() {
         let claim = SyncRun.Call.claim(.user(.string("joe")))
-        let wrong = SyncVerdict.refused(Refusal(403, "wrong user"))
+        let wrong = SyncDecision.refused(Refusal(403, "wrong user"))
         // What the harness recorded behind it would not have happened.
         #expect(outcome([claim, .channel([.string("")])], for: jane) == wrong)
         #expect(outcome([claim], end: .failed("x"), for: jane) == wrong)
@@ -146,7 +146,7 @@ import Testing
         ]
         #expect(outcome(calls) == .refused(Refusal(451, "law")))
         #expect(outcome(calls, end: .forbidden("late")) == .refused(Refusal(451, "law")))
-        let exception = SyncVerdict.refused(Refusal(500, "Exception in JS sync function"))
+        let exception = SyncDecision.refused(Refusal(500, "Exception in JS sync function"))
         #expect(outcome(calls, end: .failed("x")) == exception)
     }
 
@@ -166,12 +166,12 @@ import Testing
 
     @Test func databaseWithoutFunctionUsesTheMemberChannels() throws {
         let run = SyncRun.withoutFunction(channels: try json("[\"a\",1]"))
-        guard case .accepted(let found) = SyncVerdict(run, for: nil, dialect: .third) else {
+        guard case .accepted(let found) = SyncDecision(run, for: nil, dialect: .third) else {
             Issue.record("refused")
             return
         }
         #expect(found.channels == channels("a"))
-        let none = SyncVerdict(.withoutFunction(channels: nil), for: nil, dialect: .third)
+        let none = SyncDecision(.withoutFunction(channels: nil), for: nil, dialect: .third)
         #expect(none == .accepted(SyncOutcome()))
     }
 }

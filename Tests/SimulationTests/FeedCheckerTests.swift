@@ -5,8 +5,8 @@ import Vocabulary
 import Wire
 
 /// The checker of feeds is fed what it has to find.
-@Suite struct FeedFollowerTests {
-    private func snapshot(_ start: UInt64, _ end: UInt64, _ follower: inout FeedFollower) {
+@Suite struct FeedCheckerTests {
+    private func snapshot(_ start: UInt64, _ end: UInt64, _ follower: inout FeedChecker) {
         let marker = DCPSnapshotMarker(start: Seqno(start), end: Seqno(end), flags: .memory)
         follower.receive(.snapshotMarker(marker))
     }
@@ -15,7 +15,7 @@ import Wire
         _ seqno: UInt64,
         _ key: String,
         isDeleted: Bool = false,
-        _ follower: inout FeedFollower,
+        _ follower: inout FeedChecker,
         isPrepare: Bool = false
     ) {
         var meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(seqno))
@@ -31,8 +31,8 @@ import Wire
         CopyContent.Version(seqno: Seqno(seqno), cas: CAS(seqno), value: nil, isDeleted: isDeleted)
     }
 
-    private func follower() -> FeedFollower {
-        var follower = FeedFollower()
+    private func follower() -> FeedChecker {
+        var follower = FeedChecker()
         snapshot(0, 3, &follower)
         change(1, "a", &follower)
         change(3, "b", &follower)

@@ -6,7 +6,7 @@ package import Wire
 ///
 /// `flaw` names the first message that violates the order: a prepare or an abort, a change out of
 /// order or outside its snapshot, or one behind an `advanced`.
-package struct FeedFollower {
+package struct FeedChecker {
     /// The last complete state, which a rollback can return to.
     private struct Whole {
         var position = Seqno.zero

@@ -9,7 +9,7 @@ package import SyncWire
 ///   value that is not a string counts as no name.
 /// - An invalid channel name, or a role without `role:`, fails the whole run.
 /// - Of several refusals the first one counts, and an exception after a `reject` outweighs it.
-package enum SyncVerdict: Equatable, Sendable {
+package enum SyncDecision: Equatable, Sendable {
     case accepted(SyncOutcome)
     case refused(Refusal)
 

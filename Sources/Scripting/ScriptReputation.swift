@@ -8,7 +8,7 @@
 /// - A suspected function becomes proven again: after `recoveryMin` good pieces, twice as many with
 ///   each relapse, `recoveryMax` at most.
 /// - A piece is so large that it takes about `targetNanoseconds`. It begins with one item.
-package struct ScriptStanding: Hashable, Sendable {
+package struct ScriptReputation: Hashable, Sendable {
     package enum Trust: Hashable, Sendable, CaseIterable {
         /// Can become: proven, suspected.
         case new
@@ -60,11 +60,11 @@ package struct ScriptStanding: Hashable, Sendable {
             return suspect()
         }
         failuresInSuccession = 0
-        guard nanoseconds < ScriptStanding.slowNanoseconds else {
+        guard nanoseconds < ScriptReputation.slowNanoseconds else {
             slowPieces += 1
             goodPieces = 0
             pieceItems = max(1, pieceItems / 2)
-            if slowPieces >= ScriptStanding.slowMax { suspect() }
+            if slowPieces >= ScriptReputation.slowMax { suspect() }
             return
         }
         slowPieces = 0
@@ -90,22 +90,22 @@ package struct ScriptStanding: Hashable, Sendable {
 
     private var goodPiecesNeeded: Int {
         switch trust {
-        case .new: return ScriptStanding.proofPieces
+        case .new: return ScriptReputation.proofPieces
         case .proven: return 0
         case .suspected:
             let doublings = min(max(0, relapses - 1), 8)
-            return min(ScriptStanding.recoveryMax, ScriptStanding.recoveryMin << doublings)
+            return min(ScriptReputation.recoveryMax, ScriptReputation.recoveryMin << doublings)
         }
     }
 
     private mutating func resize(_ items: Int, _ nanoseconds: UInt64) {
-        let target = ScriptStanding.targetNanoseconds
+        let target = ScriptReputation.targetNanoseconds
         if nanoseconds > 2 * target {
             pieceItems = max(1, min(items, pieceItems) / 2)
         } else if items >= pieceItems, nanoseconds <= target / 2 {
             let most =
                 trust == .suspected
-                ? ScriptStanding.suspectedItemsMax : ScriptStanding.itemsMax
+                ? ScriptReputation.suspectedItemsMax : ScriptReputation.itemsMax
             pieceItems = min(most, 2 * pieceItems)
         }
     }
