@@ -386,7 +386,9 @@ import Vocabulary
             try file.commit { (transaction) throws(StorageError) in try transaction.write(note) }
             try file.close()
             file = try index.open()
-            let found = try file.readNewest { (reads) throws(StorageError) in try reads.remains() }
+            let found = try file.readNewest { (reads) throws(StorageError) in
+                try reads.unfinishedCompaction()
+            }
             #expect(found == note)
         }
     }

@@ -186,7 +186,7 @@ import Testing
             guard case .write(let plan) = WritePlan.make(request, on: desk.document, desk.rules)
             else { continue }
             let promoted = plan.promoted.map { _ in
-                WritePlan.PromotedLeaf(json: [], decision: .accepted(assignment))
+                WritePlan.PromotedLeaf(json: [], acceptance: .accepted(assignment))
             }
             _ = try desk.write(request, .accepted(assignment), promoted: promoted)
             try check(desk.document.metadata, seed)

@@ -13,7 +13,7 @@ struct Desk {
     /// Writes one revision, with the assignment for it and for a promoted leaf.
     mutating func write(
         _ request: RevisionRequest,
-        _ decision: WritePlan.Decision = .accepted(.init()),
+        _ decision: WritePlan.Acceptance = .accepted(.init()),
         promoted: WritePlan.PromotedLeaf? = nil
     ) throws -> StoredWrite {
         guard case .write(let plan) = WritePlan.make(request, on: document, rules) else {
@@ -252,7 +252,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(plan.promoted == rev("1-a") && !plan.isWinner)
         let promoted = WritePlan.PromotedLeaf(
             json: Array(large.utf8),
-            decision: .accepted(.init(channels: ["z"], roles: ["jane": ["role:r"]]))
+            acceptance: .accepted(.init(channels: ["z"], roles: ["jane": ["role:r"]]))
         )
         let write = try desk.write(request, .accepted(.init()), promoted: promoted)
         let metadata = write.document.metadata
@@ -271,7 +271,7 @@ private func content(_ body: String) throws -> DocumentContent {
         _ = try desk.write(replica("1-a"))
         _ = try desk.write(replica("1-b"))
         let refusal = Refusal(403, "no")
-        let promoted = WritePlan.PromotedLeaf(json: [], decision: .refused(refusal))
+        let promoted = WritePlan.PromotedLeaf(json: [], acceptance: .refused(refusal))
         let before = desk.document
         #expect(throws: refusal) {
             try desk.write(edit("{}", of: "1-b", deletes: true), promoted: promoted)

@@ -64,7 +64,7 @@ import Vocabulary
     }
 
     /// Nodes that a copy without an end has left, and whether the file has a note of a compaction.
-    private func remains(_ service: IndexService) throws -> (
+    private func unfinished(_ service: IndexService) throws -> (
         nodes: Int, note: UnfinishedCompaction?
     ) {
         let reader = try IndexReader.inspect(
@@ -79,7 +79,7 @@ import Vocabulary
                 if id >= head.nextNode { nodes += 1 }
                 return true
             }
-            return (nodes, try reads.remains())
+            return (nodes, try reads.unfinishedCompaction())
         }
     }
 
@@ -106,7 +106,7 @@ import Vocabulary
         try awaitCompacted(service)
         #expect(try lines(service) == rows && rows.count > 300)
         #expect(try violations(service) == [])
-        #expect(try remains(service) == (0, nil))
+        #expect(try unfinished(service) == (0, nil))
         try waitUntil("the file is shorter") { try bytes(service) < before * 2 / 3 }
         // What is committed afterwards belongs to the new trees.
         for number in 0..<200 { put(number, number + 1) }
@@ -146,7 +146,7 @@ import Vocabulary
             try awaitFresh(service)
             try awaitCompacted(service)
             #expect(try violations(service) == [], "round \(round)")
-            #expect(try remains(service) == (0, nil), "round \(round)")
+            #expect(try unfinished(service) == (0, nil), "round \(round)")
             #expect(try lines(service) == rows, "round \(round)")
         }
         try world.stop(service)
@@ -159,7 +159,7 @@ import Vocabulary
         #expect(service.compact("d", ofBucket: "b1"))
         #expect(service.cancelCompaction("d", ofBucket: "b1"))
         try awaitCompacted(service)
-        #expect(try remains(service) == (0, nil))
+        #expect(try unfinished(service) == (0, nil))
         #expect(try violations(service) == [])
         #expect(try lines(service) == rows)
         try world.stop(service)

@@ -60,7 +60,7 @@ extension VBucketCore {
     ///
     /// They are appended to the turn's scratch buffer, and valid until its next change.
     @inline(__always)
-    func remains(
+    func tombstoneValue(
         of item: Item,
         _ turn: borrowing ExecutionContext
     ) -> (value: ByteView, datatype: Datatype) {

@@ -161,7 +161,7 @@ extension VBucketCore {
         if awaitsAttributes(old) { return .wouldBlock(.value(old.seqno)) }
         let scratchCount = turn.scratch.count
         defer { turn.scratch.truncate(to: scratchCount) }
-        let (value, datatype) = remains(of: old, turn)
+        let (value, datatype) = tombstoneValue(of: old, turn)
         let meta = DocumentMeta(expiry: turn.seconds, datatype: datatype, isDeleted: true)
         // A prepare is in memory beside the document. Another deletion frees memory in the end, so it
         // may use the bytes above the ceiling. Without a bound, values that were fetched for their

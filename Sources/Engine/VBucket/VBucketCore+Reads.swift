@@ -142,7 +142,7 @@ extension VBucketCore {
     ) -> Item {
         let scratchCount = turn.scratch.count
         defer { turn.scratch.truncate(to: scratchCount) }
-        let (value, datatype) = remains(of: place.item, turn)
+        let (value, datatype) = tombstoneValue(of: place.item, turn)
         let meta = DocumentMeta(
             expiry: turn.seconds,
             datatype: datatype,

@@ -3,20 +3,20 @@ package import SyncWire
 /// The second step of a write: the new document, if the sync function accepts the revision.
 extension WritePlan {
     /// The sync function's answer about one revision.
-    package enum Decision: Hashable, Sendable {
+    package enum Acceptance: Hashable, Sendable {
         case accepted(SyncAssignment)
         case refused(Refusal)
     }
 
-    /// The body and the decision of the leaf that becomes the winner.
+    /// The body and the acceptance of the leaf that becomes the winner.
     package struct PromotedLeaf: Hashable, Sendable {
         /// The body where `DocumentMetadata.bodyPlace(of:)` says, without special members.
         package let json: [UInt8]
-        package let decision: Decision
+        package let acceptance: Acceptance
 
-        package init(json: [UInt8], decision: Decision) {
+        package init(json: [UInt8], acceptance: Acceptance) {
             self.json = json
-            self.decision = decision
+            self.acceptance = acceptance
         }
     }
 
@@ -29,14 +29,14 @@ extension WritePlan {
     /// Makes the new document.
     ///
     /// - Parameters:
-    ///   - decision: Of the new revision.
+    ///   - acceptance: Of the new revision.
     ///   - promotedLeaf: Of `promoted`; nil if that is nil.
     ///   - timeSaved: Nanoseconds since 1970.
     ///   - drawSequence: Returns a sequence above that of the document; called once if the write is
     ///     accepted.
     /// - Returns: What to store, or why the write is refused.
     package func commit(
-        _ decision: Decision,
+        _ acceptance: Acceptance,
         promotedLeaf: PromotedLeaf? = nil,
         timeSaved: UInt64,
         drawSequence: () -> UInt64
@@ -45,8 +45,8 @@ extension WritePlan {
             (promoted == nil) == (promotedLeaf == nil),
             "a promoted leaf is validated, and only that"
         )
-        if case .refused(let refusal) = promotedLeaf?.decision { return .refused(refusal) }
-        switch decision {
+        if case .refused(let refusal) = promotedLeaf?.acceptance { return .refused(refusal) }
+        switch acceptance {
         case .refused(let refusal): return .refused(refusal)
         case .accepted(let assignment):
             let sequence = drawSequence()
@@ -78,7 +78,7 @@ extension WritePlan {
         write.document.metadata.setChannels(assignment.channels, of: revision)
         var current: SyncAssignment?
         if isWinner { current = assignment }
-        if case .accepted(let promoted) = promotedLeaf?.decision { current = promoted }
+        if case .accepted(let promoted) = promotedLeaf?.acceptance { current = promoted }
         if let current {
             write.changed = write.document.metadata.assign(current, at: sequence)
         }

@@ -127,7 +127,7 @@ extension MemoryStore: RevisionStore {
         if let leaf = planned.promoted {
             promoted = WritePlan.PromotedLeaf(
                 json: leaf.body.json,
-                decision: self.decision(runs[leaf.call], user).0
+                acceptance: self.decision(runs[leaf.call], user).0
             )
         }
         let outcome = planned.plan.commit(
@@ -156,7 +156,7 @@ extension MemoryStore: RevisionStore {
     private func decision(
         _ run: SyncRun,
         _ user: SyncUser?
-    ) -> (WritePlan.Decision, DocumentExpiry?) {
+    ) -> (WritePlan.Acceptance, DocumentExpiry?) {
         switch SyncDecision(run, for: user, dialect: rules.dialect) {
         case .refused(let refusal): return (.refused(refusal), nil)
         case .accepted(let outcome):

@@ -132,7 +132,7 @@ private struct FileCheck {
         }
         guard reportsUnused else { return isComplete }
         _ = attempt("the values") { () throws(StorageError) in
-            let rest = try remains.value
+            let rest = try unfinishedCompaction.value
             try reads.forEachValue { id in
                 if !used.contains(id), id >= rest, id < head.nextValue {
                     report("value \(id.value) belongs to no entry")
@@ -145,9 +145,9 @@ private struct FileCheck {
 
     /// Below these numbers, and from the head's next ones on, a compaction that has not ended may have
     /// left nodes and values.
-    private var remains: (node: IndexNodeID, value: IndexValueID) {
+    private var unfinishedCompaction: (node: IndexNodeID, value: IndexValueID) {
         get throws(StorageError) {
-            guard case .trees(let node, let value)? = try reads.remains() else {
+            guard case .trees(let node, let value)? = try reads.unfinishedCompaction() else {
                 return (.none, IndexValueID(0))
             }
             return (node, value)
@@ -157,7 +157,7 @@ private struct FileCheck {
     private func checkNodes(_ used: Set<IndexNodeID>) {
         for id in used.sorted() where id >= head.nextNode { report("\(id) is not allocated") }
         _ = attempt("the nodes") { () throws(StorageError) in
-            let rest = try remains.node
+            let rest = try unfinishedCompaction.node
             try reads.forEachNode { id, _ in
                 if !used.contains(id), id >= rest, id < head.nextNode {
                     report("\(id) belongs to no tree")
