@@ -45,7 +45,7 @@ def write(node, count):
         assert node.admin.post(path, {"value": json.dumps({"text": VALUE * 8})}).status == 200
 
 
-def test_documents_and_keys_pass_between_nodes_only_encrypted(machines):
+def test_traffic_between_nodes_contains_no_document_and_no_key(machines):
     """Also while a node is removed, and added again with another key and token."""
     capture = Capture(machines, "db3")
     members = [member(machines, name) for name in NAMES]
