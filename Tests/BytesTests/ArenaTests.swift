@@ -24,7 +24,7 @@ private struct Block {
 
 @Suite(.serialized) struct ArenaTests {
     @Test(arguments: [1, 2, 3])
-    func blocksDoNotOverlapWhateverTheOrderOfFreeing(seed: UInt64) {
+    func blocksFreedInRandomOrderDoNotOverlap(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let arena = Arena(pool: ChunkPool())
         var blocks: [Block] = []
@@ -51,7 +51,7 @@ private struct Block {
     }
 
     /// Each thread allocates from its own arena and frees blocks of the other thread.
-    @Test func twoThreadsFreeEachOthersBlocks() async {
+    @Test func blocksFreedByAnotherThreadStayIntactUntilFreed() async {
         let pool = ChunkPool()
         let mailboxes = [Guarded<[Box]>([]), Guarded<[Box]>([])]
         let damaged = await withTaskGroup(of: Int.self) { group in

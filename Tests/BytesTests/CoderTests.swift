@@ -98,7 +98,7 @@ private enum Call: Coded, Equatable {
         }
     }
 
-    @Test func bytesAreThoseOfTheFieldsInTheirOrder() throws {
+    @Test func encodedBytesAreTheFieldsInTheirOrder() throws {
         let bytes: [UInt8] = [
             12, 0xac, 2, 3, 0x68, 0xc3, 0xa9, 3, 1, 2, 3, 1, 7,
             2, 4, 0, 0, 0, 0, 4, 5, 0, 0, 0,
@@ -114,7 +114,7 @@ private enum Call: Coded, Equatable {
         #expect(Part(number: 4).encoded == [4, 0, 0, 0])
     }
 
-    @Test func everyPrefixIsRefusedWithItsField() {
+    @Test func cutShortBytesAreRefusedWithFieldAndOffset() {
         let bytes = Self.whole.encoded
         for count in bytes.indices {
             let failure = failure { () throws(CodingFailure) in

@@ -150,7 +150,7 @@ def test_random_bytes_do_not_affect_other_clients(node, bucket, witness, seed):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_noise_does_not_affect_other_clients(node, witness, seed):
+def test_random_bytes_before_a_shutdown_do_not_affect_other_clients(node, witness, seed):
     dice = random.Random(1000 + seed)
     with Connection(node.kv_port) as connection:
         try:
@@ -172,7 +172,7 @@ def test_truncated_requests_do_not_affect_other_clients(node, bucket, witness):
 # Silence
 
 
-def test_a_half_closed_connection_gets_its_answers(node, bucket, witness):
+def test_half_closed_connection_gets_its_answers(node, bucket, witness):
     with node.connect(bucket) as connection:
         connection.send(frame(Op.NOOP, opaque=1) * 100)
         connection.socket.shutdown(socket.SHUT_WR)
@@ -268,7 +268,7 @@ def test_many_wrong_logins_do_not_delay_other_clients(node, witness):
     assert time.monotonic() - began < 5
 
 
-def test_a_deep_pipeline_is_answered_whole(kv, witness):
+def test_deep_pipeline_is_answered_whole(kv, witness):
     count = 20_000
     request = frame(
         Op.SET, b"deep", struct.pack(">II", 0, 0), b"x" * 100, vbucket=vbucket_of(b"deep")

@@ -107,7 +107,7 @@ def test_more_large_sets_than_fit_all_succeed(small):
         assert stats["client_receive_bytes"] == stats["client_receive_waiting"] == 0
 
 
-def test_a_slow_sender_that_makes_progress_succeeds(small):
+def test_slow_sender_that_makes_progress_succeeds(small):
     with small.connect("travel") as slow, small.connect("travel") as witness:
         request = set_request(b"slow", 2 * MIB)
         piece = len(request) // 40 + 1

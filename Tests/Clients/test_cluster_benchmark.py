@@ -21,7 +21,7 @@ from comparison.servers import Failure  # noqa: E402
 NEVER = float("inf")
 
 
-def test_only_copies_where_there_was_none_count_as_copied():
+def test_only_newly_created_copies_count_as_copied():
     before = [[1, 2], [2, 1], [1, 2], [2]]
     after = [[2, 1], [3, 1], [1, 3], [3, 1]]
     assert new_copies(before, after) == 0 + 1 + 1 + 2
@@ -72,7 +72,7 @@ def test_table_shows_which_targets_were_met(value, smaller, said):
     assert ("**never** s" in line) == (value == NEVER)
 
 
-def test_the_table_names_what_could_not_be_measured_in_the_rows_order():
+def test_table_has_rows_in_order_with_the_cause_of_missing_figures():
     rows = {
         "second": [figure("second", None, "", note="it was late")],
         "first": [figure("first", 0, "", 0)],

@@ -207,7 +207,7 @@ def test_tap_connection_closes_when_another_node_gets_copies(start):
         assert connection.is_closed_by_server()
 
 
-def test_tap_client_that_was_closed_continues_where_it_was(start):
+def test_closed_tap_client_continues_at_its_position(start):
     nodes = start(cluster.Cluster, 2)
     nodes[0].create_bucket(BUCKET, numVBuckets=VBUCKETS)
     request = frame(0x40, extras=struct.pack(">I", 1), value=b"\xff" * 8)

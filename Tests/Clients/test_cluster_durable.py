@@ -236,7 +236,7 @@ def test_too_few_copies_or_too_many_are_impossible(start, client, replicas):
     assert not collection.exists("key").exists
 
 
-def test_a_node_alone_is_a_majority_of_one_copy(start, client):
+def test_node_alone_is_a_majority_of_one_copy(start, client):
     cluster = start(made, 1)
     cluster[0].create_bucket("travel", replicaNumber=0, numVBuckets=64)
     collection = client(cluster)

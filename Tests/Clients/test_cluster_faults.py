@@ -134,7 +134,7 @@ def test_pauses_shorter_than_the_failover_timeout_lose_no_write(start):
 # Nodes that fail at a bad time
 
 
-def test_a_node_that_dies_as_its_bucket_is_made_is_failed_over(start):
+def test_node_killed_while_its_bucket_is_created_is_failed_over(start):
     """Its replicas have no changes of it, and know that there were none."""
     cluster = start(made, 3)
     cluster.set_auto_failover(timeout=1)
@@ -148,7 +148,7 @@ def test_a_node_that_dies_as_its_bucket_is_made_is_failed_over(start):
     assert documents.wrong(at=2) == {}
 
 
-def test_a_rebalance_goes_on_without_a_node_that_was_failed_over(start):
+def test_rebalance_continues_without_a_failed_over_node(start):
     """It fails before it has data; otherwise its copies would have to be complete."""
     cluster = start(Cluster, 4)
     for number in (1, 2):
@@ -189,7 +189,7 @@ class Durably:
 
 @pytest.mark.parametrize("replicas", [1, 2])
 @pytest.mark.parametrize("is_over", [False, True], ids=["amid-the-rebalance", "after-it"])
-def test_a_node_that_dies_as_it_takes_vbuckets_over_is_failed_over(start, is_over, replicas):
+def test_node_killed_while_it_takes_over_vbuckets_is_failed_over(start, is_over, replicas):
     """No replica has a stream yet; a copy with all changes of the old active one needs none."""
     cluster = start(Cluster, 4)
     for number in (1, 2):
@@ -241,7 +241,7 @@ def noise(number):
     return random.Random(number).randbytes(SIZE)
 
 
-def test_one_full_disk_stops_neither_the_others_nor_the_cluster(start, small_disk):
+def test_full_disk_of_one_node_does_not_stop_other_nodes(start, small_disk):
     """Two thirds of all copies are on its node: the disk is full long before memory is."""
     members = [Member(), Member(data=small_disk.path / "data"), Member()]
     cluster = start(made, members, [BUCKET], ramQuotaMB=400)

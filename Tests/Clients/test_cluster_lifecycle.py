@@ -97,7 +97,7 @@ def test_nodes_are_added_and_rebalanced_in_with_documents_and_out_again(start):
         assert documents.wrong() == []
 
 
-def test_the_leader_of_two_nodes_can_be_rebalanced_out(start):
+def test_leader_of_two_nodes_can_be_rebalanced_out(start):
     cluster = start(made, 2, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -112,7 +112,7 @@ def test_the_leader_of_two_nodes_can_be_rebalanced_out(start):
         assert documents.wrong() == []
 
 
-def test_an_added_node_can_be_ejected_and_added_again(start):
+def test_added_node_can_be_ejected_and_added_again(start):
     cluster = start(Cluster, 2)
     name = cluster.add(1)
     reply = cluster[1].admin.post("/controller/ejectNode", {"otpNode": name})
@@ -126,7 +126,7 @@ def test_an_added_node_can_be_ejected_and_added_again(start):
 
 
 @pytest.mark.parametrize("way", ["ejected", "failed over gracefully"])
-def test_a_node_that_leaves_is_in_the_map_until_clients_have_followed(start, way):
+def test_leaving_node_stays_in_the_map_until_clients_have_the_new_map(start, way):
     # A client cuts its connections to a node that its map does not name, and with them what it had
     # asked there: so that has to be answered before.
     cluster = start(made, 3, ["travel"])
@@ -153,7 +153,7 @@ def test_a_node_that_leaves_is_in_the_map_until_clients_have_followed(start, way
     assert kept_since is not None and gone_at - kept_since > 0.5
 
 
-def test_a_deleted_buckets_name_is_taken_until_no_node_serves_it(start):
+def test_name_of_a_deleted_bucket_is_refused_until_no_node_serves_it(start):
     # A suspended node may still serve the bucket for a moment when it resumes.
     cluster = start(made, 3, ["travel"])
     with ThreadPoolExecutor() as beside:
@@ -198,7 +198,7 @@ def test_nodes_that_cannot_be_added_are_refused_with_the_reason(start):
     assert len(cluster.nodes()) == 2
 
 
-def test_a_node_joins_a_cluster_on_its_own_request(start):
+def test_node_joins_a_cluster_on_its_own_request(start):
     cluster = start(Cluster, 2)
     form = {"hostname": cluster[0].address, "user": USER, "password": "wrong"}
     reply = cluster[1].anonymous.post("/node/controller/doJoinCluster", form)
@@ -220,7 +220,7 @@ def test_a_node_joins_a_cluster_on_its_own_request(start):
     assert cluster.membership(1) == "active"
 
 
-def test_a_lone_node_can_be_reset(start):
+def test_lone_node_can_be_reset(start):
     cluster = start(made, 1, ["travel"], replicaNumber=0)
     assert cluster[0].admin.post("/controller/hardResetNode").status == 200
     assert is_unprovisioned(cluster[0])
@@ -229,7 +229,7 @@ def test_a_lone_node_can_be_reset(start):
     cluster[0].create_bucket("travel", numVBuckets=64)
 
 
-def test_a_node_that_was_reset_is_set_up_at_once(start):
+def test_reset_node_can_be_set_up_at_once(start):
     """The reset is answered before the node has a record of itself; requests wait for that."""
     cluster = start(made, 1)
     node = cluster[0]
@@ -245,7 +245,7 @@ def test_a_node_that_was_reset_is_set_up_at_once(start):
         node.provision(512)
 
 
-def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start):
+def test_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start):
     """By a node that does not lead: it is the one that is rebalanced in."""
     cluster = start(Cluster, 2)
     cluster[0].create_bucket("travel", replicaNumber=0, numVBuckets=1024)
@@ -281,7 +281,7 @@ def test_a_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start)
 # Losing and recovering nodes
 
 
-def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
+def test_killed_node_is_failed_over_and_rebalanced_out(start):
     cluster = start(made, 3, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -304,7 +304,7 @@ def test_a_killed_node_is_failed_over_and_rebalanced_out(start):
 
 
 @pytest.mark.parametrize("recovery", ["reAddNode", "full", "delta"])
-def test_a_failed_over_node_comes_back(start, recovery):
+def test_failed_over_node_is_recovered_by_rebalance(start, recovery):
     cluster = start(made, 3, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -317,7 +317,7 @@ def test_a_failed_over_node_comes_back(start, recovery):
         assert documents.wrong() == []
 
 
-def test_a_graceful_failover_moves_everything_away_first(start):
+def test_graceful_failover_moves_active_copies_before_it_ends(start):
     cluster = start(made, 3, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -332,7 +332,7 @@ def test_a_graceful_failover_moves_everything_away_first(start):
         assert documents.wrong() == []
 
 
-def test_three_replicas_have_every_document_and_go_on_until_one_node_is_left(start):
+def test_bucket_with_three_replicas_serves_until_one_node_is_left(start):
     cluster = start(made, 4, ["travel"], replicaNumber=3)
     documents = documents_by_map.Documents(cluster, "travel")
 
@@ -372,7 +372,7 @@ def test_three_replicas_have_every_document_and_go_on_until_one_node_is_left(sta
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
-def test_everything_is_there_after_one_node_and_then_all_were_restarted(start, how):
+def test_documents_survive_restart_of_one_node_and_of_all_nodes(start, how):
     cluster = start(made, 3, ["travel"])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -409,7 +409,7 @@ def await_readable(documents):
     wait_until(is_readable, 30, "every document can be read")
 
 
-def test_a_new_bucket_is_known_to_serve_at_once(start):
+def test_new_bucket_is_reported_healthy_without_delay(start):
     cluster = start(made, 2)
     began = time.monotonic()
     for name in ("one", "two", "three", "four", "five"):

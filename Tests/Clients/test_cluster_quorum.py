@@ -127,7 +127,7 @@ def test_lost_majority_given_up_by_order_returns_without_a_cluster(start):
     assert len(cluster.nodes(at=1)) == 3
 
 
-def test_one_of_two_nodes_continues_by_order(start):
+def test_remaining_node_of_two_continues_by_order(start):
     cluster = start(made, 2, [BUCKET])
     with Documents(cluster) as documents:
         documents.write("before")
@@ -149,7 +149,7 @@ def test_one_of_two_nodes_continues_by_order(start):
     assert list(cluster.nodes(at=1)) == [cluster[1].address]
 
 
-def test_of_two_nodes_one_that_was_stopped_serves_what_it_owns_alone(start):
+def test_restarted_node_of_two_serves_its_vbuckets_without_the_other_node(start):
     # Nothing was decided without it meanwhile, so it need not query another node.
     cluster = start(made, 2, [BUCKET])
     documents = documents_by_map.Documents(cluster, BUCKET)
@@ -169,7 +169,7 @@ def test_of_two_nodes_one_that_was_stopped_serves_what_it_owns_alone(start):
     wait_until(are_served, 10, "what it owns is served")
 
 
-def test_two_remaining_nodes_of_five_continue_by_order(start):
+def test_remaining_nodes_of_a_lost_majority_continue_by_order(start):
     cluster = start(made, 5, [BUCKET], replicaNumber=2)
     with Documents(cluster) as documents:
         documents.write("before", 200)

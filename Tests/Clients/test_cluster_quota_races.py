@@ -115,7 +115,7 @@ def test_memory_quota_is_not_lowered_below_a_bucket_that_is_being_created(cluste
         assert quotas(cluster[0]) == (QUOTA, {"one": 400})
 
 
-def test_of_two_requests_that_provision_a_node_one_sets_everything(make_node):
+def test_of_two_provisioning_requests_the_refused_one_changes_nothing(make_node):
     for number in range(ROUNDS):
         node = make_node().start()
         forms = [

@@ -347,7 +347,7 @@ def check_rows(grid, nodes, copies):
     return rows
 
 
-def test_an_empty_bucket_is_moved_in_seconds_and_a_second_rebalance_moves_nothing(grid):
+def test_empty_bucket_is_moved_in_seconds_and_a_second_rebalance_moves_nothing(grid):
     grid = grid(2)
     grid.join(1)
     took = grid.rebalance()
@@ -393,7 +393,7 @@ def test_documents_stay_through_every_kind_of_rebalance(grid):
     follower.close()
 
 
-def test_a_stopped_rebalance_leaves_a_bucket_that_serves_and_can_be_gone_on_with(grid):
+def test_stopped_rebalance_leaves_a_serving_bucket_and_can_be_continued(grid):
     grid = grid(2)
     follower = Follower(grid)
     keys = follower.load(60_000, size=256)
@@ -412,7 +412,7 @@ def test_a_stopped_rebalance_leaves_a_bucket_that_serves_and_can_be_gone_on_with
     follower.close()
 
 
-def test_replicas_that_are_taken_back_amid_a_rebalance_are_not_waited_for(grid):
+def test_rebalance_does_not_wait_for_replicas_removed_meanwhile(grid):
     grid = grid(2)
     follower = Follower(grid)
     keys = follower.load(60_000, size=256)
@@ -496,7 +496,7 @@ def test_rebalance_waits_with_a_reason_for_a_failed_participant(grid):
     follower.close()
 
 
-def test_a_flush_leaves_all_copies_empty_and_serving(grid):
+def test_flush_leaves_all_copies_empty_and_serving(grid):
     grid = grid(3, replicaNumber=2)
     for number in (1, 2):
         grid.join(number)
@@ -517,7 +517,7 @@ def test_a_flush_leaves_all_copies_empty_and_serving(grid):
     follower.close()
 
 
-def test_a_graceful_failover_moves_everything_away_first(grid):
+def test_graceful_failover_moves_active_copies_before_it_ends(grid):
     grid = grid(3)
     for number in (1, 2):
         grid.join(number)

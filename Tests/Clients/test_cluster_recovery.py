@@ -67,17 +67,17 @@ def came_back(start, way, recovery):
 
 
 @pytest.mark.parametrize("way", ["killed", "failed over gracefully"])
-def test_a_node_that_comes_back_with_what_it_has_takes_what_changed_and_no_more(start, way):
+def test_delta_recovery_copies_only_changes(start, way):
     taken, has = came_back(start, way, "delta")
     assert taken < has // 10, (taken, has)
 
 
-def test_a_node_that_comes_back_empty_takes_everything(start):
+def test_full_recovery_copies_every_document(start):
     taken, has = came_back(start, "failed over gracefully", "full")
     assert taken >= has, (taken, has)
 
 
-def test_a_node_that_is_away_while_it_is_taken_in_empty_takes_everything(start):
+def test_full_recovery_of_a_node_started_during_the_rebalance_copies_everything(start):
     cluster = start(made, 3, [BUCKET])
     cluster.set_auto_failover(timeout=100)
     documents = Documents(cluster, BUCKET)
@@ -120,7 +120,7 @@ def test_recovered_node_serves_its_last_copies(start, way):
         assert documents.wrong(at) == {}
 
 
-def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(start):
+def test_empty_copy_is_not_promoted_while_the_complete_copy_is_silent(start):
     cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
     cluster.set_auto_failover(timeout=100)
     documents = Documents(cluster, BUCKET)
@@ -155,7 +155,7 @@ def test_a_copy_that_has_nothing_does_not_take_over_from_a_node_that_has_all(sta
 
 
 @pytest.mark.parametrize("way", ["after it is back", "while it is away"])
-def test_an_active_copy_that_forgot_waits_for_a_replica_that_was_failed_over(start, way):
+def test_emptied_active_copy_waits_for_a_failed_over_replica(start, way):
     cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
     cluster.set_auto_failover(timeout=100)
     documents = Documents(cluster, BUCKET)

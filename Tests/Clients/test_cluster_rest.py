@@ -172,13 +172,13 @@ def test_documents_are_reached_through_every_node(nodes):
         assert node.admin.get(f"{base}/key00").status == 404
 
 
-def test_a_stream_rests_while_only_numbers_change(nodes):
+def test_long_poll_of_the_pool_ignores_changes_of_statistics(nodes):
     first = nodes[1].admin.get("/pools/default?waitChange=0").json
     later = nodes[1].admin.get(f"/pools/default?waitChange=2500&etag={first['etag']}").json
     assert later["etag"] == first["etag"]
 
 
-def test_groups_are_the_clusters(nodes):
+def test_server_groups_are_the_same_on_every_node(nodes):
     base = "/pools/default/serverGroups"
     assert nodes[1].admin.post(base, {"name": "Rack 2"}).status == 200
     layouts = [node.admin.get(base).json for node in nodes]
@@ -195,7 +195,7 @@ def test_groups_are_the_clusters(nodes):
         assert reply.status == 400, (name, reply)
 
 
-def test_any_node_shows_how_a_bucket_did_on_each(nodes):
+def test_any_node_shows_the_bucket_statistics_of_each_node(nodes):
     names = [f"127.0.0.1:{node.admin_port}" for node in nodes]
     bucket = "/pools/default/buckets/b"
 
@@ -219,7 +219,7 @@ def test_any_node_shows_how_a_bucket_did_on_each(nodes):
     assert nodes[0].admin.get(f"{bucket}/nodes/127.0.0.1:1/stats").status == 404
 
 
-def test_the_largest_document_goes_through_any_node_and_to_its_replica(nodes):
+def test_largest_document_goes_through_any_node_and_to_its_replica(nodes):
     text = '"' + "x" * (20 * MEGABYTE - 2) + '"'
     path = "/pools/default/buckets/b/docs/large"
     for writer in nodes:
@@ -299,7 +299,7 @@ def put(node, form):
     )
 
 
-def test_a_client_from_outside_goes_to_the_addresses_for_it(nodes):
+def test_external_client_connects_to_alternate_addresses(nodes):
     forwarders = [Forwarder(node.kv_port) for node in nodes]
     try:
         for node, forwarder in zip(nodes, forwarders):
@@ -337,7 +337,7 @@ def test_a_client_from_outside_goes_to_the_addresses_for_it(nodes):
         ({"hostname": "a", "query": "9"}, "Unknown port"),
     ],
 )
-def test_addresses_that_mean_nothing_are_refused(nodes, form, text):
+def test_invalid_alternate_addresses_are_refused(nodes, form, text):
     reply = put(nodes[0], form)
     assert reply.status == 400 and text in reply.text
 
@@ -348,7 +348,7 @@ def test_port_with_tls_is_no_port_by_which_nodes_are_added(nodes):
     assert reply.status == 400 and "plain admin port" in reply.text, reply
 
 
-def test_a_node_that_serves_cannot_be_added_back(nodes):
+def test_active_node_cannot_be_recovered(nodes):
     name = otp_nodes(nodes[0])[0]
     for path in ("/controller/reAddNode", "/controller/reFailOver"):
         reply = nodes[0].admin.post(path, {"otpNode": name})
@@ -462,7 +462,7 @@ def test_validated_only_request_changes_nothing(nodes):
     ]
 
 
-def test_a_change_on_one_node_rests_on_those_of_the_others(nodes):
+def test_change_on_one_node_sees_earlier_changes_on_other_nodes(nodes):
     buckets = "/pools/default/buckets"
     form = {"bucketType": "couchbase", "ramQuotaMB": 100, "numVBuckets": 64}
     for turn in range(8):
@@ -515,7 +515,7 @@ def test_changes_at_the_same_time_are_all_kept(nodes):
     assert nodes[0].admin.post("/settings/rebalance", before["moves"]).status == 200
 
 
-def test_a_session_ends_on_every_node_with_the_password(nodes):
+def test_session_ends_on_every_node_with_the_password(nodes):
     def page(node, cookie):
         return node.admin.as_user("", "").request(
             "GET", "/whoami", headers={"ns-server-ui": "yes", "Cookie": cookie, "Authorization": ""}
@@ -538,7 +538,7 @@ def test_a_session_ends_on_every_node_with_the_password(nodes):
         pass
 
 
-def test_the_log_is_the_clusters_on_every_node(nodes):
+def test_every_node_shows_the_log_entries_of_all_nodes(nodes):
     """Every node shows the log entries of every other, with the name of the node."""
     form = {"bucketType": "couchbase", "name": "logged", "ramQuotaMB": 100, "numVBuckets": 64}
     assert nodes[1].admin.post("/pools/default/buckets", form).status == 202
@@ -556,7 +556,7 @@ def test_the_log_is_the_clusters_on_every_node(nodes):
         assert len(node.admin.get("/logs?limit=2").json["list"]) == 2
 
 
-def test_a_node_that_is_gone_is_named_and_what_it_counted_is_not(nodes):
+def test_killed_node_is_unhealthy_and_its_statistics_are_not_shown(nodes):
     """The last: it ends a node."""
     gone = nodes[2]
     name = f"127.0.0.1:{gone.admin_port}"

@@ -142,7 +142,7 @@ class Traffic:
         return [failure for failure in self.refusals if not isinstance(failure, RETRIABLE)]
 
 
-def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, client):
+def test_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, client):
     cluster = start(Cluster, 3)
     cluster[0].create_bucket("travel", replicaNumber=1, numVBuckets=64)
     with Traffic(client(cluster), "grow") as traffic:
@@ -157,7 +157,7 @@ def test_a_client_sees_no_error_while_the_cluster_grows_and_shrinks(start, clien
         assert traffic.flaws() == {}
 
 
-def test_a_client_sees_no_error_while_each_node_leaves_gracefully_and_comes_back(start, client):
+def test_client_sees_no_error_while_each_node_leaves_gracefully_and_is_recovered(start, client):
     """The leader, too; each order goes to a follower, even if it concerns that node."""
     cluster = start(made, 3, ["travel"])
     with Traffic(client(cluster), "graceful") as traffic:
@@ -187,7 +187,7 @@ def test_a_client_sees_no_error_while_each_node_leaves_gracefully_and_comes_back
 
 
 @pytest.mark.parametrize("recovery", ["full", "delta"])
-def test_a_client_outlives_a_node_that_is_killed_failed_over_and_added_again(
+def test_client_outlives_a_node_that_is_killed_failed_over_and_added_again(
     start, client, recovery
 ):
     cluster = start(made, 3, ["travel"])
@@ -244,7 +244,7 @@ def writes_pass(traffic):
     return time.monotonic() - began < 10
 
 
-def test_a_stopped_node_acknowledges_nothing_after_its_lease(start):
+def test_stopped_node_acknowledges_nothing_after_its_lease(start):
     """Two writers, one at the old owner and one at the new: never do both succeed."""
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=1)

@@ -190,7 +190,7 @@ def test_graceful_failover_is_reported_as_its_own_task_by_every_node(start):
     assert last["subtype"] == "rebalance" and last["statusId"] != over["statusId"]
 
 
-def test_a_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(start):
+def test_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(start):
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=100)
     down = cluster.followers()[0]
@@ -212,7 +212,7 @@ def test_a_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(
     wait_until(lambda: set(shares().values()) == {1}, 20, "it is back")
 
 
-def test_a_rebalance_that_was_stopped_did_not_fail(start):
+def test_stopped_rebalance_is_not_reported_as_failed(start):
     cluster = start(made, 3, ["travel"])
     cluster.set_auto_failover(timeout=100)
     assert 2 in cluster.followers()

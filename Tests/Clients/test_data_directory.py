@@ -40,20 +40,20 @@ def as_unprivileged(node):
 # The directory
 
 
-def test_a_missing_directory_is_made(make_node, place):
+def test_missing_directory_is_created(make_node, place):
     data = place / "new" / "data"
     node = make_node(data=data).start().provision()
     assert data.is_dir()
     assert node.stop() == 0
 
 
-def test_a_directory_that_cannot_be_made_is_named(make_node, place):
+def test_directory_that_cannot_be_created_is_refused_by_name(make_node, place):
     (place / "file").write_text("not a directory")
     log = refusal(make_node(data=place / "file" / "data"))
     assert str(place / "file") in log
 
 
-def test_a_file_is_no_directory(make_node, place):
+def test_file_in_place_of_the_data_directory_is_refused(make_node, place):
     (place / "file").write_text("not a directory")
     log = refusal(make_node(data=place / "file"))
     assert str(place / "file") in log
@@ -67,7 +67,7 @@ def test_directory_below_an_unwritable_one_is_reported(make_node, place):
     assert "denied" in log.lower() or "permission" in log.lower()
 
 
-def test_a_directory_that_belongs_to_another_user(make_node, place):
+def test_private_directory_of_another_user_is_refused_by_name(make_node, place):
     data = place / "data"
     node = make_node(data=data).start().provision()
     node.stop()
@@ -77,7 +77,7 @@ def test_a_directory_that_belongs_to_another_user(make_node, place):
     assert "denied" in log.lower() or "permission" in log.lower()
 
 
-def test_a_directory_one_may_read_but_not_write(make_node, place):
+def test_unwritable_directory_is_refused_with_the_command(make_node, place):
     data = place / "data"
     data.mkdir(mode=0o755)
     log = as_unprivileged(make_node(data=data))
@@ -85,7 +85,7 @@ def test_a_directory_one_may_read_but_not_write(make_node, place):
     assert "belongs to user 0" in log and "chown" in log
 
 
-def test_the_owner_may_be_another_user(make_node, place):
+def test_data_directory_of_an_unprivileged_user_is_accepted(make_node, place):
     if not AS_ROOT:
         pytest.skip("NOT TESTED: only root can become another user")
     data = place / "data"
@@ -133,7 +133,7 @@ def test_buckets_without_the_state_of_their_node_are_not_changed(make_node, plac
         assert connection.get(b"key").value == b"1"
 
 
-def test_a_second_server_on_the_same_directory_is_refused(make_node, place):
+def test_second_server_on_the_same_directory_is_refused(make_node, place):
     first = make_node(data=place / "data").start().provision().create_bucket("kept")
     log = refusal(make_node(data=place / "data"))
     assert str(place / "data") in log
@@ -148,7 +148,7 @@ def test_after_a_kill_the_directory_is_free_again(make_node, place):
     assert make_node(data=place / "data").start().is_running
 
 
-def test_a_file_from_the_future_is_refused_by_name(make_node, place):
+def test_file_of_a_later_format_version_is_refused_by_name(make_node, place):
     node = make_node(data=place / "data").start().provision().create_bucket("kept")
     with node.connect("kept") as connection:
         connection.set(b"key", b"1")
@@ -180,7 +180,7 @@ def names_port(log, port):
 
 
 @pytest.mark.parametrize("flag", ["--kv-port", "--admin-port"])
-def test_a_port_in_use_is_named(make_node, flag):
+def test_port_in_use_is_named(make_node, flag):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         log = refusal(make_node(flag, str(port)))
@@ -188,7 +188,7 @@ def test_a_port_in_use_is_named(make_node, flag):
 
 
 @pytest.mark.parametrize("flag,key", [("--kv-port", "kv_port"), ("--admin-port", "admin_port")])
-def test_a_second_server_does_not_share_a_port(make_node, flag, key):
+def test_second_server_does_not_share_a_port(make_node, flag, key):
     """With SO_REUSEPORT both would listen, and half of the connections reach the wrong one."""
     first = make_node().start().provision()
     port = getattr(first, key)
@@ -196,7 +196,7 @@ def test_a_second_server_does_not_share_a_port(make_node, flag, key):
     assert names_port(log, port)
 
 
-def test_a_port_is_free_again_after_a_kill(make_node):
+def test_port_is_free_again_after_a_kill(make_node):
     with Node() as first:
         first.start().provision().create_bucket("kept")
         ports = first.kv_port, first.admin_port
@@ -207,6 +207,6 @@ def test_a_port_is_free_again_after_a_kill(make_node):
     assert (make_node(*flags).start().kv_port, ports[1]) == ports
 
 
-def test_an_address_that_is_not_ours_is_named(make_node):
+def test_listen_address_of_another_machine_is_refused_by_name(make_node):
     log = refusal(make_node("--bind", "192.0.2.1"))
     assert "192.0.2.1" in log

@@ -44,7 +44,7 @@ def streamed(consumer, vbucket, position=None, end=dcp.FOREVER, **more):
 # Opening
 
 
-def test_open_needs_a_producer_and_refuses_what_is_not_there_by_name(node, bucket):
+def test_dcp_open_needs_the_producer_flag_and_refuses_unsupported_flags(node, bucket):
     for flags, word in ((0, b"onsumer"), (2, b"otifier"), (5, b"HELLO"), (0x801, b"800")):
         with Consumer(node.connect(bucket), flags=flags) as refused:
             assert refused.opened.status in (Status.INVALID, Status.NOT_SUPPORTED)
@@ -164,7 +164,7 @@ def test_datatype_of_json_is_sent_to_a_client_that_did_not_agree_to_it(node, buc
         assert [change.datatype for change in changes] == [1, 0]
 
 
-def test_values_are_left_out_if_the_client_asks(node, bucket, key):
+def test_values_are_omitted_if_requested(node, bucket, key):
     vbucket = 19
     with node.connect(bucket) as kv:
         assert kv.set("thin", b'{"a":1}', vbucket=vbucket).status == 0
@@ -195,7 +195,7 @@ def test_deletions_have_their_time_and_expirations_their_opcode_where_asked(node
         assert {change.op for change in state.changes} == {dcp.DELETION}
 
 
-def test_stream_with_an_end_finishes_there(node, bucket, consumer):
+def test_stream_with_an_end_seqno_ends_at_it(node, bucket, consumer):
     vbucket = 21
     with node.connect(bucket) as kv:
         for number in range(10):
@@ -266,7 +266,7 @@ def test_resume_continues_behind_the_position(node, bucket, key):
             assert [change.key for change in state.changes] == [b"resume-later"]
 
 
-def test_unknown_history_rolls_back_to_zero_and_a_position_of_the_future_to_the_end(
+def test_unknown_history_rolls_back_to_zero_and_a_future_position_to_the_high_seqno(
     node, bucket, consumer
 ):
     vbucket = 25
@@ -338,14 +338,14 @@ def test_second_stream_of_a_vbucket_is_refused_until_the_first_is_closed(consume
     assert consumer.request(vbucket).status == Status.SUCCESS
 
 
-def test_closed_stream_ends_with_a_message_where_asked(consumer):
+def test_closed_stream_ends_with_a_message_if_requested(consumer):
     assert consumer.control("send_stream_end_on_client_close_stream", "true") == 0
     positions = streamed(consumer, 28)
     assert consumer.close_stream(28) == Status.SUCCESS
     assert consumer.read(positions, lambda state: state.ends).ends == {28: "closed"}
 
 
-def test_all_vbuckets_on_one_connection(node, busy):
+def test_streams_of_all_vbuckets_share_one_connection(node, busy):
     with node.connect(busy) as kv:
         written = {}
         for number in range(3_000):
@@ -392,7 +392,7 @@ def test_full_buffer_stops_the_streams_and_an_acknowledgement_resumes_them(node,
             state.take(consumer.receive())
 
 
-def test_slow_consumer_goes_on_from_disk_and_misses_nothing(node, bucket):
+def test_slow_consumer_continues_from_disk_without_a_gap(node, bucket):
     vbucket = 31
     with node.connect(bucket) as kv, Consumer(node.connect(bucket), name="slow") as consumer:
         assert consumer.control("connection_buffer_size", 1_000) == Status.SUCCESS

@@ -11,7 +11,7 @@ import pytest
 from rig.node import wait_until
 
 
-def test_the_demo_loads_measures_and_leaves_it_running(checkout):
+def test_demo_loads_measures_and_leaves_its_cluster_running(checkout):
     if not pathlib.Path("/usr/share/iso-codes/json/iso_3166-1.json").exists():
         pytest.fail("iso-codes is missing: make deps installs it")
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
@@ -44,7 +44,7 @@ def items(checkout, bucket):
     return checkout.admin.get(f"/pools/default/buckets/{bucket}").json["basicStats"]["itemCount"]
 
 
-def test_the_demo_loads_and_measures_over_tls(checkout):
+def test_demo_loads_and_measures_over_tls(checkout):
     told = checkout.demo("--tls", "--nodes", "1", "--seconds", "1")
     authority = checkout.path / ".divan/demo/ca.pem"
     assert f"trusting {authority}" in told and "couchbases://127.0.0.1:" in told
@@ -54,7 +54,7 @@ def test_the_demo_loads_and_measures_over_tls(checkout):
 
 
 @pytest.mark.parametrize("name", ["demo", "demo-load"])
-def test_the_demo_refuses_a_bucket_that_it_did_not_make(checkout, name):
+def test_demo_refuses_a_bucket_that_it_did_not_make(checkout, name):
     checkout.start("--dir", str(checkout.path / ".divan/demo"), "--bucket", name)
     path = f"/pools/default/buckets/{name}/docs/country%3A%3AFR"
     assert checkout.admin.post(path, {"value": '{"mine":true}'}).status == 200
@@ -65,7 +65,7 @@ def test_the_demo_refuses_a_bucket_that_it_did_not_make(checkout, name):
     assert names == [name]
 
 
-def test_the_demo_leaves_other_clusters_of_the_checkout_alone(checkout):
+def test_demo_does_not_change_other_clusters_of_the_checkout(checkout):
     checkout.start("--nodes", "2", "--bucket", "demo:100:1", seconds=120)
     mine = checkout.status()["directory"]
     path = "/pools/default/buckets/demo/docs/country%3A%3AFR"
@@ -82,7 +82,7 @@ def test_the_demo_leaves_other_clusters_of_the_checkout_alone(checkout):
     assert checkout.admin.get(path).json["json"] == '{"mine":true}'
 
 
-def test_the_demo_follows_vbuckets_that_move_meanwhile(checkout):
+def test_demo_continues_while_vbuckets_move(checkout):
     """Neither the loader nor the load test gets errors for moved vBuckets."""
     told = checkout.demo("--nodes", "3", "--seconds", "0.2")
     assert "through the client library" in told

@@ -32,7 +32,7 @@ def settle(node, bucket):
 # Other readers
 
 
-def test_the_stock_shell_reads_the_files_while_the_node_runs(make_node):
+def test_sqlite_shell_reads_the_files_of_a_running_node(make_node):
     node = make_node().start().provision().create_bucket("kept")
     with node.connect("kept") as connection:
         ingest(connection, [(b"key-%d" % n, b'{"n":%d}' % n) for n in range(3000)])
@@ -100,7 +100,7 @@ def test_dump_prints_keys_that_are_not_utf8_in_base64(make_node):
     assert lines[2]["key"] == "\ufffd"
 
 
-def test_dump_works_on_what_a_crash_left(make_node):
+def test_dump_of_a_killed_nodes_files_has_every_document(make_node):
     node = make_node().start().provision().create_bucket("one")
     with node.connect("one") as connection:
         ingest(connection, [(b"key-%d" % n, b'{"n":%d}' % n) for n in range(500)])
@@ -109,7 +109,7 @@ def test_dump_works_on_what_a_crash_left(make_node):
     assert {line["key"] for line in dump(node)} == {f"key-{n}" for n in range(500)}
 
 
-def test_dump_of_nothing_says_so(tmp_path):
+def test_dump_of_a_missing_directory_names_the_directory(tmp_path):
     result = subprocess.run(
         [str(SERVER), "--dump", str(tmp_path / "nowhere")],
         capture_output=True,
@@ -148,7 +148,7 @@ def noise(number, size):
     return random.Random(number).randbytes(size)
 
 
-def test_a_full_disk_costs_no_document_and_is_survived(make_node, small_disk):
+def test_node_survives_a_full_disk_without_losing_documents(make_node, small_disk):
     node = make_node(data=small_disk.path / "data").start().provision().create_bucket("kept")
     size = 64 << 10
     with node.connect("kept") as connection:
@@ -213,7 +213,7 @@ def test_write_refused_by_a_full_disk_is_never_reported_as_persisted(make_node, 
 # Too few file descriptors
 
 
-def test_too_few_file_descriptors_are_named_and_pass(make_node):
+def test_missing_file_descriptors_are_reported_and_recovered_from(make_node):
     node = make_node().start().provision().create_bucket("kept")
     process = node.process.pid
     with node.connect("kept") as connection:
@@ -268,7 +268,7 @@ def find_body(path):
     raise LookupError("no block found in the file")
 
 
-def test_a_flipped_byte_is_noticed_and_the_rest_is_served(make_node):
+def test_flipped_byte_is_detected_and_other_documents_are_served(make_node):
     node = make_node().start().provision().create_bucket("kept", evictionPolicy="fullEviction")
     count = 5000
     with node.connect("kept") as connection:
@@ -298,7 +298,7 @@ def test_a_flipped_byte_is_noticed_and_the_rest_is_served(make_node):
         assert connection.set(b"new", b"{}").status == Status.SUCCESS
 
 
-def test_a_ruined_file_is_set_aside_and_the_others_serve(make_node):
+def test_unreadable_lane_file_is_set_aside_and_the_others_serve(make_node):
     node = make_node().start().provision().create_bucket("kept")
     count = 2000
     with node.connect("kept") as connection:

@@ -79,7 +79,7 @@ def check(connection, count, dice, samples):
     assert connection.get(key(count)).status == Status.NOT_FOUND
 
 
-def test_many_times_more_keys_than_the_quota_holds(make_node):
+def test_full_eviction_bucket_holds_many_times_more_keys_than_its_quota(make_node):
     count = int(TIMES * QUOTA / DOCUMENT)
     node = make_node().start().provision()
     node.create_bucket("big", evictionPolicy="fullEviction")

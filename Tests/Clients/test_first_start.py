@@ -57,7 +57,7 @@ def ask(rest, route):
     return rest.head_of(route.method, route.target("demo"), body, MULTIPART).status
 
 
-def test_new_node_answers_strangers_with_nothing_but_that_it_is_new(machine):
+def test_new_node_shows_unauthenticated_clients_only_that_it_is_new(machine):
     """Every route of both HTTP ports, from another machine."""
     node = machine("db1").start()
     known = {"cluster.pools!read"}
@@ -103,7 +103,7 @@ def test_token_sets_up_a_node_from_another_machine(machine):
     assert node.ready["initToken"] is None and node.token is None
 
 
-def test_node_that_leaves_its_cluster_has_another_token(machine):
+def test_node_that_leaves_its_cluster_gets_a_new_token(machine):
     node = machine("db1").start()
     first = node.token
     node.provision(512)
@@ -135,7 +135,7 @@ def init_as(node, host, path="/clusterInit?just_validate=1"):
     return node.anonymous.post(path, FORM, headers={"Host": host})
 
 
-def test_change_of_a_new_node_needs_its_name_or_an_address(make_node):
+def test_change_of_a_new_node_needs_a_known_host_name_or_an_address(make_node):
     node = make_node("--host-name", "db1.example.com", "--host-name", "Alias").start()
     for host in ("127.0.0.1", f"127.0.0.1:{node.admin_port}", "[::1]:1", "10.1.2.3", "localhost",
                  "LOCALHOST:8091", "db1.example.com:8091", "DB1.example.com", "alias"):
@@ -150,7 +150,7 @@ def test_change_of_a_new_node_needs_its_name_or_an_address(make_node):
     assert node.newcomer.post("/clusterInit", FORM, headers={"Host": "evil.example"}).status == 421
 
 
-def test_every_route_that_needs_something_checks_the_name(make_node):
+def test_every_protected_route_checks_the_host_name(make_node):
     """On a new node, and without a login on a node with a bucket without a password."""
     node = make_node().start()
     evil = {**MULTIPART, "Host": "evil.example"}
@@ -185,7 +185,7 @@ def test_every_route_that_needs_something_checks_the_name(make_node):
     assert node.anonymous.post("/uilogin", form, headers={"Host": "evil.example"}).status == 200
 
 
-def test_alternate_address_is_a_name_of_the_node(make_node):
+def test_alternate_address_is_accepted_as_host_name(make_node):
     node = make_node().start().provision()
     node.create_bucket("open", passwordless=1)
     host = {"Host": "outside.example.com:9000"}

@@ -53,7 +53,7 @@ def check_change(gateway, message, written, body):
     return gateway.check_attributes(attributes, written.cas, body)
 
 
-def test_release_mounts_writes_and_follows(gateway):
+def test_attributes_release_mounts_writes_and_reads_its_feed(gateway):
     with gateway.mount() as kv, gateway.open_feed(kv) as consumer:
         written = gateway.create(kv, "doc", 2, BODY)
         check_change(gateway, await_change(consumer, b"doc"), written, BODY)
@@ -75,7 +75,7 @@ def test_release_mounts_writes_and_follows(gateway):
         assert rows[0]["value"] == 1
 
 
-def test_read_has_attributes_body_and_what_is_missing(gateway):
+def test_read_returns_attributes_body_and_missing_paths(gateway):
     with gateway.log_in_agent() as kv:
         assert gateway.read(kv, "none").status == Status.NOT_FOUND
         # A document of an application has no state of a gateway.
@@ -98,7 +98,7 @@ def test_read_has_attributes_body_and_what_is_missing(gateway):
             assert found.status == Status.SUCCESS
 
 
-def test_deletion_keeps_the_state_and_a_new_document_replaces_it(gateway):
+def test_deletion_keeps_sync_attribute_and_a_new_document_replaces_it(gateway):
     with gateway.mount() as kv, gateway.open_feed(kv) as consumer:
         written = gateway.create(kv, "doc", 1, BODY)
         check_change(gateway, await_change(consumer, b"doc"), written, BODY)

@@ -45,7 +45,7 @@ def test_gateway_answers_as_recorded_by_real_one(gateway):
     assert time.monotonic() - started < REPLAY_SECONDS
 
 
-def test_record_belongs_to_stream_of_generator(record):
+def test_record_has_the_number_of_generated_requests(record):
     assert len(record) == REQUESTS
 
 
@@ -62,7 +62,7 @@ def test_record_has_every_family_of_requests(record):
     assert expected <= statuses
 
 
-def test_answer_equals_itself(record):
+def test_comparison_of_equal_answers_finds_no_difference(record):
     for request, answer in record:
         assert comparer.compare(request, answer, copy.deepcopy(answer)) == []
 

@@ -306,7 +306,7 @@ def bomb(before, after):
     return body
 
 
-def test_bomb_is_what_gzip_makes():
+def test_gzip_bomb_of_the_tests_unpacks_to_the_expected_json():
     unpacked = gzip.decompress(bomb(b'{"a":', b"1}"))
     assert unpacked == b'{"a":' + BLANKS * TIMES + b"1}"
 

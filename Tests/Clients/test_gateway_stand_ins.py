@@ -51,7 +51,7 @@ def await_dcp(consumer, key):
 
 
 @pytest.mark.parametrize("release", FEEDS_1X)
-def test_release_1_mounts_writes_and_follows(node, gate, release):
+def test_release_1_mounts_writes_and_reads_its_feed(node, gate, release):
     gateway = Gateway(node, gate, sends_login=release != "1.0.3")
     gateway.discover()
     if release != "1.0.3":
@@ -81,7 +81,7 @@ def test_release_1_mounts_writes_and_follows(node, gate, release):
 
 
 @pytest.mark.parametrize("release", ["1.5.0", "2.8.3"])
-def test_gocb_release_mounts_writes_and_follows(node, gate, release):
+def test_gocb_release_mounts_writes_and_reads_its_feed(node, gate, release):
     is_newer = release == "2.8.3"
     suffix, newline = ("_2.1", "\n") if is_newer else ("", "")
     gateway = Gateway(node, gate, suffix=suffix, newline=newline)

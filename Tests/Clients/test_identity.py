@@ -50,7 +50,7 @@ def test_member_is_accepted_by_its_key_alone(cluster):
         assert refused == (peer.REFUSAL, peer.WRONG_KEY)
 
 
-def test_member_is_no_other_member(cluster):
+def test_member_cannot_claim_the_number_of_another_member(cluster):
     """A copy of a member's directory has its key, and what the cluster agreed on."""
     identity = peer_of(cluster, 1)
     for service in (peer.MAIN, peer.EPOCH):
@@ -60,7 +60,7 @@ def test_member_is_no_other_member(cluster):
     assert "does not have the key of the member" in cluster[1].log()
 
 
-def test_removed_node_is_told_so_and_gets_nothing_else(cluster):
+def test_removed_node_is_refused_as_removed_by_every_service(cluster):
     identity = peer.Identity(cluster.copy)
     for service in (peer.MAIN, peer.BULK, peer.EPOCH):
         refused = peer.greet(cluster[0], identity, service=service)

@@ -45,7 +45,7 @@ def write(node, count):
         assert node.admin.post(path, {"value": json.dumps({"text": VALUE * 8})}).status == 200
 
 
-def test_no_document_and_no_key_passes_between_nodes(machines):
+def test_traffic_between_nodes_contains_no_document_and_no_key(machines):
     """Also while a node is removed, and added again with another key and token."""
     capture = Capture(machines, "db3")
     members = [member(machines, name) for name in NAMES]
@@ -197,7 +197,7 @@ def test_machine_that_forwards_between_two_nodes_is_refused(machines):
 # Addresses and clocks
 
 
-def test_members_that_have_swapped_their_addresses_are_told_apart_by_their_keys():
+def test_members_with_swapped_addresses_are_distinguished_by_their_keys():
     with Cluster(3) as cluster:
         for number in (1, 2):
             cluster.add(number)
@@ -259,7 +259,7 @@ int gettimeofday(struct timeval *restrict to, void *restrict zone) {
 YEAR = 365 * 86_400
 
 
-def test_clocks_that_are_years_apart_change_nothing(tmp_path):
+def test_members_with_clocks_years_apart_form_a_cluster(tmp_path):
     compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
     if compiler is None:
         pytest.skip("NOT TESTED: no C compiler for a shifted clock")

@@ -42,7 +42,7 @@ def set_with_retries(connection, key, value, seconds=60):
 
 @pytest.mark.parametrize("is_persisted", [True, False], ids=["persisted", "unpersisted"])
 @pytest.mark.parametrize("policy", ["valueOnly", "fullEviction"])
-def test_room_is_made_for_a_large_document(make_node, policy, is_persisted):
+def test_write_of_a_large_document_waits_for_ejection_and_succeeds(make_node, policy, is_persisted):
     node = make_node().start().provision()
     node.create_bucket("big", evictionPolicy=policy)
     value = os.urandom(MIB) * 20
@@ -110,7 +110,7 @@ def fill_with_keys(connection, share):
     return count
 
 
-def test_a_document_that_can_never_fit_is_refused_by_name(make_node):
+def test_document_that_can_never_fit_is_refused_by_name(make_node):
     node = make_node().start().provision()
     node.create_bucket("big", evictionPolicy="valueOnly")
     value = b"x" * LARGE

@@ -22,7 +22,7 @@ from rig.node import PASSWORD, ROOT, SERVER, USER, wait_until
 from rig.wire import Connection, Status
 
 
-def test_a_new_checkout_is_built_with_every_program_that_its_nodes_start(tmp_path):
+def test_new_checkout_is_built_with_every_program_that_its_nodes_start(tmp_path):
     """Without `divan-script` beside it, a server answers no view."""
     commands = tmp_path / "checkout/cluster"
     commands.mkdir(parents=True)
@@ -123,7 +123,7 @@ def test_start_with_other_settings_of_an_existing_bucket_reports_what_it_did_not
     assert checkout.admin.get("/pools/default/buckets/two").status == 200
 
 
-def test_a_killed_node_is_down_and_start_brings_it_back(checkout):
+def test_killed_node_is_shown_as_down_and_restarted_by_start(checkout):
     checkout.start("--bucket", "one")
     pid = checkout.status()["nodes"][0]["pid"]
     checkout.run("kill", "0")
@@ -134,7 +134,7 @@ def test_a_killed_node_is_down_and_start_brings_it_back(checkout):
     assert node["running"] is True and node["pid"] != pid
 
 
-def test_a_process_that_only_has_the_number_is_left_alone(checkout):
+def test_stop_does_not_kill_a_foreign_process_with_the_recorded_pid(checkout):
     checkout.start()
     pid = checkout.status()["nodes"][0]["pid"]
     checkout.run("kill", "0")
@@ -187,7 +187,7 @@ def first_bytes(path):
         return file.read(1 << 16)
 
 
-def test_more_nodes_than_there_are_come_by_another_command(checkout):
+def test_start_with_more_nodes_than_the_cluster_names_the_add_command(checkout):
     checkout.start("--bucket", "one")
     told = checkout.start("--nodes", "9", code=1)
     assert "The cluster has 1 node, not 9: cluster/add adds one." in told
@@ -195,7 +195,7 @@ def test_more_nodes_than_there_are_come_by_another_command(checkout):
     assert "Not done" not in checkout.start("--nodes", "1")
 
 
-def test_a_named_directory_is_remembered(checkout, tmp_path_factory):
+def test_start_uses_the_directory_of_the_last_start(checkout, tmp_path_factory):
     place = tmp_path_factory.mktemp("elsewhere")
     checkout.start("--dir", str(place), "--bucket", "one")
     assert (place / "node-0").is_dir()
@@ -292,7 +292,7 @@ def test_terminal_that_closes_leaves_a_cluster_that_was_started_from_it(checkout
     assert checkout.processes() == pids
 
 
-def test_start_that_fails_once_nodes_are_ready_says_that_they_run_on(checkout):
+def test_start_that_fails_after_nodes_are_ready_names_the_running_nodes(checkout):
     told = checkout.start("--bucket", "small:50", code=1)
     assert "This command started node 0" in told and "cluster/stop" in told
     assert [node["running"] for node in checkout.status()["nodes"]] == [True]

@@ -58,7 +58,7 @@ def test_new_nodes_log_no_refused_connection(checkout):
     assert "joined the cluster" in logs and "refused" not in logs, logs
 
 
-def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
+def test_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
     """A node that did not leave still runs."""
     checkout.start("--nodes", "2", "--bucket", "travel:100:1", seconds=120)
     reply = checkout.admin.post("/settings/rebalance", {"rebalanceMovesPerNode": 1})
@@ -73,7 +73,7 @@ def test_a_rebalance_is_stopped_beside_the_command_that_waits_for_it(checkout):
     assert checkout.memberships == ["active", "active"]
 
 
-def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checkout):
+def test_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checkout):
     """A node that is down hands over nothing. A rebalance adds it back, with progress on a
     terminal."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
@@ -111,7 +111,7 @@ def test_a_node_is_failed_over_gracefully_unless_it_is_to_be_done_at_once(checko
 
 
 @pytest.mark.parametrize("way", [(), ("--full",)], ids=["delta", "full"])
-def test_a_failed_over_node_is_recovered_by_one_command(checkout, way):
+def test_failed_over_node_is_recovered_by_one_command(checkout, way):
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
     admin = checkout.admin
     path = "/pools/default/buckets/travel/docs/note"
@@ -130,7 +130,7 @@ def test_a_failed_over_node_is_recovered_by_one_command(checkout, way):
 
 
 @pytest.mark.parametrize("is_stopped", [False, True], ids=["beside the survivor", "all at once"])
-def test_a_node_that_a_quorum_recovery_gave_up_is_started_only_to_be_discarded(checkout, is_stopped):
+def test_node_given_up_by_quorum_recovery_is_started_only_with_discard(checkout, is_stopped):
     """Its documents may be the last copies, and it deletes them when it learns of its removal."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:0", seconds=120)
     path = "/pools/default/buckets/travel/docs/"
@@ -187,7 +187,7 @@ def recover(checkout, node):
 
 
 @pytest.mark.parametrize("is_down", [False, True], ids=["back before", "down"])
-def test_a_cluster_whose_first_node_was_failed_over_goes_on_and_takes_it_back(checkout, is_down):
+def test_cluster_serves_without_its_failed_over_first_node_and_recovers_it(checkout, is_down):
     """Whether it runs again before the rebalance that removes it, or learns of it later."""
     checkout.start("--nodes", "3", "--bucket", "travel:100:1", seconds=120)
     path = "/pools/default/buckets/travel/docs/note"

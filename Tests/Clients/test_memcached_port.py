@@ -37,7 +37,7 @@ def test_listener_refuses_until_its_bucket_exists(make_node):
         assert connection.get(b"key").value == b"1"
 
 
-def test_the_header_says_nothing_about_the_vbucket(connection):
+def test_memcached_port_ignores_the_vbucket_of_the_header(connection):
     for vbucket in (0, 1, 1023, 1024, 0xFFFF):
         assert connection.set(b"anywhere", b"1", vbucket=vbucket).status == Status.SUCCESS
         assert connection.get(b"anywhere", vbucket=vbucket ^ 1).value == b"1"
@@ -147,7 +147,7 @@ def test_flush_empties_the_bucket(connection):
     assert connection.set(b"after", b"1").status == Status.SUCCESS
 
 
-def test_memccapable_finds_nothing_wrong(plain, connection):
+def test_memccapable_passes(plain, connection):
     program = shutil.which("memccapable")
     assert program, "memccapable is missing: make deps installs it (libmemcached-tools)"
     result = subprocess.run(
@@ -173,7 +173,7 @@ def test_only_loopback_has_a_port_without_a_login(make_node, address):
     assert "loopback" in refused.value.log
 
 
-def test_a_port_needs_a_bucket(make_node):
+def test_memcached_port_without_a_bucket_is_refused(make_node):
     with pytest.raises(NotReady) as refused:
         make_node("--memcached-port", "0").start()
     assert "--memcached-bucket" in refused.value.log

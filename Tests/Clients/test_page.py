@@ -116,7 +116,7 @@ def test_page_from_setup_to_documents(page, node):
     assert page.console == [], "the page threw"
 
 
-def test_a_page_that_comes_too_early_asks_again(page, node):
+def test_page_opened_before_the_node_is_ready_retries(page, node):
     # As during a start of the node: no route answers yet.
     page.call("Network.setBlockedURLs", urls=["*/pools"])
     page.call("Page.reload")
@@ -134,7 +134,7 @@ def test_wrong_password_is_reported_and_nothing_is_shown(page):
     assert "data buckets" not in page.text().lower()
 
 
-def test_a_bucket_may_ask_for_more_durability_than_its_clients(page, node):
+def test_minimum_durability_of_a_bucket_is_set_on_the_page(page, node):
     log_in(page)
     page.click("data buckets", "buckets")
     page.click("create new data bucket", "create bucket")
@@ -196,7 +196,7 @@ def test_page_loads_nothing_from_other_hosts(page, node):
         assert url.startswith((page.address, "data:", "about:", "blob:")), url
 
 
-def test_a_document_cannot_run_in_the_page(page, node):
+def test_document_cannot_run_in_the_page(page, node):
     """The content of a document is shown, not executed."""
     if node.admin.get("/pools/default/buckets/hostile").status != 200:
         node.create_bucket("hostile")
@@ -277,7 +277,7 @@ def test_one_bucket_is_counted_in_the_singular(page, make_node):
     page.wait_for_text("in 2 buckets")
 
 
-def test_new_and_changed_documents_light_up(page, node):
+def test_new_and_changed_documents_are_highlighted(page, node):
     node.create_bucket("lively")
     with node.connect("lively") as connection:
         assert connection.set(b"first", b'{"v":1}').status == Status.SUCCESS

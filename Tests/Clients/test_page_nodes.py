@@ -253,7 +253,7 @@ def test_automatic_failover_and_retry_are_shown_and_cancelled(page, nodes, third
     assert page.console == [], "the page threw"
 
 
-def test_a_page_whose_node_left_the_cluster_begins_again(page, nodes):
+def test_page_of_a_removed_node_returns_to_the_setup(page, nodes):
     """It has no cluster to show."""
     first, second = nodes
     join(first, second)
@@ -267,7 +267,7 @@ def test_a_page_whose_node_left_the_cluster_begins_again(page, nodes):
     page.wait_for_text("set up your cluster")
 
 
-def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, nodes):
+def test_ended_session_asks_for_a_login_beside_a_passwordless_bucket(page, nodes):
     first, _ = nodes
     reply = first.admin.post("/pools/default/buckets", {
         "name": "open", "ramQuotaMB": 100, "replicaNumber": 0, "passwordless": 1})
@@ -279,7 +279,7 @@ def test_a_session_that_ended_is_over_beside_a_bucket_without_a_password(page, n
     page.wait_for_text("your session is over")
 
 
-def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes):
+def test_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes):
     """The other node is suspended during it, so that the progress can be read."""
     first, second = nodes
     assert first.admin.post("/pools/default/buckets", {
@@ -324,7 +324,7 @@ def test_a_rebalance_is_stopped_and_its_progress_is_shown_in_percent(page, nodes
     assert page.console == [], "the page threw"
 
 
-def test_a_page_says_that_its_node_stands_still_and_goes_on_with_it(page, nodes):
+def test_page_reports_a_suspended_node_and_recovers_with_it(page, nodes):
     first, _ = nodes
     log_in(page)
     try:

@@ -40,7 +40,7 @@ def roles_of(node, name):
     return sorted((each["role"], each.get("bucket_name")) for each in reply.json["roles"])
 
 
-def test_a_user_is_added_changed_and_deleted(page, node):
+def test_user_is_added_changed_and_deleted(page, node):
     page.log_in()
     page.wait_for_text("data buckets")
     page.click("users")

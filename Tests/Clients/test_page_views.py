@@ -52,7 +52,7 @@ def rows_of(page, table):
     )
 
 
-def test_a_view_is_written_tried_queried_and_published(page, node):
+def test_view_is_written_tried_queried_and_published(page, node):
     page.click("views")
     page.wait_for_text("there are no views yet")
     page.click("create view")

@@ -178,7 +178,7 @@ def refusal(node):
 
 @pytest.mark.parametrize("below", [".", "buckets"])
 @pytest.mark.parametrize("mode", [0o775, 0o777, 0o1777])
-def test_a_directory_that_others_may_write_is_refused_until_the_command_ran(
+def test_directory_that_others_may_write_is_refused_until_the_command_ran(
     make_node, place, below, mode
 ):
     data = place / "data"
@@ -194,7 +194,7 @@ def test_a_directory_that_others_may_write_is_refused_until_the_command_ran(
     assert open_paths(data) == {}
 
 
-def test_a_directory_of_another_user_is_refused_until_the_command_ran(make_node, place):
+def test_directory_of_another_user_is_refused_until_the_command_ran(make_node, place):
     if not AS_ROOT:
         pytest.skip("NOT TESTED: only root can give a directory to another user")
     data = place / "data"

@@ -146,7 +146,7 @@ def test_every_property_of_a_document_survives(make_node):
     assert [(m.extras, m.cas) for m in again] == [(m.extras, m.cas) for m in metas]
 
 
-def test_seqnos_and_cas_go_on_where_they_stopped(make_node):
+def test_seqnos_and_cas_grow_across_a_restart(make_node):
     node = make_node().start().provision().create_bucket("kept")
     with node.connect("kept") as connection:
         first = connection.set(b"key", b"1")
@@ -159,7 +159,7 @@ def test_seqnos_and_cas_go_on_where_they_stopped(make_node):
     assert second.token == (first.token[0], first.token[1] + 1)
 
 
-def test_ports_and_buckets_are_remembered(make_node):
+def test_ports_and_buckets_survive_stop_and_kill(make_node):
     node = make_node().start().provision().create_bucket("one").create_bucket("two")
     node.admin.post("/pools/default/buckets/two", {"ramQuotaMB": 130})
     ports = node.kv_port, node.admin_port
@@ -175,7 +175,7 @@ def test_ports_and_buckets_are_remembered(make_node):
         assert found["two"]["quota"]["rawRAM"] == 130 << 20
 
 
-def test_a_second_sigterm_changes_nothing(make_node):
+def test_second_sigterm_changes_nothing(make_node):
     node = make_node().start().provision().create_bucket("kept")
     node.process.send_signal(signal.SIGTERM)
     node.process.send_signal(signal.SIGTERM)
@@ -296,7 +296,7 @@ def test_sigterm_amid_posts_keeps_what_was_answered(make_node, round):
 # Crashes
 
 
-def test_a_crash_begins_a_new_history_and_a_clean_stop_does_not(make_node):
+def test_crash_begins_a_new_history_and_a_clean_stop_does_not(make_node):
     node = make_node().start().provision().create_bucket("kept")
     with node.connect("kept") as connection:
         uuid, seqno = connection.set(b"key", b"1").token
@@ -446,7 +446,7 @@ def test_kill_during_start_loses_nothing(make_node):
     check_files(node)
 
 
-def test_a_bucket_deleted_before_a_crash_stays_deleted(make_node):
+def test_bucket_deleted_before_a_crash_stays_deleted(make_node):
     node = make_node().start().provision().create_bucket("kept").create_bucket("dropped")
     with node.connect("dropped") as connection:
         connection.set(b"key", b"1")
@@ -460,7 +460,7 @@ def test_a_bucket_deleted_before_a_crash_stays_deleted(make_node):
         assert connection.get(b"key").status == Status.NOT_FOUND
 
 
-def test_a_bucket_flushed_before_a_crash_stays_empty(make_node):
+def test_bucket_flushed_before_a_crash_stays_empty(make_node):
     node = make_node().start().provision().create_bucket("flushed")
     with node.connect("flushed") as connection:
         uuid, seqno = connection.set(b"key", b"1").token
@@ -475,7 +475,7 @@ def test_a_bucket_flushed_before_a_crash_stays_empty(make_node):
         assert connection.get(b"key").status == Status.NOT_FOUND
 
 
-def test_an_ephemeral_bucket_is_empty_after_a_restart(make_node):
+def test_ephemeral_bucket_is_empty_after_a_restart(make_node):
     node = make_node().start().provision().create_bucket("gone", bucketType="ephemeral")
     with node.connect("gone") as connection:
         uuid, _ = connection.set(b"key", b"1").token
@@ -492,7 +492,7 @@ def test_an_ephemeral_bucket_is_empty_after_a_restart(make_node):
 
 
 @pytest.mark.parametrize("flag", ["--help", "--version"])
-def test_help_and_version(make_node, flag):
+def test_help_and_version_are_printed_by_the_server(make_node, flag):
     import subprocess
 
     from rig.node import SERVER
@@ -515,7 +515,7 @@ def test_help_and_version(make_node, flag):
         ["--log-limit", "0"],
     ],
 )
-def test_a_wrong_flag_is_named(make_node, flags):
+def test_wrong_flag_is_named(make_node, flags):
     with pytest.raises(NotReady) as refused:
         make_node(*flags).start()
     assert refused.value.code not in (0, None)

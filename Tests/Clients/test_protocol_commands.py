@@ -30,7 +30,7 @@ def stored(key, value, op=Op.SET, opaque=0, **more):
 # Read and write
 
 
-def test_flags_value_and_cas_come_back(kv, key):
+def test_get_returns_flags_value_and_cas_of_the_set(kv, key):
     reply = kv.set(key, b"value", flags=0xDEADBEEF)
     assert reply.status == Status.SUCCESS and reply.cas != 0 and reply.value == b""
     found = kv.get(key)
@@ -44,7 +44,7 @@ def test_getk_returns_the_key_too(kv, key):
     assert (found.key, found.value) == (key, b"value")
 
 
-def test_add_and_replace(kv, key):
+def test_add_needs_no_document_and_replace_needs_one(kv, key):
     assert kv.set(key, b"1", op=Op.REPLACE).status == Status.NOT_FOUND
     assert kv.set(key, b"1", op=Op.ADD).status == Status.SUCCESS
     assert kv.set(key, b"2", op=Op.ADD).status == Status.EXISTS
@@ -52,7 +52,7 @@ def test_add_and_replace(kv, key):
     assert kv.get(key).value == b"3"
 
 
-def test_an_add_has_no_cas(kv, key):
+def test_add_with_cas_is_invalid(kv, key):
     assert kv.set(key, b"1", op=Op.ADD, cas=5).status == Status.INVALID
 
 
@@ -91,7 +91,7 @@ def test_mutation_tokens_have_the_vbuckets_uuid_and_growing_seqnos(kv, key):
         first = seqno
 
 
-def test_deletion_and_what_it_leaves(kv, key):
+def test_deletion_leaves_a_tombstone_with_its_cas(kv, key):
     kv.set(key, b"1")
     cas = kv.call(Op.DELETE, key).cas
     assert cas != 0
@@ -103,7 +103,7 @@ def test_deletion_and_what_it_leaves(kv, key):
     assert meta.cas == cas
 
 
-def test_meta_without_the_value(kv, key):
+def test_get_meta_returns_metadata_without_the_value(kv, key):
     expiry = int(time.time()) + 1000
     cas = kv.set(key, b'{"a":1}', flags=7, expiry=expiry).cas
     meta = kv.call(Op.GET_META, key, extras=b"\x02")
@@ -116,7 +116,7 @@ def test_meta_without_the_value(kv, key):
     assert kv.call(Op.GET_META, b"never-there").status == Status.NOT_FOUND
 
 
-def test_append_and_prepend(kv, key):
+def test_append_and_prepend_extend_an_existing_value_only(kv, key):
     assert kv.call(Op.APPEND, key, value=b"x").status == Status.NOT_STORED
     assert kv.call(Op.PREPEND, key, value=b"x").status == Status.NOT_STORED
     kv.set(key, b"b", flags=9)
@@ -192,7 +192,7 @@ def late_in_a_second():
     time.sleep((0.95 - time.time()) % 1)
 
 
-def test_an_expiry_of_a_second_lasts_at_least_a_second(kv, key):
+def test_expiry_of_a_second_lasts_at_least_a_second(kv, key):
     late_in_a_second()
     start = time.monotonic()
     kv.set(key, b"1", expiry=1)
@@ -202,12 +202,12 @@ def test_an_expiry_of_a_second_lasts_at_least_a_second(kv, key):
     assert kv.set(key, b"2", op=Op.ADD).status == Status.SUCCESS
 
 
-def test_a_date_in_the_past_is_over_at_once(kv, key):
+def test_document_with_past_expiry_expires_at_once(kv, key):
     kv.set(key, b"1", expiry=int(time.time()) - 10)
     assert kv.get(key).status == Status.NOT_FOUND
 
 
-def test_touch_and_get_and_touch(kv, key):
+def test_touch_and_get_and_touch_set_the_expiry(kv, key):
     extras = struct.pack(">I", 1)
     assert kv.call(Op.TOUCH, key, extras).status == Status.NOT_FOUND
     assert kv.call(Op.GAT, key, extras).status == Status.NOT_FOUND
@@ -218,7 +218,7 @@ def test_touch_and_get_and_touch(kv, key):
     assert gone_within(kv, key)
 
 
-def test_preserved_expiry(node, bucket, key):
+def test_set_with_preserve_expiry_keeps_the_expiry(node, bucket, key):
     with node.connect(bucket, [*USUAL_FEATURES, Feature.PRESERVE_TTL]) as connection:
         if Feature.PRESERVE_TTL not in connection.features:
             pytest.fail("preserve-expiry is not granted")
@@ -235,7 +235,7 @@ def test_preserved_expiry(node, bucket, key):
 # Locks
 
 
-def test_a_lock_and_all_it_forbids(kv, key):
+def test_locked_document_is_readable_and_refuses_changes(kv, key):
     kv.set(key, b"1")
     seconds = struct.pack(">I", 20)
     locked = kv.call(Op.GETL, key, seconds)
@@ -255,14 +255,14 @@ def test_a_lock_and_all_it_forbids(kv, key):
     assert kv.set(key, b"3").status == Status.SUCCESS
 
 
-def test_a_write_with_the_locks_cas_unlocks(kv, key):
+def test_write_with_the_locks_cas_unlocks(kv, key):
     kv.set(key, b"1")
     cas = kv.call(Op.GETL, key).cas
     assert kv.set(key, b"2", cas=cas).status == Status.SUCCESS
     assert kv.set(key, b"3").status == Status.SUCCESS
 
 
-def test_a_lock_of_a_second_lasts_at_least_a_second(node, bucket, kv, key):
+def test_lock_of_a_second_lasts_at_least_a_second(node, bucket, kv, key):
     kv.set(key, b"1")
     late_in_a_second()
     start = time.monotonic()
@@ -317,20 +317,20 @@ def test_quiet_writes_answer_only_failures(kv, key):
 # vBuckets
 
 
-def test_a_vbucket_that_is_not_there_is_not_mine(kv, key):
+def test_vbucket_number_beyond_the_map_is_not_my_vbucket(kv, key):
     reply = kv.set(key, b"1", vbucket=1024)
     assert reply.status == Status.NOT_MY_VBUCKET
     assert kv.get(key, vbucket=0xFFFF).status == Status.NOT_MY_VBUCKET
 
 
-def test_a_replica_is_not_here(kv, key):
+def test_active_copy_refuses_replica_reads(kv, key):
     kv.set(key, b"1")
     # Never a document: an active copy does not answer as a replica.
     assert kv.call(Op.GET_REPLICA, key).status == Status.NOT_MY_VBUCKET
 
 
 @pytest.mark.parametrize("count", [64, 128, 256])
-def test_fewer_vbuckets(node, count):
+def test_bucket_may_have_fewer_vbuckets(node, count):
     name = f"vbuckets-{count}"
     node.create_bucket(name, numVBuckets=count)
     with node.connect(name) as connection:
@@ -344,7 +344,7 @@ def test_fewer_vbuckets(node, count):
 # Observing
 
 
-def test_observe_seqno_follows_persistence(kv, key):
+def test_observe_seqno_reports_persisted_and_current_seqno(kv, key):
     uuid, seqno = kv.set(key, b"1").token
     vbucket = vbucket_of(key)
     deadline = time.monotonic() + 5
@@ -357,7 +357,7 @@ def test_observe_seqno_follows_persistence(kv, key):
     assert kv.stat("vbucket-seqno")[f"vb_{vbucket}:high_seqno"] == str(current)
 
 
-def test_observe_seqno_of_another_history(kv, key):
+def test_observe_seqno_of_an_unknown_history_is_not_found(kv, key):
     uuid, _ = kv.set(key, b"1").token
     reply = kv.call(
         Op.OBSERVE_SEQNO, value=(uuid ^ 1).to_bytes(8, "big"), vbucket=vbucket_of(key)
@@ -365,7 +365,7 @@ def test_observe_seqno_of_another_history(kv, key):
     assert reply.status == Status.NOT_FOUND
 
 
-def test_observe_says_where_a_document_is(kv, key):
+def test_observe_reports_state_and_cas_of_documents(kv, key):
     cas = kv.set(key, b"1").cas
     places = b"".join(
         struct.pack(">HH", vbucket_of(name), len(name)) + name for name in (key, b"not-there")
@@ -385,11 +385,11 @@ def test_observe_says_where_a_document_is(kv, key):
     "group",
     ["", "vbucket", "vbucket-seqno", "vbucket-details", "memory", "dcp", "dcpagg", "failovers"],
 )
-def test_statistics_of_every_group(kv, group):
+def test_every_group_of_statistics_is_answered(kv, group):
     assert kv.stat(group)
 
 
-def test_statistics_count(kv, key):
+def test_item_count_follows_writes_and_deletions(kv, key):
     before = int(kv.stat()["curr_items"])
     kv.set(key, b"1")
     assert int(kv.stat()["curr_items"]) == before + 1
@@ -410,7 +410,7 @@ def test_dcp_accepts_the_form_that_tools_state(kv):
     assert kv.stat("dcp", value=options, datatype=1) == kv.stat("dcp")
 
 
-def test_an_unknown_group_is_not_found(kv):
+def test_unknown_group_of_statistics_is_refused(kv):
     assert kv.call(Op.STAT, b"no such group").status in (Status.NOT_FOUND, Status.INVALID)
 
 
@@ -442,7 +442,7 @@ def test_every_vbucket_is_active(kv):
     ],
     ids=lambda request: request[:8].hex(),
 )
-def test_a_wrong_shape_is_invalid_and_the_connection_lives(kv, request_bytes):
+def test_malformed_request_is_invalid_and_the_connection_stays_open(kv, request_bytes):
     kv.send(request_bytes)
     assert kv.receive().status == Status.INVALID
     assert kv.call(Op.NOOP).status == Status.SUCCESS
@@ -451,19 +451,19 @@ def test_a_wrong_shape_is_invalid_and_the_connection_lives(kv, request_bytes):
 # Framing extras
 
 
-def test_an_unknown_frame_is_refused_not_ignored(kv, key):
+def test_unknown_framing_extra_is_refused(kv, key):
     for frames in (b"\x60", b"\xe1x", b"\xf0\x20"):
         assert kv.set(key, b"1", frames=frames).status == Status.UNKNOWN_FRAME
     assert kv.get(key).status == Status.NOT_FOUND
 
 
-def test_a_frame_that_ends_too_soon_is_invalid(kv, key):
+def test_truncated_framing_extra_is_invalid(kv, key):
     assert kv.set(key, b"1", frames=b"\x13\x01").status == Status.INVALID
     assert kv.call(Op.NOOP).status == Status.SUCCESS
 
 
 @pytest.mark.parametrize("level", [1, 2, 3])
-def test_a_durable_write_of_a_single_copy_is_done(kv, key, level):
+def test_durable_write_with_a_single_copy_succeeds(kv, key, level):
     for frames in (bytes([0x11, level]), struct.pack(">BBH", 0x13, level, 1500)):
         reply = kv.set(key, b"%d" % len(frames), frames=frames)
         assert reply.status == Status.SUCCESS
@@ -478,7 +478,7 @@ def test_malformed_durability_frame_is_invalid(kv, key, frames):
     assert kv.get(key).status == Status.NOT_FOUND
 
 
-def test_the_server_tells_its_own_time_where_that_was_agreed(node, bucket, key):
+def test_server_duration_is_sent_if_tracing_was_agreed(node, bucket, key):
     with Connection(node.kv_port) as connection:
         granted = connection.hello([*USUAL_FEATURES, Feature.TRACING])
         assert Feature.TRACING in granted

@@ -29,14 +29,14 @@ def raw(node):
 # HELLO
 
 
-def test_hello_grants_what_clients_cannot_do_without(raw):
+def test_hello_grants_the_features_that_clients_require(raw):
     granted = raw.hello(USUAL_FEATURES)
     assert {Feature.MUTATION_SEQNO, Feature.XERROR, Feature.SELECT_BUCKET, Feature.JSON} <= set(
         granted
     )
 
 
-def test_hello_grants_only_what_was_asked_for_and_what_is_built(raw):
+def test_hello_grants_only_requested_and_supported_features(raw):
     assert set(raw.hello([Feature.JSON, Feature.XERROR])) <= {Feature.JSON, Feature.XERROR}
     granted = set(raw.hello(ALL_FEATURES))
     assert granted <= set(ALL_FEATURES)
@@ -44,7 +44,7 @@ def test_hello_grants_only_what_was_asked_for_and_what_is_built(raw):
     assert 0x7F not in granted and 0xFFFE not in granted
 
 
-def test_of_two_kinds_of_pushed_maps_the_brief_one_is_granted_and_only_with_duplex(raw):
+def test_brief_map_push_is_preferred_and_needs_duplex(raw):
     kinds = [Feature.MAP_PUSH, Feature.MAP_PUSH_BRIEF]
     granted = set(raw.hello([Feature.DUPLEX, *kinds]))
     assert granted == {Feature.DUPLEX, Feature.MAP_PUSH_BRIEF}
@@ -52,24 +52,24 @@ def test_of_two_kinds_of_pushed_maps_the_brief_one_is_granted_and_only_with_dupl
     assert raw.call(Op.HELLO, b"", value=asked, vbucket=0).status == Status.INVALID
 
 
-def test_hello_may_be_repeated_and_replaces(node, bucket):
+def test_repeated_hello_replaces_features(node, bucket):
     with node.connect(bucket) as connection:
         assert len(connection.set(b"hello-again", b"{}").extras) == 16
         connection.hello([Feature.JSON])
         assert connection.set(b"hello-again", b"{}").extras == b""
 
 
-def test_hello_takes_any_agent(raw):
+def test_hello_accepts_any_agent_text(raw):
     for agent in (b"", b"not json", b"\xff\xfe", b"a" * 250):
         assert raw.call(Op.HELLO, agent, value=b"\0\x0b", vbucket=0).status == Status.SUCCESS
 
 
-def test_an_odd_feature_list_is_invalid(raw):
+def test_odd_feature_list_is_invalid(raw):
     assert raw.call(Op.HELLO, b"", value=b"\0\x0b\0", vbucket=0).status == Status.INVALID
     assert raw.call(Op.NOOP).status == Status.SUCCESS
 
 
-def test_without_json_no_datatype_is_returned(node, bucket):
+def test_client_without_json_gets_no_datatype(node, bucket):
     with node.connect(bucket) as with_json:
         with_json.set(b"datatype", b'{"json":1}')
         assert with_json.get(b"datatype").datatype == 1
@@ -87,7 +87,7 @@ def error_map(connection, version):
 
 
 @pytest.mark.parametrize("asked", [1, 2, 3, 0xFFFF])
-def test_the_error_map_is_never_newer_than_asked(raw, asked):
+def test_error_map_is_never_newer_than_asked(raw, asked):
     reply = error_map(raw, asked)
     assert reply.status == Status.SUCCESS
     found = json.loads(reply.value)
@@ -103,7 +103,7 @@ def test_every_error_has_name_description_and_attributes(raw):
         assert entry["name"] and entry["desc"] and isinstance(entry["attrs"], list)
 
 
-def test_an_error_map_request_has_a_version(raw):
+def test_error_map_request_has_a_version(raw):
     assert raw.call(Op.GET_ERROR_MAP, value=b"\1").status == Status.INVALID
     assert raw.call(Op.GET_ERROR_MAP).status == Status.INVALID
 
@@ -111,7 +111,7 @@ def test_an_error_map_request_has_a_version(raw):
 # Login
 
 
-def test_the_mechanisms_are_listed(raw):
+def test_mechanisms_are_listed(raw):
     reply = raw.call(Op.SASL_LIST)
     assert reply.status == Status.SUCCESS
     assert set(MECHANISMS) | {"PLAIN"} == set(reply.value.decode().split(" "))
@@ -182,7 +182,7 @@ def test_sha1_is_offered_if_it_is_set_and_then_for_new_passwords(make_node):
         assert log_in(login[0], "wrong") == Status.AUTH_ERROR
 
 
-def test_a_nonce_with_spaces_is_taken_as_it_is(raw):
+def test_nonce_with_spaces_is_accepted_unchanged(raw):
     """The C++ core of the SDKs prints its nonce as hexadecimal numbers with spaces."""
     nonce = "0x03 0x7c 0xffffff9e 0x10"
     value = f"n,,n={USER},r={nonce}".encode()
@@ -210,7 +210,7 @@ def test_plain_accepts_the_password(raw, bucket):
         (b"", b""),
     ],
 )
-def test_a_login_that_makes_no_sense_is_refused(raw, mechanism, value):
+def test_malformed_sasl_request_leaves_the_connection_usable(raw, mechanism, value):
     reply = raw.call(Op.SASL_AUTH, mechanism, value=value, vbucket=0)
     assert reply.status in (
         Status.AUTH_ERROR,
@@ -223,12 +223,12 @@ def test_a_login_that_makes_no_sense_is_refused(raw, mechanism, value):
     assert raw.call(Op.NOOP).status == Status.SUCCESS
 
 
-def test_a_step_without_a_beginning_is_refused(raw):
+def test_sasl_step_without_a_start_is_refused(raw):
     reply = raw.call(Op.SASL_STEP, b"SCRAM-SHA512", value=b"c=biws,r=x,p=eA==", vbucket=0)
     assert reply.status in (Status.AUTH_ERROR, Status.INVALID)
 
 
-def test_without_a_login_nothing_is_served(raw):
+def test_connection_without_login_has_no_access_to_documents(raw):
     assert raw.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
     assert raw.set(b"key", b"value").status in (Status.ACCESS, Status.NO_BUCKET)
     assert raw.select_bucket("travel").status == Status.ACCESS
@@ -237,19 +237,19 @@ def test_without_a_login_nothing_is_served(raw):
 # Bucket
 
 
-def test_an_unknown_bucket_is_refused_and_the_connection_lives(node, bucket):
+def test_selection_of_unknown_bucket_is_refused_and_the_connection_stays_open(node, bucket):
     with node.connect() as connection:
         assert connection.select_bucket("there-is-none").status == Status.ACCESS
         assert connection.select_bucket("").status in (Status.ACCESS, Status.INVALID)
         assert connection.select_bucket(bucket).status == Status.SUCCESS
 
 
-def test_without_a_bucket_there_are_no_documents(node):
+def test_document_request_without_bucket_is_refused(node):
     with node.connect() as connection:
         assert connection.get(b"key").status == Status.NO_BUCKET
 
 
-def test_buckets_are_apart(node, bucket):
+def test_buckets_have_separate_documents(node, bucket):
     node.create_bucket("apart")
     with node.connect(bucket) as one, node.connect("apart") as other:
         one.set(b"shared-name", b"1")
@@ -258,7 +258,7 @@ def test_buckets_are_apart(node, bucket):
         assert one.get(b"shared-name").value == b"1"
 
 
-def test_a_bucket_deleted_under_a_connection(node):
+def test_connection_of_a_deleted_bucket_is_refused_or_closed(node):
     node.create_bucket("deleted-under")
     with node.connect("deleted-under") as connection:
         connection.set(b"key", b"value")
@@ -280,7 +280,7 @@ def config(connection, extras=b""):
     return connection.call(Op.GET_CLUSTER_CONFIG, extras=extras)
 
 
-def test_the_global_configuration_has_no_bucket_in_it(node):
+def test_global_configuration_has_no_bucket_members(node):
     with node.connect() as connection:
         found = json.loads(config(connection).value)
     assert {"rev", "revEpoch", "nodesExt"} <= set(found)
@@ -293,7 +293,7 @@ def test_the_global_configuration_has_no_bucket_in_it(node):
         assert absent not in this["services"]
 
 
-def test_the_buckets_configuration_is_whole(node, bucket):
+def test_bucket_configuration_has_every_mandatory_member(node, bucket):
     with node.connect(bucket) as connection:
         found = json.loads(config(connection).value)
     assert found["name"] == bucket
@@ -310,7 +310,7 @@ def test_the_buckets_configuration_is_whole(node, bucket):
     assert not isinstance(found.get("collectionsManifestUid", "0"), int)
 
 
-def test_a_known_version_is_answered_with_nothing(node, bucket):
+def test_known_configuration_version_gets_an_empty_answer(node, bucket):
     with Connection(node.kv_port) as connection:
         granted = connection.hello([*USUAL_FEATURES, Feature.CONFIG_WITH_VERSION])
         assert Feature.CONFIG_WITH_VERSION in granted
@@ -325,7 +325,7 @@ def test_a_known_version_is_answered_with_nothing(node, bucket):
         assert config(connection, b"12345").status == Status.INVALID
 
 
-def test_the_revision_grows_with_every_change(node):
+def test_revision_of_the_configuration_never_decreases(node):
     with node.connect() as connection:
         before = json.loads(config(connection).value)
         node.create_bucket("one-more")
@@ -349,24 +349,24 @@ def test_unsupported_opcode_is_an_unknown_command(kv, op):
     assert kv.call(Op.NOOP).status == Status.SUCCESS
 
 
-def test_flush_is_not_for_the_couchbase_port(kv):
+def test_memcached_flush_is_refused_on_the_data_port(kv):
     kv.set(b"not-flushed", b"1")
     assert kv.call(Op.FLUSH).status in (Status.UNKNOWN_COMMAND, Status.NOT_SUPPORTED)
     assert kv.get(b"not-flushed").status == Status.SUCCESS
 
 
-def test_version_and_noop_need_nothing(raw):
+def test_version_and_noop_need_no_login(raw):
     assert raw.call(Op.NOOP).status == Status.SUCCESS
     reply = raw.call(Op.VERSION)
     assert reply.status == Status.SUCCESS and b"7.6.2" in reply.value
 
 
-def test_quit_answers_and_ends(raw):
+def test_quit_is_answered_and_closes_the_connection(raw):
     assert raw.call(Op.QUIT).status == Status.SUCCESS
     assert raw.is_closed_by_server()
 
 
-def test_quiet_quit_only_ends(node):
+def test_quiet_quit_closes_without_an_answer(node):
     with Connection(node.kv_port) as connection:
         connection.send(frame(Op.QUITQ))
         connection.socket.settimeout(5)
@@ -380,13 +380,13 @@ def test_replies_are_in_order_and_echo_the_opaque(kv):
     assert [kv.receive().opaque for _ in range(count)] == list(range(count))
 
 
-def test_a_request_may_arrive_byte_by_byte(raw):
+def test_request_may_arrive_byte_by_byte(raw):
     for octet in frame(Op.NOOP, opaque=42):
         raw.send(bytes([octet]))
     assert raw.receive().opaque == 42
 
 
-def test_a_connection_is_quick_to_answer(raw):
+def test_small_requests_are_answered_without_nagle_delay(raw):
     raw.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     began = time.monotonic()
     for _ in range(200):

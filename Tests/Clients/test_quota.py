@@ -23,7 +23,7 @@ def value(number, size):
     return head + body + b'"}'
 
 
-def test_more_than_the_quota_loads_and_is_read_back(make_node):
+def test_documents_beyond_the_quota_are_stored_and_read_back(make_node):
     size = 1024
     count = int(QUOTA * FACTOR / size)
     node = make_node().start().provision().create_bucket("big")
@@ -46,7 +46,7 @@ def test_more_than_the_quota_loads_and_is_read_back(make_node):
     assert highest < QUOTA + BESIDE, f"{highest >> 20} MiB resident"
 
 
-def test_keys_alone_above_the_quota_raise_an_alert_and_reads_go_on(make_node):
+def test_metadata_above_the_quota_raises_an_alert_and_reads_continue(make_node):
     node = make_node().start().provision().create_bucket("keys", numVBuckets=64)
 
     def key(number):
@@ -72,7 +72,7 @@ def test_keys_alone_above_the_quota_raise_an_alert_and_reads_go_on(make_node):
             assert connection.get(key(each)).status == Status.SUCCESS
 
 
-def test_an_ephemeral_bucket_refuses_what_does_not_fit(make_node):
+def test_ephemeral_bucket_without_eviction_refuses_writes_beyond_the_quota(make_node):
     node = make_node().start().provision()
     node.create_bucket("full", bucketType="ephemeral", evictionPolicy="noEviction")
     with node.connect("full") as connection:
@@ -96,7 +96,7 @@ def test_an_ephemeral_bucket_refuses_what_does_not_fit(make_node):
         )
 
 
-def test_an_ephemeral_bucket_may_forget_the_least_used(make_node):
+def test_ephemeral_bucket_with_eviction_deletes_the_least_used_documents(make_node):
     node = make_node().start().provision()
     node.create_bucket("forgets", bucketType="ephemeral", evictionPolicy="nruEviction")
     with node.connect("forgets") as connection:
@@ -108,7 +108,7 @@ def test_an_ephemeral_bucket_may_forget_the_least_used(make_node):
     assert node.resident_anonymous_bytes() < QUOTA + BESIDE
 
 
-def test_a_background_fetch_does_not_hold_up_other_requests(make_node):
+def test_background_fetch_does_not_delay_other_requests(make_node):
     node = make_node().start().provision().create_bucket("big")
     count = 2 * QUOTA // 1024
     with node.connect("big") as connection:

@@ -21,7 +21,7 @@ def create(node, name="refused", **settings):
 # Creating
 
 
-def test_a_new_bucket_is_accepted_and_located(node):
+def test_new_bucket_is_accepted_and_located(node):
     reply = create(node, "located")
     assert (reply.status, reply.body) == (202, b"")
     assert reply.headers["Location"] == f"{BUCKETS}/located"
@@ -88,7 +88,7 @@ def test_every_invalid_field_is_reported_in_one_answer(node):
 
 
 @pytest.mark.parametrize("again", ["taken", "TAKEN"])
-def test_a_taken_name_is_refused_in_the_words_clients_look_for(node, again):
+def test_taken_name_is_refused_in_the_words_clients_look_for(node, again):
     if node.admin.get(f"{BUCKETS}/taken").status != 200:
         node.create_bucket("taken")
     reply = create(node, again)
@@ -154,7 +154,7 @@ def test_delete_of_an_unknown_bucket_has_the_text_that_clients_look_for(node):
     assert (reply.status, reply.text) == (404, "Requested resource not found.\r\n")
 
 
-def test_quotas_are_not_dealt_out_twice(make_node):
+def test_bucket_beyond_the_remaining_quota_is_refused(make_node):
     node = make_node().start().provision(quota_megabytes=512)
     node.create_bucket("first", ramQuotaMB=400)
     reply = create(node, "second", ramQuotaMB=200)
@@ -165,7 +165,7 @@ def test_quotas_are_not_dealt_out_twice(make_node):
 # Reading
 
 
-def test_a_bucket_has_the_fields_clients_cannot_do_without(node):
+def test_bucket_has_the_fields_that_clients_require(node):
     node.create_bucket("fields", ramQuotaMB=110, replicaNumber=1, flushEnabled=1)
     found = node.admin.get(f"{BUCKETS}/fields").json
     assert found["name"] == "fields"
@@ -206,7 +206,7 @@ def test_bucket_types_and_policies_are_reported(node):
     assert found["evictionPolicy"] == "fullEviction"
 
 
-def test_the_map_may_be_skipped(node, bucket):
+def test_map_may_be_skipped(node, bucket):
     found = node.admin.get(f"{BUCKETS}?skipMap=true").json
     assert all("vBucketServerMap" not in each for each in found)
 
@@ -234,7 +234,7 @@ def test_bucket_statistics_match_the_documents(node):
         assert len(samples[name]) == len(samples["timestamp"])
 
 
-def test_a_missing_bucket_is_not_found_in_couchbases_words(node):
+def test_missing_bucket_is_not_found_in_couchbases_words(node):
     reply = node.admin.get(f"{BUCKETS}/missing")
     assert (reply.status, reply.text) == (404, NOT_FOUND)
     reply = node.admin.get("/pools/default/b/missing")
@@ -251,7 +251,7 @@ def test_another_buckets_uuid_is_refused(node, bucket):
 # Configurations
 
 
-def test_the_terse_configuration_is_the_one_of_the_data_port(node, bucket):
+def test_terse_configuration_is_the_one_of_the_data_port(node, bucket):
     terse = node.admin.get(f"/pools/default/b/{bucket}").json
     assert terse["name"] == bucket and terse["nodeLocator"] == "vbucket"
     assert len(terse["nodes"]) == len(terse["nodesExt"]) == 1
@@ -285,7 +285,7 @@ def test_bucket_stream_reports_changes_and_ends_with_the_bucket(node, path):
             pass
 
 
-def test_a_stream_of_a_missing_bucket_is_not_found(node):
+def test_stream_of_a_missing_bucket_is_not_found(node):
     for path in ("/pools/default/bs/missing", "/pools/default/bucketsStreaming/missing"):
         assert node.admin.get(path).status == 404
 
@@ -293,7 +293,7 @@ def test_a_stream_of_a_missing_bucket_is_not_found(node):
 # Changing
 
 
-def test_a_bucket_can_be_changed(node):
+def test_bucket_can_be_changed(node):
     node.create_bucket("changed", flushEnabled=0)
     path = f"{BUCKETS}/changed"
     reply = node.admin.post(path, {"ramQuotaMB": 200, "flushEnabled": 1, "replicaNumber": 2})
@@ -315,7 +315,7 @@ def test_change_of_an_immutable_setting_is_refused(node, bucket, change):
     assert reply.status == 400 and reply.json["errors"]
 
 
-def test_a_missing_bucket_cannot_be_changed(node):
+def test_missing_bucket_cannot_be_changed(node):
     assert node.admin.post(f"{BUCKETS}/missing", {"ramQuotaMB": 100}).status == 404
 
 
@@ -339,7 +339,7 @@ def test_flush_empties(node):
         assert connection.get(b"key").status == Status.NOT_FOUND
 
 
-def test_a_deleted_bucket_is_gone(node):
+def test_deleted_bucket_is_gone(node):
     node.create_bucket("deleted")
     assert node.admin.delete(f"{BUCKETS}/deleted").status == 200
     assert node.admin.get(f"{BUCKETS}/deleted").status == 404

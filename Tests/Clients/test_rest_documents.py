@@ -32,7 +32,7 @@ def ids(reply):
     return [row["id"] for row in reply.json["rows"]]
 
 
-def test_a_random_key_is_one_of_the_bucket(node, docs):
+def test_random_key_is_one_of_the_bucket(node, docs):
     everything = set(ids(node.admin.get(f"{docs}?limit=1000")))
     bucket = docs.removesuffix("/docs")
     uri = node.admin.get(bucket).json["localRandomKeyUri"]
@@ -65,7 +65,7 @@ def test_keys_bound_the_list(node, docs):
     assert found == ["doc-05", "doc-06", "doc-07"]
 
 
-def test_documents_come_along_where_asked_for(node, docs):
+def test_include_docs_adds_documents_to_the_list(node, docs):
     start = quoted('"doc-03"')
     (row,) = node.admin.get(f"{docs}?startkey={start}&limit=1&include_docs=true").json["rows"]
     assert row["doc"]["json"] == {"n": 3}
@@ -77,13 +77,13 @@ def test_documents_come_along_where_asked_for(node, docs):
 
 
 @pytest.mark.parametrize("query", ["limit=1001", "limit=x", "skip=-1", "startkey=unquoted"])
-def test_a_bad_request_is_one(node, docs, query):
+def test_invalid_parameters_of_document_lists_are_bad_requests(node, docs, query):
     reply = node.admin.get(f"{docs}?{query}")
     assert reply.status == 400
     assert reply.json["error"] == "bad_request"
 
 
-def test_a_document_is_shown_with_its_metadata(node, docs):
+def test_document_is_shown_with_its_metadata(node, docs):
     found = node.admin.get(f"{docs}/doc-03").json
     assert found["meta"]["id"] == "doc-03"
     assert found["meta"]["flags"] == 33554432 and found["meta"]["expiration"] == 0
@@ -98,12 +98,12 @@ def test_any_id_is_reachable(node, docs, name):
     assert node.admin.get(f"{docs}/{quoted(name)}").json["meta"]["id"] == name
 
 
-def test_a_missing_document_is_404_and_empty(node, docs):
+def test_missing_document_is_404_and_empty(node, docs):
     reply = node.admin.get(f"{docs}/missing")
     assert (reply.status, reply.body) == (404, b"")
 
 
-def test_a_document_is_stored_and_deleted(node, docs):
+def test_document_is_stored_and_deleted(node, docs):
     value = json.dumps({"made": "here", "ü": 1})
     reply = node.admin.post(f"{docs}/made-here", {"value": value})
     assert (reply.status, reply.json) == (200, [])
@@ -116,7 +116,7 @@ def test_a_document_is_stored_and_deleted(node, docs):
     assert node.admin.get(f"{docs}/made-here").status == 404
 
 
-def test_a_document_may_have_flags_and_an_expiry(node, docs):
+def test_document_may_have_flags_and_an_expiry(node, docs):
     expiry = int(time.time()) + 1000
     form = {"value": "{}", "flags": 5, "expiry": expiry}
     assert node.admin.post(f"{docs}/expiring", form).status == 200

@@ -47,7 +47,7 @@ def test_client_without_login_has_no_bucket(node):
         assert connection.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
 
 
-def test_a_bucket_named_default_needs_no_login_at_all(make_node):
+def test_bucket_named_default_needs_no_login_at_all(make_node):
     node = make_node().start().provision()
     node.create_bucket("default", passwordless=1)
     with Connection(node.kv_port) as connection:
@@ -57,7 +57,7 @@ def test_a_bucket_named_default_needs_no_login_at_all(make_node):
         assert connection.get(key).value == b"1"
 
 
-def test_a_bucket_named_default_with_a_password_needs_a_login(make_node):
+def test_bucket_named_default_with_a_password_needs_a_login(make_node):
     node = make_node().start().provision().create_bucket("default")
     with Connection(node.kv_port) as connection:
         assert connection.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
@@ -89,7 +89,7 @@ def test_anonymous_client_sees_only_the_map_of_a_passwordless_bucket(node):
         ("GET", "/logs"),
     ],
 )
-def test_nothing_can_be_changed_without_a_password(node, method, path):
+def test_request_without_a_password_changes_nothing(node, method, path):
     assert node.anonymous.request(method, path).status == 401
 
 

@@ -22,7 +22,7 @@ def fresh(make_node):
 # Before and after provisioning
 
 
-def test_before_provisioning_there_is_no_pool(fresh):
+def test_unprovisioned_node_has_no_pool(fresh):
     pools = fresh.anonymous.get("/pools").json
     assert pools["pools"] == [] and pools["settings"] == [] and pools["uuid"] == []
     for path in ("/pools/default", "/pools/default/terseClusterInfo"):
@@ -31,7 +31,7 @@ def test_before_provisioning_there_is_no_pool(fresh):
 
 
 @pytest.mark.parametrize("login", [None, ("unknown", "anything"), ("", "")])
-def test_before_provisioning_any_credentials_do(fresh, login):
+def test_unprovisioned_node_accepts_any_credentials(fresh, login):
     admin = fresh.anonymous if login is None else fresh.anonymous.as_user(*login)
     assert admin.get("/pools").status == 200
     assert admin.get("/nodes/self").status == 200
@@ -116,7 +116,7 @@ def test_invalid_settings_are_reported_field_by_field(fresh, change, field):
     assert fresh.anonymous.get("/pools").json["pools"] == []
 
 
-def test_a_memory_quota_below_the_least_is_refused_in_couchbases_words(fresh):
+def test_memory_quota_below_the_least_is_refused_in_couchbases_words(fresh):
     form = {"port": "SAME", "username": USER, "password": PASSWORD, "memoryQuota": 100}
     errors = fresh.anonymous.post("/clusterInit", form).json["errors"]
     assert errors["memoryQuota"].startswith(
@@ -124,7 +124,7 @@ def test_a_memory_quota_below_the_least_is_refused_in_couchbases_words(fresh):
     )
 
 
-def test_a_changed_password_counts_at_once(make_node):
+def test_changed_password_counts_at_once(make_node):
     node = make_node().start().provision().create_bucket("kept")
     form = {"port": "SAME", "username": USER, "password": "another-word"}
     assert node.admin.post("/settings/web", form).status == 200
@@ -180,7 +180,7 @@ def test_another_clusters_uuid_is_refused(node):
     assert reply.text == "Cluster uuid does not match the requested.\r\n"
 
 
-def test_a_wrong_method_is_no_crash(node):
+def test_wrong_method_is_answered_with_404_or_405(node):
     for method, path in (("DELETE", "/pools"), ("PUT", "/pools/default"), ("PATCH", "/clusterInit")):
         assert node.admin.request(method, path).status in (404, 405)
 
@@ -210,7 +210,7 @@ def test_pools_name_the_versions_clients_branch_on(node):
     assert versions.json["divanVersion"] == pools["divanVersion"]
 
 
-def test_the_pool_has_what_clients_end_their_process_without(node, bucket):
+def test_pool_has_the_members_that_clients_require(node, bucket):
     found = node.admin.get("/pools/default").json
     assert found["name"] == "default"
     assert {"bucketName", "uuid"} <= set(found["bucketNames"][0])
@@ -273,13 +273,13 @@ def test_pools_nodes_is_an_alias(node):
     assert found[0]["configuredHostname"] == f"127.0.0.1:{node.admin_port}"
 
 
-def test_who_am_i(node):
+def test_whoami_describes_the_administrator(node):
     found = node.admin.get("/whoami").json
     assert found["id"] == USER and found["domain"] == "admin"
     assert found["roles"] == [{"role": "admin"}]
 
 
-def test_the_cluster_can_be_renamed_and_resized(make_node):
+def test_cluster_can_be_renamed_and_resized(make_node):
     node = make_node().start().provision()
     assert node.admin.post("/pools/default", {"clusterName": "new", "memoryQuota": 1024}).status == 200
     found = node.admin.get("/pools/default").json
@@ -392,7 +392,7 @@ def test_metrics_count_what_clients_did(make_node):
     wait_until(lambda: metrics("one")["kv_curr_connections{}"] == 0, 5)
 
 
-def test_the_streamed_pool_ends_documents_with_four_lines(node):
+def test_streamed_pool_ends_documents_with_four_lines(node):
     with node.admin.stream("/poolsStreaming/default") as stream:
         assert stream.status == 200
         assert json.loads(stream.next())["name"] == "default"
@@ -413,7 +413,7 @@ def test_node_services_stream(node):
         assert json.loads(stream.next())["nodesExt"]
 
 
-def test_a_change_of_the_pool_can_be_waited_for(node):
+def test_change_of_the_pool_can_be_waited_for(node):
     etag = node.admin.get("/pools/default?waitChange=0&etag=").json["etag"]
     began = time.monotonic()
     assert node.admin.get(f"/pools/default?waitChange=400&etag={etag}").json["etag"] == etag
@@ -428,7 +428,7 @@ def test_erlang_is_not_evaluated(node):
     assert node.admin.request("POST", "/diag/eval", "1+1.").status in (403, 404)
 
 
-def test_a_silent_client_does_not_hold_up_others(node):
+def test_silent_clients_do_not_delay_other_clients(node):
     import socket
 
     idle = [socket.create_connection(("127.0.0.1", node.admin_port)) for _ in range(50)]
@@ -441,7 +441,7 @@ def test_a_silent_client_does_not_hold_up_others(node):
         each.close()
 
 
-def test_a_body_too_large_is_refused(node):
+def test_body_too_large_is_refused(node):
     form = {"name": "x" * (64 << 20)}
     try:
         assert node.admin.post("/pools/default/buckets", form).status in (400, 413)

@@ -61,7 +61,7 @@ def race(cluster, change):
     return sorted(statuses)
 
 
-def test_of_two_changes_at_once_that_name_one_version_one_is_refused(cluster, admin):
+def test_second_of_two_concurrent_changes_of_a_version_is_refused(cluster, admin):
     """The log of the cluster decides, not the node that was asked."""
     json_type = {"Content-Type": "application/json"}
     user, design, bucket = "/settings/rbac/users/local/ann", "/couchBase/demo/_design/d", "/pools/default/buckets/demo"

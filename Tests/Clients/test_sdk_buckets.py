@@ -41,7 +41,7 @@ def create(manager, node, name, **settings):
     node.await_bucket(name)
 
 
-def test_a_bucket_serves_right_after_it_was_made(cluster, manager, node):
+def test_bucket_serves_right_after_it_was_made(cluster, manager, node):
     manager.create_bucket(CreateBucketSettings(name="fresh", ram_quota_mb=100, num_replicas=0))
     # No waiting here: the client gets temporary failures until the bucket serves.
     collection = cluster.bucket("fresh").default_collection()
@@ -49,7 +49,7 @@ def test_a_bucket_serves_right_after_it_was_made(cluster, manager, node):
     assert collection.get("first").content_as[dict] == {"n": 1}
 
 
-def test_a_bucket_is_read_as_it_was_made(manager, node):
+def test_bucket_is_read_as_it_was_made(manager, node):
     create(manager, node, "read", ram_quota_mb=128, flush_enabled=True, num_replicas=1)
     found = manager.get_bucket("read")
     assert found.name == "read"
@@ -60,7 +60,7 @@ def test_a_bucket_is_read_as_it_was_made(manager, node):
     assert found.eviction_policy == EvictionPolicyType.VALUE_ONLY
 
 
-def test_an_ephemeral_bucket(manager, node, cluster):
+def test_ephemeral_bucket_is_created_and_serves(manager, node, cluster):
     create(
         manager,
         node,
@@ -76,7 +76,7 @@ def test_an_ephemeral_bucket(manager, node, cluster):
     assert collection.get("k").content_as[dict] == {"n": 1}
 
 
-def test_a_full_eviction_bucket(manager, node):
+def test_full_eviction_policy_is_read_back(manager, node):
     create(manager, node, "full", eviction_policy=EvictionPolicyType.FULL)
     assert manager.get_bucket("full").eviction_policy == EvictionPolicyType.FULL
 
@@ -87,7 +87,7 @@ def test_all_buckets_are_listed(manager, node):
     assert "listed" in names
 
 
-def test_a_bucket_can_be_changed(manager, node):
+def test_bucket_can_be_changed(manager, node):
     create(manager, node, "changed")
     manager.update_bucket(
         BucketSettings(name="changed", ram_quota_mb=150, num_replicas=0, flush_enabled=True)
@@ -132,7 +132,7 @@ def test_scopes_are_the_default_one_and_cannot_be_changed(cluster, manager, node
     assert not isinstance(raised.value, BucketNotFoundException)
 
 
-def test_a_flushed_bucket_is_empty_and_goes_on(manager, node, cluster):
+def test_flushed_bucket_is_empty_and_serves(manager, node, cluster):
     create(manager, node, "flushed", flush_enabled=True)
     collection = cluster.bucket("flushed").default_collection()
     for number in range(100):
@@ -152,7 +152,7 @@ def test_only_a_bucket_that_allows_it_is_flushed(manager, node, cluster):
     assert collection.exists("key").exists is True
 
 
-def test_a_dropped_bucket_is_gone_and_its_name_free(manager, node, cluster):
+def test_dropped_bucket_is_missing_and_its_name_can_be_reused(manager, node, cluster):
     create(manager, node, "dropped")
     cluster.bucket("dropped").default_collection().upsert("key", {})
     manager.drop_bucket("dropped")
@@ -164,7 +164,7 @@ def test_a_dropped_bucket_is_gone_and_its_name_free(manager, node, cluster):
     second.close()
 
 
-def test_a_name_is_taken_once(manager, node):
+def test_second_bucket_of_a_name_is_refused(manager, node):
     create(manager, node, "taken")
     with pytest.raises(BucketAlreadyExistsException):
         manager.create_bucket(CreateBucketSettings(name="taken", ram_quota_mb=100))

@@ -19,40 +19,40 @@ def cluster(node, bucket):
     cluster.close()
 
 
-def test_connects_by_the_data_port_alone(cluster, bucket):
+def test_sdk_connects_by_the_data_port_alone(cluster, bucket):
     collection = cluster.bucket(bucket).default_collection()
     collection.upsert("hello", {"from": "the sdk"})
     assert collection.get("hello").content_as[dict] == {"from": "the sdk"}
 
 
-def test_a_wrong_password_is_an_authentication_failure_at_once(node, bucket):
+def test_wrong_password_is_an_authentication_failure_at_once(node, bucket):
     began = time.monotonic()
     with pytest.raises(AuthenticationException):
         sdk.connect(node, password="wrong-password").bucket(bucket)
     assert time.monotonic() - began < QUICK_SECONDS
 
 
-def test_an_unknown_user_is_an_authentication_failure_at_once(node, bucket):
+def test_unknown_user_is_an_authentication_failure_at_once(node, bucket):
     began = time.monotonic()
     with pytest.raises(AuthenticationException):
         sdk.connect(node, user="unknown").bucket(bucket)
     assert time.monotonic() - began < QUICK_SECONDS
 
 
-def test_an_unknown_bucket_is_not_found_at_once(cluster):
+def test_unknown_bucket_is_not_found_at_once(cluster):
     began = time.monotonic()
     with pytest.raises(BucketNotFoundException):
         cluster.bucket("there-is-none")
     assert time.monotonic() - began < QUICK_SECONDS
 
 
-def test_an_unknown_bucket_does_not_harm_the_connection(cluster, bucket):
+def test_unknown_bucket_does_not_harm_the_connection(cluster, bucket):
     with pytest.raises(BucketNotFoundException):
         cluster.bucket("there-is-none-either")
     assert cluster.bucket(bucket).default_collection().exists("no such key").exists is False
 
 
-def test_waits_until_ready(cluster, bucket):
+def test_sdk_waits_until_ready(cluster, bucket):
     cluster.wait_until_ready(datetime.timedelta(seconds=5))
 
 

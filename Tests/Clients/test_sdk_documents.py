@@ -65,7 +65,7 @@ def test_insert_stores_a_document_once(collection, name):
     assert collection.get(name).content_as[dict] == {"n": 1}
 
 
-def test_upsert_stores_whatever_was_there(collection, name):
+def test_upsert_replaces_an_existing_document(collection, name):
     first = collection.upsert(name, {"n": 1})
     second = collection.upsert(name, {"n": 2})
     assert second.cas > first.cas
@@ -89,14 +89,14 @@ def test_remove_removes(collection, name):
         collection.remove(name)
 
 
-def test_a_removed_document_can_be_inserted_again(collection, name):
+def test_removed_document_can_be_inserted_again(collection, name):
     collection.insert(name, {"n": 1})
     collection.remove(name)
     collection.insert(name, {"n": 2})
     assert collection.get(name).content_as[dict] == {"n": 2}
 
 
-def test_get_of_nothing_is_not_found(collection, name):
+def test_get_of_a_missing_document_is_not_found(collection, name):
     with pytest.raises(DocumentNotFoundException):
         collection.get(name)
 
@@ -115,12 +115,12 @@ def test_exists_reports_whether_a_document_exists(collection, name):
     [{}, [], [1, [2, {"three": 3.5}]], "text", 0, -1.5e300, True, None, {"ü": "ÿ€😀"}],
     ids=str,
 )
-def test_any_json_comes_back_as_it_was(collection, name, value):
+def test_json_values_are_read_back_equal(collection, name, value):
     collection.upsert(name, value)
     assert collection.get(name).value == value
 
 
-def test_text_and_bytes_come_back_as_they_were(collection, name):
+def test_text_and_bytes_are_read_back_equal(collection, name):
     text = "neither {json} nor\0quoted"
     collection.upsert(name, text, UpsertOptions(transcoder=RawStringTranscoder()))
     found = collection.get(name, GetOptions(transcoder=RawStringTranscoder()))
@@ -130,7 +130,7 @@ def test_text_and_bytes_come_back_as_they_were(collection, name):
     assert collection.get(name, GetOptions(transcoder=BINARY)).content_as[bytes] == octets
 
 
-def test_mutations_carry_tokens_that_grow(collection, name):
+def test_mutation_tokens_have_growing_seqnos(collection, name):
     first = collection.upsert(name, {"n": 1}).mutation_token()
     second = collection.upsert(name, {"n": 2}).mutation_token()
     assert first.partition_id == second.partition_id
@@ -141,7 +141,7 @@ def test_mutations_carry_tokens_that_grow(collection, name):
 # CAS
 
 
-def test_a_stale_cas_changes_nothing(collection, name):
+def test_stale_cas_changes_nothing(collection, name):
     stale = collection.insert(name, {"n": 1}).cas
     fresh = collection.upsert(name, {"n": 2}).cas
     with pytest.raises(CasMismatchException):
@@ -158,7 +158,7 @@ def test_a_stale_cas_changes_nothing(collection, name):
 # Expiry
 
 
-def test_an_expired_document_is_gone(collection, name):
+def test_expired_document_is_gone(collection, name):
     collection.upsert(name, {}, UpsertOptions(expiry=SECOND))
     assert collection.exists(name).exists is True
     expire(collection, name)
@@ -167,14 +167,14 @@ def test_an_expired_document_is_gone(collection, name):
     collection.insert(name, {"again": True})
 
 
-def test_an_insert_may_expire_and_an_upsert_clears_it(collection, name):
+def test_insert_may_expire_and_an_upsert_clears_it(collection, name):
     collection.insert(name, {}, InsertOptions(expiry=SECOND))
     collection.upsert(name, {"stays": True})
     time.sleep(2.1)
     assert collection.get(name).content_as[dict] == {"stays": True}
 
 
-def test_an_expiry_may_be_preserved(collection, name):
+def test_expiry_may_be_preserved(collection, name):
     collection.upsert(name, {}, UpsertOptions(expiry=SECOND))
     collection.upsert(name, {"n": 2}, UpsertOptions(preserve_expiry=True))
     expire(collection, name)
@@ -189,7 +189,7 @@ def test_touch_sets_an_expiry(collection, name):
         collection.touch(name, SECOND)
 
 
-def test_touch_with_nothing_clears_an_expiry(collection, name):
+def test_touch_without_expiry_clears_the_expiry(collection, name):
     collection.upsert(name, {}, UpsertOptions(expiry=SECOND))
     collection.touch(name, datetime.timedelta(0))
     time.sleep(2.1)
@@ -204,7 +204,7 @@ def test_get_and_touch_reads_and_sets_an_expiry(collection, name):
         collection.get_and_touch(name, SECOND)
 
 
-def test_an_expiry_beyond_thirty_days_is_a_date(collection, name):
+def test_expiry_beyond_thirty_days_is_a_date(collection, name):
     collection.upsert(name, {}, UpsertOptions(expiry=datetime.timedelta(days=60)))
     assert collection.exists(name).exists is True
 
@@ -212,7 +212,7 @@ def test_an_expiry_beyond_thirty_days_is_a_date(collection, name):
 # Locks
 
 
-def test_a_lock_keeps_others_from_writing_but_not_from_reading(node, bucket, name):
+def test_locked_document_refuses_writes_of_other_clients_but_not_reads(node, bucket, name):
     cluster = sdk.connect(node, kv_seconds=1)
     collection = cluster.bucket(bucket).default_collection()
     collection.insert(name, {"n": 1})
@@ -245,7 +245,7 @@ def test_unlock_needs_the_locks_cas(node, bucket, name):
     cluster.close()
 
 
-def test_a_lock_ends_by_itself(collection, name):
+def test_lock_ends_by_itself(collection, name):
     collection.insert(name, {})
     collection.get_and_lock(name, SECOND)
     time.sleep(2.1)
@@ -264,7 +264,7 @@ def test_counters_count(collection, name):
     assert binary.decrement(name, DecrementOptions(delta=DeltaValue(40))).content == 0
 
 
-def test_a_counter_without_an_initial_value_needs_a_document(collection, name):
+def test_counter_without_an_initial_value_needs_a_document(collection, name):
     binary = collection.binary()
     with pytest.raises(DocumentNotFoundException):
         binary.increment(name, IncrementOptions(initial=SignedInt64(-1)))
@@ -312,7 +312,7 @@ def test_multi_operations(collection, name):
     assert all(isinstance(e, DocumentNotFoundException) for e in missing.exceptions.values())
 
 
-def test_multi_inserts_say_which_of_them_failed(collection, name):
+def test_multi_insert_reports_the_failed_keys(collection, name):
     collection.insert(f"{name}-1", {})
     result = collection.insert_multi({f"{name}-0": {}, f"{name}-1": {}})
     assert list(result.results) == [f"{name}-0"]
@@ -348,7 +348,7 @@ def test_multi_counters_and_pieces(collection, name):
 # Bounds
 
 
-def test_a_value_of_twenty_mebibytes_fits(node, bucket, name):
+def test_value_of_twenty_mebibytes_fits(node, bucket, name):
     cluster = sdk.connect(node, kv_seconds=30)
     collection = cluster.bucket(bucket).default_collection()
     value = bytes(20 * MIB)
@@ -358,7 +358,7 @@ def test_a_value_of_twenty_mebibytes_fits(node, bucket, name):
     cluster.close()
 
 
-def test_a_larger_value_is_refused_and_the_connection_lives(node, bucket, name):
+def test_larger_value_is_refused_and_the_connection_stays_open(node, bucket, name):
     cluster = sdk.connect(node, kv_seconds=30)
     collection = cluster.bucket(bucket).default_collection()
     collection.upsert("beside", {"n": 1})
@@ -370,7 +370,7 @@ def test_a_larger_value_is_refused_and_the_connection_lives(node, bucket, name):
     cluster.close()
 
 
-def test_a_key_of_250_bytes_fits_and_a_longer_one_does_not(collection):
+def test_key_of_250_bytes_fits_and_a_longer_one_does_not(collection):
     key = "k" * 250
     collection.upsert(key, {"long": True})
     assert collection.get(key).content_as[dict] == {"long": True}
@@ -388,6 +388,6 @@ def test_keys_are_any_text(collection):
     assert collection.exists("\u00e9").exists is False
 
 
-def test_an_empty_key_is_refused(collection):
+def test_empty_key_is_refused(collection):
     with pytest.raises(InvalidArgumentException):
         collection.upsert("", {})

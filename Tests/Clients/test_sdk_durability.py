@@ -48,7 +48,7 @@ def test_persist_to_waits_for_the_disk_and_not_for_a_timer(collection):
     assert sorted(times)[len(times) // 2] < 0.2, times
 
 
-def test_a_removal_can_be_persisted_too(collection):
+def test_removal_can_be_persisted_too(collection):
     collection.upsert("to-be-removed", {})
     collection.remove("to-be-removed", RemoveOptions(durability=persisted()))
     assert collection.exists("to-be-removed").exists is False
@@ -62,7 +62,7 @@ def test_durable_writes_of_a_single_copy_are_done(collection, level):
 
 
 @pytest.mark.parametrize("level", LEVELS, ids=lambda level: level.name)
-def test_durable_writes_without_copies_are_refused_honestly(node, level):
+def test_durable_write_without_enough_copies_is_impossible_and_not_applied(node, level):
     node.create_bucket(f"lonely-{level.name}", replicaNumber=1)
     cluster = sdk.connect(node)
     collection = cluster.bucket(f"lonely-{level.name}").default_collection()
@@ -73,7 +73,7 @@ def test_durable_writes_without_copies_are_refused_honestly(node, level):
     cluster.close()
 
 
-def test_persisted_is_there_after_a_crash(make_node):
+def test_persisted_documents_survive_a_crash(make_node):
     node = make_node().start().provision()
     node.create_bucket("kept", replicaNumber=0)
     cluster = sdk.connect(node)

@@ -147,7 +147,7 @@ def test_lookup_of_a_missing_document(collection):
         collection.lookup_in("no such document", [SD.get("n")])
 
 
-def test_lookup_in_what_is_not_json(collection, name):
+def test_lookup_in_a_value_that_is_not_json_is_refused(collection, name):
     binary = RawBinaryTranscoder()
     collection.upsert(name, b"\0\1{", UpsertOptions(transcoder=binary))
     found = collection.lookup_in(name, [SD.get("n")])

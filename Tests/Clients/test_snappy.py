@@ -23,7 +23,7 @@ def packing(node, bucket):
 
 
 @pytest.mark.parametrize("value", [b"", b"a", b"a" * 100, b"ab" * 100, DOCUMENT])
-def test_codec_of_these_tests_is_its_own_inverse(value):
+def test_snappy_codec_of_the_tests_round_trips(value):
     assert snappy.decompress(snappy.compress(value)) == value
 
 

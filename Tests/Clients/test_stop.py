@@ -107,7 +107,7 @@ def begin_stop(node):
     wait_until(lambda: STOPPING in node.log(), 10, "the stop has begun")
 
 
-def test_the_walked_writes_are_those_of_the_table_of_privileges():
+def test_tested_writes_are_those_of_the_table_of_privileges():
     assert set(WRITES) | NOT_WALKED == opcodes_of(WRITE, READ_AND_WRITE)
 
 
@@ -241,7 +241,7 @@ class Watcher(Writer):
         super().note(key, version, reply)
 
 
-def test_every_write_that_was_acknowledged_before_a_stop_is_there_afterwards(node):
+def test_every_write_acknowledged_before_a_stop_survives_it(node):
     for number in range(2):
         writers = [Watcher(node, "kept", f"{number}-{writer}") for writer in range(4)]
         durable, poster = Durable(node), Poster(node)
@@ -280,7 +280,7 @@ def test_every_write_that_was_acknowledged_before_a_stop_is_there_afterwards(nod
                     assert int(connection.get(key).value) >= version, key
 
 
-def test_a_stop_with_several_hundred_idle_views_takes_at_most_two_seconds(node):
+def test_stop_with_several_hundred_idle_views_takes_at_most_two_seconds(node):
     # Each index follows each vBucket: 300 000 readers of changes.
     node.create_bucket("viewed", numVBuckets=1_024)
     views = Views(node, "viewed")
@@ -309,7 +309,7 @@ def test_a_stop_with_several_hundred_idle_views_takes_at_most_two_seconds(node):
         assert len(views.query(f"d{document}", "v9", stale="false").rows) == 20
 
 
-def test_the_log_has_the_progress_of_a_stop(node):
+def test_log_has_the_progress_of_a_stop(node):
     with node.connect("kept") as connection:
         assert connection.set(b"key", b"1").status == 0
     assert node.stop() == 0

@@ -99,7 +99,7 @@ def test_failure_of_one_path_is_the_status_of_its_answer(kv, key):
     assert single(kv, sub.UPSERT, key + b"-none", "n", b"1").status == Status.NOT_FOUND
 
 
-def test_one_path_takes_expiry_and_document_flags(kv, key):
+def test_single_path_mutation_accepts_expiry_and_document_flags(kv, key):
     extras = struct.pack(">IB", 4_000_000_000, Doc.MKDOC)
     assert single(kv, sub.UPSERT, key, "n", b"1", extras=extras).status == Status.SUCCESS
     assert attributes(kv, key, "$document.exptime") == [4_000_000_000]
@@ -185,7 +185,7 @@ def test_cas_guards_a_mutation(kv, key):
     assert missing.status == Status.NOT_FOUND
 
 
-def test_missing_document_is_made_whatever_the_cas_is(kv, key):
+def test_mutation_with_mkdoc_creates_missing_document_with_any_cas(kv, key):
     """Gateways make a document of a tombstone so, with the tombstone's CAS."""
     stored = kv.set(key, b"{}").cas
     gone = kv.call(Op.DELETE, key).cas
@@ -304,7 +304,7 @@ def test_staged_attribute_becomes_the_body(kv, key):
     assert attributes(kv, key, "$XTOC") == [[]]
 
 
-def test_binary_attribute_comes_back_and_becomes_a_body(kv, key):
+def test_binary_attribute_is_read_back_and_becomes_a_body(kv, key):
     flags, value = Path.XATTR | Path.BINARY, b"\0\1\xff"
     specs = [(sub.UPSERT, flags, "b", value), sub.attribute("n", 1)]
     assert mutate(kv, key, *specs, doc_flags=Doc.MKDOC).status == Status.SUCCESS

@@ -144,7 +144,7 @@ def test_unanswered_marks_stop_the_feed_and_answers_resume_it(node):
                 keys.add(message.key)
 
 
-def test_client_that_closes_first_continues_where_it_was(node):
+def test_tap_client_that_closes_first_continues_at_its_position(node):
     """A client drops what it has not handled when it closes: changes are repeated, not lost."""
     node.create_bucket("reopened")
     with node.connect("reopened") as kv:
@@ -171,7 +171,7 @@ def test_flush_closes_the_connection(node):
     "flags, value",
     [(TAKEOVER, b""), (CHECKPOINT, b""), (BACKFILL, b"\0"), (LIST, b"\0\5\0")],
 )
-def test_what_servers_alone_ask_for_is_refused(node, tapped, flags, value):
+def test_tap_requests_of_servers_are_refused(node, tapped, flags, value):
     with node.connect(tapped) as connection:
         reply = connection.call(CONNECT, extras=struct.pack(">I", flags), value=value)
         assert reply.status in (Status.NOT_SUPPORTED, Status.INVALID)

@@ -230,7 +230,7 @@ def test_changes_are_consumed_over_tls(own):
     assert bench(own, authority, "consume").startswith("300 changes of 1024 vBuckets")
 
 
-def test_load_generator_says_why_it_does_not_believe_a_server(own, issuer):
+def test_load_generator_names_the_cause_of_a_failed_tls_handshake(own, issuer):
     authority = tls.authority(own)
     assert "trust the CA of the cluster" in bench(own, issuer.pem, "steady", code=1)
     for way in ("run", "consume"):
@@ -494,7 +494,7 @@ def test_console_may_be_served_over_tls_only(own):
     [b"GET / HTTP/1.1\r\n\r\n", b"\x80" + bytes(23), bytes(range(256)) * 8, b"\x16\x03\x01\xff\xff"],
     ids=["http", "memcached", "garbage", "record"],
 )
-def test_what_is_no_tls_ends_its_connection_and_no_other(node, trusted, port, first):
+def test_bytes_that_are_no_tls_end_only_their_connection(node, trusted, port, first):
     with tls.connect(node, trusted) as connection:
         with socket.create_connection((node.host, node.ready[port]), 20) as client:
             client.sendall(first)
@@ -589,7 +589,7 @@ def test_pipelined_requests_are_answered_over_tls(node, bucket, trusted):
             assert connection.receive().status == 0
 
 
-def test_stranger_over_tls_may_send_as_little_as_over_a_plain_port(node, trusted):
+def test_large_frame_of_unauthenticated_client_over_tls_is_refused(node, trusted):
     with Connection(node.ready["kv_tls"], context=trusted) as connection:
         with contextlib.suppress(ConnectionError, ssl.SSLError):
             connection.send(bytes([0x80, 0x01]) + bytes(6) + (1 << 20).to_bytes(4, "big") + bytes(12))

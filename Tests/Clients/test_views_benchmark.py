@@ -37,7 +37,7 @@ def test_updates_fit_the_views():
     assert value["update"] == 10 and value["watched"]
 
 
-def test_an_update_that_was_not_seen_counts_as_never_visible():
+def test_update_that_was_not_seen_counts_as_never_visible():
     answered = {10: 1.0, 20: 2.0, 30: 3.0}
     # A row can be seen before the update's answer.
     waits = freshness.visibility(answered, {10: 1.25, 20: 1.9})
@@ -71,6 +71,6 @@ def test_sizes_without_index_files_are_a_failure():
         rows.stored(Node(), 1)
 
 
-def test_a_figure_without_target_has_none_in_the_table():
+def test_figure_without_target_has_none_in_the_table():
     line = report.line("sum", figure("what", 2.0, "x"))
     assert line == "| sum | what | **2.00** x |  |  |  |"

@@ -121,7 +121,7 @@ def test_flipped_byte_of_an_index_is_a_violation(make_node):
     assert "checksum" in result.stderr
 
 
-def test_what_is_no_index_file_is_named(make_node, tmp_path):
+def test_file_that_is_no_index_is_refused_by_name(make_node, tmp_path):
     (tmp_path / "text.sqlite").write_text("no index")
     for name in "text.sqlite", "absent.sqlite":
         for flag in "--dump-index", "--check-index":

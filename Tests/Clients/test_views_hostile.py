@@ -235,7 +235,7 @@ def test_documents_whose_rows_nest_too_deep_lose_only_their_own_rows(node):
     assert "The reduction nests deeper than 1024 levels" in reduced.text, reduced
 
 
-def test_view_that_times_out_again_and_again_is_stopped_and_says_so(
+def test_view_with_repeated_timeouts_is_stopped_with_a_reason(
     node, views, documents, hostile
 ):
     """Each of its documents would cost a second."""

@@ -24,7 +24,7 @@ import Vocabulary
         plane.record.withLock { $0.grants.mapValues { $0.roles.map(\.text) } }
     }
 
-    @Test func dataPlaneFollowsTheUsers() async throws {
+    @Test func userChangesAreAppliedToDataPlane() async throws {
         let plane = RecordingPlane()
         let service = try await started(plane)
         _ = await service.initialise(
@@ -66,7 +66,7 @@ import Vocabulary
         second.stop()
     }
 
-    @Test func passwordOfABucketIsForLoginsWithItsName() async throws {
+    @Test func bucketPasswordAuthenticatesLoginsWithBucketName() async throws {
         let service = try await started(RecordingPlane())
         _ = await service.initialise(
             form(("port", "SAME"), ("username", "A"), ("password", "password"))

@@ -34,7 +34,7 @@ import Vocabulary
         return service
     }
 
-    @Test func loneNodeFollowsItsStateFromTheOpeningOfItsBucketsOn() throws {
+    @Test func loneNodeAppliesItsStateOnceItsBucketsAreOpen() throws {
         let service = try world.service(RecordingPlane())
         defer { service.stop() }
         let seen = Guarded<[Bool]>([])

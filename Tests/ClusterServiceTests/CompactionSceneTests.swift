@@ -47,7 +47,7 @@ import Vocabulary
         #expect(text.contains("\(scene.name(1)), \(scene.name(2)) did not answer"))
     }
 
-    @Test func nodeThatAnswersCompactsAllViewsAlthoughAnotherNodeIsDown() async throws {
+    @Test func reachableNodeCompactsAllViewsWhileAnotherNodeIsDown() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()
@@ -121,7 +121,7 @@ import Vocabulary
         #expect(text.contains("may continue: \(scene.name(2)) did not answer"))
     }
 
-    @Test func nodeThatDoesNotBeginIsNamed() async throws {
+    @Test func compactionErrorNamesNodeThatDoesNotBegin() async throws {
         let scene = try ClusterScene(2)
         defer { scene.stop() }
         try await scene.build()

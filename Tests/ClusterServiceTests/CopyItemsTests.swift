@@ -57,7 +57,7 @@ import Vocabulary
         #expect(count(activeNodes: [nil, nil], reports) == [two: 5])
     }
 
-    @Test func documentsThatNoReportHasCountAsTheyDidBefore() {
+    @Test func documentsWithoutReportKeepTheirLastCount() {
         var last: [UInt64] = []
         let before = [(node: one, copies: copies((10, .active))), (node: two, copies: copies())]
         _ = CopyItems.count(activeNodes: [one], before, last: &last)

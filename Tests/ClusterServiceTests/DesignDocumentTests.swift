@@ -50,7 +50,7 @@ import Vocabulary
         service.events.all().map(\.text).filter { $0.contains("Design document") }
     }
 
-    @Test func partsThatQueriesReadAreThoseOfTheAppliedState() async throws {
+    @Test func queriesReadMapRevisionAndUUIDsOfAppliedState() async throws {
         let service = try await started()
         func revision(_ name: String) -> AdministrationService.MapRevision? {
             service.state.bucket(named: name).map {
@@ -207,7 +207,7 @@ import Vocabulary
         #expect(service.designDocument("x", ofBucket: "b") == nil)
     }
 
-    @Test func documentBeyondTheSumIsRefusedByName() async throws {
+    @Test func documentBeyondTheTotalSizeIsRefusedByName() async throws {
         let service = try await started()
         let text =
             #"{"views":{"v":{"map":""# + String(repeating: "x", count: 1_047_982) + #""}}}"#

@@ -7,7 +7,7 @@ import Testing
         (#"["The node is part of a cluster."]"#, "The node is part of a cluster."),
         (#"["One.","Two."]"#, "One. Two."), (#"  [ "Ünïcode." ] "#, "Ünïcode."),
     ])
-    func listOfSentencesIsPassedOn(_ body: String, _ text: String) {
+    func listOfSentencesIsForwarded(_ body: String, _ text: String) {
         #expect(ForeignSentences.text(of: Array(body.utf8)) == text)
     }
 
@@ -16,7 +16,7 @@ import Testing
         #"["a",{"b":"secret"}]"#, #"["a",null]"#, #"["two\nlines"]"#, #"["\u001b[2J"]"#, #"[""]"#,
         #"["a"] secret"#, #"["a"#, "12", "root:x:0:0:root",
     ])
-    func anythingElseIsNotPassedOn(_ body: String) {
+    func bodyThatIsNoListOfSentencesIsNotForwarded(_ body: String) {
         #expect(ForeignSentences.text(of: Array(body.utf8)) == nil)
     }
 

@@ -78,7 +78,7 @@ import Vocabulary
     }
 
     /// The caller checks the form again, and the errors then name the quota that is too low.
-    @Test func memoryQuotaLoweredDuringACreateIsOvertaken() async throws {
+    @Test func createAndLowerQuotaAtOnceNeverExceedMemoryQuota() async throws {
         let scene = try await built()
         defer { scene.stop() }
         let lowered = form(("memoryQuota", "512"))
@@ -131,7 +131,7 @@ import Vocabulary
     }
 
     /// The second flush waits for the first, and finds that flushes are not allowed any more.
-    @Test func flushThatWaitedIsRefusedOnceFlushIsDisabled() async throws {
+    @Test func waitingFlushIsRefusedOnceFlushIsDisabled() async throws {
         let scene = try await built()
         defer { scene.stop() }
         let fields = form(("name", "one"), ("ramQuotaMB", "100"), ("flushEnabled", "1"))
@@ -157,7 +157,7 @@ import Vocabulary
     }
 
     /// Of two requests that provision a node together, the refused one sets nothing.
-    @Test func secondOfTwoInitialisationsSetsNothing() async throws {
+    @Test func secondOfTwoInitialisationsChangesNoSetting() async throws {
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.members[0].start()

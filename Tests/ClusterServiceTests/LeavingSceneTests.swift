@@ -15,7 +15,7 @@ import Testing
     }
 
     /// The reset is answered before the node has a record of itself.
-    @Test func recordOfResetNodeIsAwaited() async throws {
+    @Test func awaitOwnRecordWaitsForRecordOfResetNode() async throws {
         let scene = try ClusterScene(1)
         defer { scene.stop() }
         try await scene.members[0].start()

@@ -140,7 +140,7 @@ import Vocabulary
         #expect(service.state.nodes.count == 1)
     }
 
-    @Test func serverThatAnswersDescriptionWith500IsNoDivanNode() async throws {
+    @Test func addOfServerThatAnswers500IsRefusedAsNoDivanNode() async throws {
         let service = try await cluster("10.0.0.1")
         newcomer.firstAnswers.withLock { $0 = [(500, 1)] }
         let text = try await add("10.0.0.2:9091", to: service)

@@ -71,7 +71,7 @@ import Vocabulary
         #expect(try store.load()?.entries.count == 51)
     }
 
-    @Test func followersProposalIsAnsweredOnceAppliedThere() throws {
+    @Test func followersProposalIsAnsweredOnceFollowerAppliedIt() throws {
         let group = try RaftGroup(world, nodes: 3)
         #expect(group.grow(to: [1, 2, 3]))
         let answered = Guarded(false)
@@ -337,7 +337,7 @@ import Vocabulary
         #expect(group.violations() == [])
     }
 
-    @Test func keptChangesAreOnDiskBeforeCallback() throws {
+    @Test func keepCallbackRunsOnceChangesAreOnDisk() throws {
         let group = try RaftGroup(world, nodes: 1)
         let driver = group.driver(1)
         let seal = ControlSeal(vBucket: VBucketID(7), fence: 3, term: 1)

@@ -13,7 +13,7 @@ import Vocabulary
         var restarts = 0
     }
 
-    @Test func noWalkLosesOrRepeatsAProposal() throws {
+    @Test func proposalsAreAppliedExactlyOnceInRandomWalks() throws {
         var tally = Tally()
         for seed in UInt64(1)...40 {
             let found = try walk(seed: seed, nodes: seed % 3 == 0 ? 5 : 3, tally: &tally)

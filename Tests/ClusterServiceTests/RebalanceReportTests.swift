@@ -48,7 +48,7 @@ import Vocabulary
         return progress
     }
 
-    @Test func leaderReportsNoMoreProgressThanItsSuccessor() throws {
+    @Test func leaderReportsNoMoreProgressThanItsSuccessorWould() throws {
         let record = try #require(marked(at: 0.25, 0.5))
         let told = RebalanceReport(progress(done: 9, of: 10), of: record, obstacle: nil)
         #expect(told.fraction == record.reached.limit && told.fraction < 0.9)
@@ -60,7 +60,7 @@ import Vocabulary
         #expect(less.fraction == 0.1)
     }
 
-    @Test func reportWithoutLeaderIsTheLastShown() throws {
+    @Test func reportWithoutLeaderRepeatsLastShownReport() throws {
         let record = try #require(marked(at: 0.25, 0.5))
         let told = RebalanceReport(progress(done: 28, of: 100), of: record, obstacle: "b waits")
         let shown = RebalanceReport(told, after: nil, of: record)

@@ -161,7 +161,7 @@ import Testing
         }
     }
 
-    @Test func everyPayloadButTheSeriesIsRecorded() {
+    @Test func everyPayloadExceptSeriesHasRecording() {
         let recorded = Set(Self.recordings.map(\.payload))
         #expect(Set(PeerPayloadProbe.allCases).subtracting(recorded) == [.series])
     }
@@ -194,7 +194,7 @@ import Testing
         #expect(PeerPayloadProbe.raft.rewrite(bytes("01 05 07 01 03 aabb")) == nil)
     }
 
-    @Test func anyBytesGiveAnOutcome() {
+    @Test func randomBytesAreRefusedOrReencodeEqual() {
         var random = SeededRandom(seed: 11)
         for payload in PeerPayloadProbe.allCases {
             for _ in 0..<2_000 {

@@ -67,7 +67,7 @@ import Vocabulary
     }
 
     /// The earlier release lacks the call for a random key.
-    @Test func otherNodesAreAskedForRandomKeyFromItsLevelOn() async throws {
+    @Test func randomKeyIsRequestedFromOtherNodesFromItsLevelOn() async throws {
         let scene = try await pair(.lowest, .current)
         defer { scene.stop() }
         let known = scene[1].state.nodes.map(\.otpNode)

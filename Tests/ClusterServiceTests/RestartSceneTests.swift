@@ -83,7 +83,7 @@ import Vocabulary
     }
 
     /// Without a leader, its state may lack entries that it carried out before the restart.
-    @Test func restartedNodeFollowsItsStateOnceThatIsCurrent() async throws {
+    @Test func restartedNodeAppliesItsStateOnceItIsCurrent() async throws {
         let scene = try ClusterScene(3)
         defer { scene.stop() }
         try await scene.build()

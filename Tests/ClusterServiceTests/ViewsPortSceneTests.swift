@@ -50,7 +50,7 @@ import Vocabulary
         }
     }
 
-    @Test func joiningNodeBringsItsPort() async throws {
+    @Test func joiningNodeAnnouncesItsViewPort() async throws {
         let scene = try ClusterScene(2)
         defer { scene.stop() }
         try await start(scene)

@@ -44,7 +44,7 @@ import Vocabulary
         #expect(own?.next == 3)
     }
 
-    @Test func refusedProposalCarriesItsReason() {
+    @Test func refusedProposalReportsItsReason() {
         var group = Group(voters: [1, 2, 3]) { $0.uncommittedBytesMax = 100 }
         group.elect(1)
         #expect(group.step(2, .propose([[1]]))?.proposal == .refused(.notLeader(one)))

@@ -3,7 +3,7 @@ import Testing
 
 /// Random walks of groups under faults: safety after each step, progress when the faults end.
 @Suite struct WalkTests {
-    @Test func noWalkViolatesTheSafetyPropertiesOfThePaper() {
+    @Test func randomWalksKeepTheSafetyPropertiesOfThePaper() {
         var elections = 0
         var commits = 0
         var reads = 0

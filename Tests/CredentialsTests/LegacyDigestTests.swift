@@ -45,7 +45,7 @@ import Testing
         #expect(digests.sha1 == LegacyDigest.sha1(text))
     }
 
-    @Test func bytesMayFollowAReadDigest() {
+    @Test func digestContinuesAfterItWasRead() {
         var digest = StreamedDigest()
         bytes("a").withView { digest.append($0) }
         let first = digest.digests

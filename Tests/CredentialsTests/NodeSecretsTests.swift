@@ -9,7 +9,7 @@ import Vocabulary
     private let once = [UInt8](repeating: 3, count: 32)
 
     /// RFC 8032, section 7.1, test 1.
-    @Test func identityKeyIsThatOfItsSeed() {
+    @Test func identityKeyIsDerivedFromSeedAsInRFC8032() {
         let seed: [UInt8] = [
             0x9d, 0x61, 0xb1, 0x9d, 0xef, 0xfd, 0x5a, 0x60, 0xba, 0x84, 0x4a, 0xf4, 0x92, 0xec,
             0x2c,
@@ -24,7 +24,7 @@ import Vocabulary
         #expect(keys.fingerprint.count == 64)
     }
 
-    @Test func onlyTheNodeOpensWhatWasSealedToIt() throws {
+    @Test func sealedContentOpensOnlyWithItsKeyAndUnchanged() throws {
         let content = [UInt8](repeating: 9, count: 32)
         let sealed = try #require(
             NodeSecrets.seal(content, to: one.publicKeys.sealing, seed: once)
@@ -39,7 +39,7 @@ import Vocabulary
         for count in 0..<sealed.count { #expect(one.open(Array(sealed.prefix(count))) == nil) }
     }
 
-    @Test func nothingIsSealedToAKeyThatIsNone() {
+    @Test func sealToInvalidKeyFails() {
         #expect(NodeSecrets.seal([1], to: [], seed: once) == nil)
         // A point of small order: the shared secret is no secret.
         #expect(NodeSecrets.seal([1], to: [UInt8](repeating: 0, count: 32), seed: once) == nil)

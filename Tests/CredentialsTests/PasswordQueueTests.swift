@@ -25,7 +25,7 @@ import Testing
         return steps
     }
 
-    @Test func knownLoginsComeFirstAndEqualOnesWaitAsOne() {
+    @Test func knownLoginsAreCheckedFirstAndEqualLoginsTogether() {
         var queue = PasswordQueue<String>()
         #expect(enter(&queue, "a") == .starts)
         #expect(enter(&queue, "b") == .waits)
@@ -39,7 +39,7 @@ import Testing
         #expect(enter(&queue, "c") == .starts)
     }
 
-    @Test func callerBeyondTheBoundRetriesWhenThereIsRoomAndKnownOnesFirst() {
+    @Test func callersOfFullQueueRetryOnceThereIsRoomKnownLoginsFirst() {
         var queue = PasswordQueue<String>(waitingMax: 2)
         #expect(enter(&queue, "a") == .starts)
         #expect(enter(&queue, "b") == .waits)
@@ -57,7 +57,7 @@ import Testing
         #expect(rest(&queue) == [["b", "b"], ["c"]])
     }
 
-    @Test func callerThatDoesNotRetryLeavesTheOthersTheirTurn() {
+    @Test func callerThatDoesNotRetryDoesNotBlockLaterCallers() {
         var queue = PasswordQueue<String>(waitingMax: 1)
         for user in ["a", "b", "c", "d"] { _ = enter(&queue, user) }
         #expect(rest(&queue) == [["a", "again b"], ["again c"], ["again d"]])

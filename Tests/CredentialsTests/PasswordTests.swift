@@ -30,7 +30,7 @@ import Testing
         #expect(!verifier.verify(login("ada", "\0"), stored: stored))
     }
 
-    @Test func storedTextIsParsedAsBeforeAfterAnotherOne() {
+    @Test func storedTextIsParsedEqualAfterOtherTexts() {
         let verifier = PasswordVerifier(secret: bytes("0123456789abcdef"))
         let other = PasswordTests.derive("other")
         for _ in 0..<2 {

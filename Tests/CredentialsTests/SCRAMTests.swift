@@ -165,7 +165,7 @@ import Testing
         #expect(started.text.split(separator: ",").count == 3)
     }
 
-    @Test func challengeOfAnUnknownUserLooksLikeThatOfAKnownOne() throws {
+    @Test func challengeOfUnknownUserHasFormOfKnownUsers() throws {
         let first = try #require(start(.sha256, "n,,n=unknown,r=x"))
         let again = try #require(start(.sha256, "n,,n=unknown,r=x"))
         let other = try #require(start(.sha256, "n,,n=another,r=x"))

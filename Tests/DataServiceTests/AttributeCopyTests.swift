@@ -45,7 +45,7 @@ import Vocabulary
     }
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func replicaHasEveryValue(type: BucketType) throws {
+    func replicaReceivesEveryValueWithAttributes(type: BucketType) throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1) { _ in [1, 2] }
         try world.open(world.settings("a", type), map)
@@ -54,7 +54,7 @@ import Vocabulary
     }
 
     /// The active copy has only stubs and keys in memory.
-    @Test func replicaBuiltFromDiskHasEveryValue() throws {
+    @Test func replicaBuiltFromDiskReceivesEveryValueWithAttributes() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1] })
         try put(on: world[1])
@@ -67,7 +67,7 @@ import Vocabulary
 
     /// After the restart, memory has the keys, and the values that warmup has not loaded are on
     /// disk.
-    @Test func restartedActiveCopySendsEveryValue() throws {
+    @Test func restartedActiveCopySendsEveryValueWithAttributes() throws {
         let world = try ClusterWorld(nodes: 2)
         let alone = world.map("a", index: 1) { _ in [1] }
         try world.open(world.settings("a"), alone)

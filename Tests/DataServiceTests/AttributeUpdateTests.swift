@@ -156,7 +156,7 @@ import Vocabulary
     // MARK: Writes that keep attributes
 
     @Test(arguments: [false, true])
-    func clientsWritesKeepAttributes(isEjected: Bool) throws {
+    func writesOfClientsKeepAttributes(isEjected: Bool) throws {
         try open(.persistent)
         let client = world.client(of: "guests")
         let long = String(repeating: "1", count: 300)
@@ -238,7 +238,7 @@ import Vocabulary
     }
 
     @Test(arguments: [false, true])
-    func tombstoneIsGivenOnlyToUpdatesThatIncludeIt(isEjected: Bool) throws {
+    func updateReceivesTombstoneOnlyIfItIncludesDeleted(isEjected: Bool) throws {
         try open(.persistent)
         update(Self.storing(Self.value(["user", "_sync"], body: "{}")))
         _ = world.client(of: "guests").ask(Ask.on(0x04, "key"))

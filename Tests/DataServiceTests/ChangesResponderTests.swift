@@ -19,7 +19,7 @@ import Wire
         CollectorStand(base.world, bucket.uuid, hasValues: hasValues)
     }
 
-    @Test func changesAreSentAfterBeginAndOnlyThen() throws {
+    @Test func changesAreSentOnlyAfterBegin() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         _ = write("b", bucket)
@@ -89,7 +89,7 @@ import Wire
         #expect(stand.received == ["rolledBack 0", "rolledBack 0"])
     }
 
-    @Test func positionBehindTheHighSeqnoIsRolledBackToIt() throws {
+    @Test func positionAboveHighSeqnoIsRolledBackToHighSeqno() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let uuid = try #require(bucket.engine[0]?.withCore { $0.uuid })

@@ -49,7 +49,7 @@ import Vocabulary
         }
     }
 
-    @Test func newReplicaIsBuiltFromDiskAndFollowsWithoutGap() throws {
+    @Test func newReplicaIsBuiltFromDiskThenReplicatesWithoutGap() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1] })
         world[1].write(0..<2_000, "a", size: 300)
@@ -127,7 +127,7 @@ import Vocabulary
         #expect(!world[1].logged("Rebuilding") && !world[2].logged("Rebuilding"))
     }
 
-    @Test func oneStreamCarriesCopiesOfAllBuckets() throws {
+    @Test func copiesOfAllBucketsConvergeOverOneNodeStream() throws {
         let world = try ClusterWorld(nodes: 2)
         let types: [(String, BucketType)] = [
             ("a", .persistent), ("b", .ephemeral), ("c", .persistent),
@@ -235,7 +235,7 @@ import Vocabulary
         world.converge("a", 1, 2)
     }
 
-    @Test func promotedCopyServesOnceConfirmedAndFormerActiveFollows() throws {
+    @Test func promotedCopyServesOnceConfirmedAndFormerActiveReplicates() throws {
         let world = try ClusterWorld(nodes: 3)
         try world.open(world.settings("a"), world.map("a", index: 1) { _ in [1, 2, 3] })
         world[1].write(0..<200, "a")

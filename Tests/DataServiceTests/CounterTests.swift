@@ -39,7 +39,7 @@ import Wire
         #expect(try total(.bytesWritten, of: "others") == 0)
     }
 
-    @Test func statsHaveEveryNumberUnderItsNames() throws {
+    @Test func statsListEveryStatisticUnderItsNames() throws {
         let client = world.client(of: "guests")
         _ = client.ask(Ask.set("key", "value") + Ask.get("key") + Ask.get("none"))
         let general = Statistic.general.numbers + Statistic.general.memory

@@ -71,7 +71,7 @@ import Vocabulary
     /// Clients repeat OBSERVE for ten seconds if it is 0, and for twice the time otherwise, so that a time
     /// below five seconds would make them give up.
     @Test(arguments: [(7_500_000, 0), (5_000_000_000, 0), (5_000_500_000, 5_001)])
-    func observeAnswersTheTimeThatTheLastCommitsNeededIfItIsLong(
+    func observeReportsTimeToPersistAboveFiveSeconds(
         _ nanoseconds: UInt64,
         _ milliseconds: UInt64
     ) throws {
@@ -169,7 +169,7 @@ import Vocabulary
 
     /// An unwritten record would be trusted after a clean stop.
     @Test(arguments: [true, false])
-    func aNodeThatCouldNotWriteWhatItsVBucketsAreSaysSo(isFull: Bool) throws {
+    func unpersistedChangesAtStopAreLoggedOnFullDiskOnly(isFull: Bool) throws {
         let disk = FaultyDisk(over: LinuxDisk())
         let world = TestWorld(disk: disk)
         let settings = TestWorld.settings("guests", .persistent)

@@ -73,7 +73,7 @@ import Vocabulary
         #expect(totals == [2, 1, 1, 1, 1, 0])
     }
 
-    @Test func writeOfAnotherVersionThanThePresentOneIsRefused() throws {
+    @Test func writeWithUnmetPreconditionIsRefused() throws {
         _ = try open()
         func write(_ text: String, _ precondition: Precondition<CAS>) -> DocumentOutcome? {
             let value = Array(text.utf8)

@@ -263,7 +263,7 @@ import Vocabulary
     }
 
     @Test(arguments: End.allCases)
-    private func whateverTakesTheDecisionAwayAnswersAtOnce(_ end: End) throws {
+    private func durableWriteIsAnsweredAtOnceIfItsCopyLosesTheDecision(_ end: End) throws {
         try open(chain: [1, 2])
         let client = client()
         client.send(set("a", "1"))

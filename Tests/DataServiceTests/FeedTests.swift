@@ -142,7 +142,7 @@ import Wire
     // MARK: From memory and disk
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func feedFollowsMemorySnapshotBySnapshot(_ type: BucketType) throws {
+    func feedReadsMemorySnapshotBySnapshot(_ type: BucketType) throws {
         let bucket = try open(type)
         for key in ["a", "b", "a"] { _ = write(key, "1", in: bucket) }
         let reader = reader(bucket)
@@ -172,7 +172,7 @@ import Wire
         #expect(reader.last == 2)
     }
 
-    @Test func ejectedValuesAreReadFromDiskAndMemoryFollowsWithoutGap() throws {
+    @Test func ejectedValuesAreReadFromDiskThenMemoryWithoutGap() throws {
         let bucket = try open()
         for number in 0..<300 { _ = write("key\(number % 200)", "value \(number)", in: bucket) }
         eject(bucket)
@@ -273,7 +273,7 @@ import Wire
     // MARK: From disk only
 
     /// Memory has a newer version, which is not on disk yet.
-    @Test func feedOfDiskOnlyHasWhatIsOnDiskAndEnds() throws {
+    @Test func diskOnlyFeedSendsPersistedChangesAndEnds() throws {
         let bucket = try open()
         for key in ["a", "b", "c"] { _ = write(key, "1", in: bucket) }
         _ = write("c", "", in: bucket, deletes: true)
@@ -297,13 +297,13 @@ import Wire
     }
 
     @Test(arguments: [BucketType.persistent, .ephemeral])
-    func feedOfDiskOnlyOfVBucketWithoutChangesEnds(_ type: BucketType) throws {
+    func diskOnlyFeedOfEmptyVBucketEnds(_ type: BucketType) throws {
         let reader = reader(try open(type), flags: .diskOnly)
         reader.read()
         #expect(reader.events == [.end(.finished)])
     }
 
-    @Test func feedOfDiskOnlyOfEphemeralBucketEndsAtLatestChange() throws {
+    @Test func diskOnlyFeedOfEphemeralBucketEndsAtLatestChange() throws {
         let bucket = try open(.ephemeral)
         _ = write("a", "1", in: bucket)
         let reader = reader(bucket, flags: .diskOnly)
@@ -312,7 +312,7 @@ import Wire
     }
 
     /// The consumer has changes that are in memory only: the feed waits until they are on disk.
-    @Test func feedOfDiskOnlyFromChangesInMemoryEnds() throws {
+    @Test func diskOnlyFeedFromChangesInMemoryEnds() throws {
         let bucket = try open()
         for key in ["a", "b"] { _ = write(key, "1", in: bucket) }
         let uuid = bucket.engine[0]?.withCore { $0.uuid }

@@ -115,7 +115,7 @@ import Vocabulary
         #expect(queue.nextStart() ?? 0 > at(1_061))
     }
 
-    @Test func servedCallerHurriesNoLaterChange() {
+    @Test func completedHurryDoesNotHurryLaterChanges() {
         var queue = queue
         queue.committed(100, began: at(1_000), ended: at(1_050))
         queue.add(VBucketID(3), since: at(1_050))
@@ -173,7 +173,7 @@ import Vocabulary
         #expect(queue.nextStart() ?? 0 > at(1_110))
     }
 
-    @Test func entriesPutBackKeepTheirPlace() {
+    @Test func entriesPutBackPrecedeLaterEntries() {
         var queue = queue
         for number in UInt16(0)..<4 {
             queue.add(VBucketID(number), since: at(UInt64(1_000 + number)))

@@ -24,7 +24,7 @@ import Vocabulary
     }
 
     @Test(arguments: [5, 100, Limits.keyBytesMax])
-    func answerHasABound(_ keyCount: Int) throws {
+    func observeOfTooManyKeysIsRefused(_ keyCount: Int) throws {
         let most = Limits.observeBytesMax / (keyCount + 13)
         let reply = try #require(client.ask(observe(most, keyCount: keyCount)).first)
         #expect(reply.status == 0 && reply.value.count == most * (keyCount + 13))

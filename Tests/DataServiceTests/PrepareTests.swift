@@ -40,7 +40,7 @@ import Vocabulary
 
     /// An abort leaves no record on disk: a scan begins with the list of outstanding prepares
     /// instead.
-    @Test func replicaThatMissedAbortLearnsItFromScan() throws {
+    @Test func replicaThatMissedAbortRemovesPrepareAfterScan() throws {
         let world = try pair()
         world[1].write(0..<400, "a", size: 300)
         var prepares: [PreparedKey] = []

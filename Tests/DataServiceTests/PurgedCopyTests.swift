@@ -12,7 +12,7 @@ import Vocabulary
         }
     }
 
-    @Test func newReplicaLearnsEarlierPurges() throws {
+    @Test func newReplicaReceivesPurgeSeqnosOfActiveCopy() throws {
         let world = try ClusterWorld(nodes: 2)
         try world.open(world.settings("a", .ephemeral), world.map("a", index: 1) { _ in [1] })
         world[1].write(0..<200, "a")

@@ -48,7 +48,7 @@ import Vocabulary
         #expect(next.service.purgeTombstones(of: "guests"))
     }
 
-    @Test func requestedPurgeKeepsUnpersistedTombstonesForTheNextOne() throws {
+    @Test func unpersistedTombstonesAreRemovedByNextRequestedPurge() throws {
         let world = TestWorld()
         try world.service.open(TestWorld.settings("guests", .persistent))
         let client = world.client(of: "guests")

@@ -66,7 +66,7 @@ import Vocabulary
         return reply
     }
 
-    @Test func streamRequestIsJudgedByTheHistory() throws {
+    @Test func streamRequestWithExtremeSeqnosIsAnsweredByFailoverLog() throws {
         let world = TestWorld()
         let client = try open(world)
         let zero = Request(start: 0, end: .max, snapshotStart: 0, snapshotEnd: 0)
@@ -97,7 +97,7 @@ import Vocabulary
     }
 
     /// The other numbers of requests that stand for a history or a position.
-    @Test func otherRequestsAcceptAnyNumber() throws {
+    @Test func extremeNumbersOfOtherRequestsHaveDefinedStatuses() throws {
         let world = TestWorld()
         let client = try open(world)
         for number in Self.values {

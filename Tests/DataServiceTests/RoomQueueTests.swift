@@ -73,7 +73,7 @@ import Testing
         #expect(queue.reserved(now: RoomQueue.timeoutNanoseconds) == 0)
     }
 
-    @Test mutating func oneWriteMayAlwaysWaitAndMoreOnlyWithinTheBound() {
+    @Test mutating func firstWriteMayExceedQueueBoundAndLaterWritesMayNot() {
         #expect(queue.add(400, now: 0, bounds) == 1)
         #expect(queue.add(1, now: 0, bounds) == nil)
         queue = RoomQueue()

@@ -74,7 +74,7 @@ import Vocabulary
         #expect(world.lanes.pending("non-io") == 0, "the pager rests")
     }
 
-    @Test func writesOfManySizesFindRoomOneAfterTheOther() throws {
+    @Test func consecutiveWritesOfManySizesFindRoom() throws {
         let bucket = try open(.persistent, .valueOnly)
         let client = world.client(of: "guests")
         fill(bucket, 0.75, client)
@@ -85,7 +85,7 @@ import Vocabulary
         #expect(bucket.counters.total(.temporaryFailures) == 0)
     }
 
-    @Test func severalWritesWaitAndEachFindsRoom() throws {
+    @Test func concurrentlyWaitingWritesAllFindRoom() throws {
         let bucket = try open(.persistent, .valueOnly)
         fill(bucket, 0.75, world.client(of: "guests"))
         world.pass(milliseconds: 2_000)
@@ -221,7 +221,7 @@ import Vocabulary
         #expect(client.ask(large()).map(\.status) == [0])
     }
 
-    @Test func adminsWriteWaitsForRoomAsWell() throws {
+    @Test func adminWriteWaitsForRoom() throws {
         let bucket = try open(.persistent, .valueOnly)
         fill(bucket, 0.75, world.client(of: "guests"))
         func write(_ bytes: Int) -> DocumentOutcome? {

@@ -98,7 +98,7 @@ import Vocabulary
 
     /// It serves at once, since there is no other copy; changes that other nodes have of it may be
     /// lost.
-    @Test func crashedSingleCopyBeginsHistoryThatReplicasFollow() throws {
+    @Test func crashedSingleCopyBeginsHistoryThatReplicasAdopt() throws {
         let world = try ClusterWorld(nodes: 2)
         let map = world.map("a", index: 1, builders: [2]) { _ in [1] }
         try world.open(world.settings("a"), map)

@@ -208,7 +208,7 @@ import Vocabulary
         #expect(try status(cas: set.cas + 1) == 2)
     }
 
-    @Test func requestHasNoDatatype() throws {
+    @Test func subDocumentRequestWithDatatypeIsInvalid() throws {
         let client = try open()
         _ = try one(client, Ask.set("k", #"{"n":1}"#))
         for (opcode, path) in [
@@ -366,7 +366,7 @@ import Vocabulary
         #expect(try one(client, Ask.get("k")).status == 1)
     }
 
-    @Test func ejectedValueIsFetchedForBothKinds() throws {
+    @Test func ejectedValueIsFetchedForLookupsAndMutations() throws {
         let client = try open(.persistent)
         let attribute = Self.path(0xc8, 0x04, "_sync", "1")
         let body = Self.path(0x01, 0, "", #"{"a":1}"#)

@@ -84,7 +84,7 @@ import Vocabulary
         #expect(keys() == [])
     }
 
-    @Test func promotionThatTheMapConfirmsLaterIsNoted() throws {
+    @Test func changesAfterPromotionConfirmedByLaterMapAreSent() throws {
         try promote(isConfirmed: false)
         var map = Self.map(4, [Self.own])
         for number in map.vBuckets.indices {
@@ -108,7 +108,7 @@ import Vocabulary
         #expect(keys() == [])
     }
 
-    @Test func clientThatClosesFirstContinuesWhereItWasForAMinute() throws {
+    @Test func closedClientContinuesAtItsPositionForAMinute() throws {
         try open([Self.own])
         write("before")
         #expect(keys() == [])
@@ -118,13 +118,13 @@ import Vocabulary
         #expect(keys() == [])
     }
 
-    @Test func newBucketHasNoNotes() throws {
+    @Test func tapWithoutPromotionSendsNoEarlierChanges() throws {
         try open([Self.own, Self.other])
         write("before")
         #expect(keys() == [])
     }
 
-    @Test func resumedCopyHasNoNote() throws {
+    @Test func tapAfterResumptionSendsNoEarlierChanges() throws {
         try open([Self.own, Self.other])
         write("before")
         _ = world.service.seal("guests", Self.all.map { ($0, 1) })

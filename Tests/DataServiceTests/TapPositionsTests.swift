@@ -87,7 +87,7 @@ struct TapPositionsTests {
     }
 
     @Test("A noted position serves every client for a minute")
-    func notedPosition() {
+    func notedPositionServesEveryClientForAMinute() {
         let positions = TapPositions()
         positions.note([vBucket: position(12)], at: 5)
         let other = TapPositions.Client(login: "other", host: "127.0.0.2")
@@ -99,7 +99,7 @@ struct TapPositionsTests {
     }
 
     @Test("A second note of a vBucket keeps the lower position for another minute")
-    func secondNote() {
+    func secondNoteKeepsLowerPositionForAnotherMinute() {
         let positions = TapPositions()
         positions.note([vBucket: .beginning], at: 0)
         positions.note([vBucket: position(12)], at: 10)
@@ -110,7 +110,7 @@ struct TapPositionsTests {
     }
 
     @Test("The lower one of a kept and a noted position counts")
-    func keptAndNoted() {
+    func lowerOfKeptAndNotedPositionCounts() {
         let positions = TapPositions()
         let other = VBucketID(8)
         positions.keep(
@@ -126,7 +126,7 @@ struct TapPositionsTests {
     }
 
     @Test("An expired note leaves the kept position")
-    func expiredNote() {
+    func expiredNoteLeavesKeptPosition() {
         let positions = TapPositions()
         positions.note([vBucket: position(3)], at: 0)
         let connection = positions.nextConnection()

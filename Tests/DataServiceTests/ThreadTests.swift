@@ -97,7 +97,7 @@ import Vocabulary
     }
 
     @Test(arguments: [false, true])
-    func reactorsAndLanesShareABucket(isFlushed: Bool) throws {
+    func bucketSharedByReactorsAndLanesStaysConsistent(isFlushed: Bool) throws {
         let world = TestWorld(threads: 3)
         try world.service.open(TestWorld.settings("guests", .persistent))
         let shared = Shared(world: world)

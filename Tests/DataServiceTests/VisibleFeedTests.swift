@@ -99,7 +99,7 @@ import Wire
     }
 
     /// Another node may have acknowledged changes after the end of the lease.
-    @Test func servedHighsWithoutLeaseAreInvalid() throws {
+    @Test func activeSeqnosWithoutLeaseAreInvalid() throws {
         let bucket = try base.open()
         _ = write("a", bucket)
         let id = VBucketID(0)
@@ -160,7 +160,7 @@ import Wire
         #expect(refused.refusal == "not admitted")
     }
 
-    @Test func purgedTombstonesSendReaderBackToZero() throws {
+    @Test func readerBelowPurgedTombstonesRollsBackToZero() throws {
         let bucket = try base.open(.ephemeral)
         for number in 0..<4 { _ = write("key\(number)", bucket) }
         _ = base.write("key0", "", in: bucket, deletes: true)

@@ -114,7 +114,7 @@ import Vocabulary
         #expect(try meta()[3...] == [2, 0, 9])
     }
 
-    @Test func regeneratedCASIsThisClusters() throws {
+    @Test func regeneratedCASIsDrawnFromOwnClock() throws {
         #expect(try status(Self.set, extras(5, 50, options: 0x04), [1]) == 4)
         let reply = try one(Self.set, extras(5, 50, options: 0x05), [1])
         #expect(reply.status == 0 && reply.cas > 50)

@@ -79,7 +79,7 @@ import Testing
         #expect(nothing.count == 0)
     }
 
-    @Test func resetStreamForgetsTheOneBefore() throws {
+    @Test func resetDeflaterStartsAnIndependentStream() throws {
         let deflater = Deflater(.gzip)
         let output = ByteWriter()
         for text in ["first", "second"] {
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func gzipMembersBehindEachOtherAreOneStream() throws {
+    @Test func consecutiveGzipMembersAreOneStream() throws {
         let (first, second) = (Self.bytes(1_000), Self.bytes(77))
         let both = Self.deflated(first, .gzip) + Self.deflated(second, .gzip)
         for part in [1, 5_000] {
@@ -110,7 +110,7 @@ import Testing
         }
     }
 
-    @Test func damagedBytesAreAFailureThatLasts() throws {
+    @Test func damagedBytesFailEveryLaterCall() throws {
         let small = Self.deflated(Self.bytes(1_000), .gzip)
         var wrongChecksum = small
         wrongChecksum[small.count - 8] ^= 1
@@ -130,7 +130,7 @@ import Testing
         }
     }
 
-    @Test func outputBeyondTheBoundsIsABomb() throws {
+    @Test func outputBeyondTheRatioFailsAsBomb() throws {
         let bomb = Self.deflated([UInt8](repeating: 7, count: 8 << 20), .gzip)
         #expect(throws: InflateFailure.bomb) { _ = try Self.inflated(bomb, .gzip, part: 65_536) }
         // Below the free bytes any ratio is allowed.
@@ -142,7 +142,7 @@ import Testing
         #expect(wide.bytes.count == 8 << 20)
     }
 
-    @Test func callAppendsNoMoreThanItMay() throws {
+    @Test func inflateAppendsAtMostTheGivenBytes() throws {
         let small = Self.deflated([UInt8](repeating: 7, count: 1 << 20), .gzip)
         let (inflater, output) = (Inflater(.gzip), ByteWriter())
         let consumed = try small.withUnsafeBytes { input in

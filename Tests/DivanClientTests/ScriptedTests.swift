@@ -293,7 +293,7 @@ import Wire
     }
 
     /// A connection that is given up makes the client ask for a map within the same check.
-    @Test func nodeThatNeverAnswersTheLoginIsGivenUp() async throws {
+    @Test func openFailsIfNodeNeverAnswersLogin() async throws {
         let mute = try world.environment.network.listen(
             on: SocketAddress(host: "127.0.0.1", port: 0)
         ) { _ in ClosureHandler.sink() }

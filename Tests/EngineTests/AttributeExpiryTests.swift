@@ -114,7 +114,7 @@ import Vocabulary
     }
 
     /// Another copy decides, or a prepare does.
-    @Test func replicaExpiresNothingAndAScanThatFailedIsRepeated() throws {
+    @Test func replicaExpiresNothingAndAbandonedScanIsRepeated() throws {
         let burial = try document(Self.whole, .valueOnly)
         #expect(burial.eject(1) > 0)
         burial.stage.seconds += 10

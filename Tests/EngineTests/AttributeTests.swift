@@ -148,7 +148,7 @@ import Vocabulary
     }
 
     @Test(arguments: Operation.allCases, AttributedDocument.Residency.allCases)
-    func operationHasItsOutcomeInEachState(
+    func everyOperationHasTableOutcomeInEachState(
         _ operation: Operation,
         _ residency: AttributedDocument.Residency
     ) throws {
@@ -220,7 +220,7 @@ import Vocabulary
         }
     }
 
-    @Test func replicaShowsATombstoneOnlyIfAsked() throws {
+    @Test func replicaReadFindsTombstoneOnlyOnRequest() throws {
         for residency in AttributedDocument.Residency.allCases {
             let document = try AttributedDocument(.tombstoneWithSystem, residency)
             document.vBucket.withCore { $0.become(.replica) }

@@ -21,7 +21,7 @@ import Vocabulary
     ///
     /// They were overwritten inside the snapshot, and other copies may have them. So the branch
     /// begins where the copy is complete.
-    @Test func aPromotionInsideASnapshotBranchesAtItsStart() throws {
+    @Test func promotionInsideSnapshotBranchesAtSnapshotStart() throws {
         let (bucket, vBucket) = try replica()
         defer { withExtendedLifetime(bucket) {} }
         let (steps, high, branch) = vBucket.withCore { core in
@@ -45,7 +45,7 @@ import Vocabulary
     ///
     /// Promoted with half of it, it lacks nothing of the other one: a reader of its later
     /// writes need not restart from zero.
-    @Test func whatWasPurgedReachesNoFurtherThanTheCopy() throws {
+    @Test func purgeSeqnoOfPromotedCopyIsAtMostItsHighSeqno() throws {
         let (bucket, vBucket) = try replica()
         defer { withExtendedLifetime(bucket) {} }
         let (told, written, served) = vBucket.withCore { core in

@@ -130,7 +130,7 @@ private final class Flushed {
 @Suite struct ChangeOrderTests {
     /// Invariant P1 of the storage design, in any interleaving.
     @Test(arguments: 1...80)
-    func theDiskIsAlwaysWhatTheVBucketWasAtABoundary(seed: UInt64) throws {
+    func diskEqualsVBucketAtCommittedBoundary(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let flushed = try Flushed()
         let keys = Int.random(in: 1...400, using: &random)
@@ -166,7 +166,7 @@ private final class Flushed {
         #expect(account.bytes == 0)
     }
 
-    @Test func onlyTheFirstChangeAfterADrainWakesTheFlusher() throws {
+    @Test func onlyFirstChangeAfterCompletedDrainWakesFlusher() throws {
         let stage = Stage()
         let bucket = stage.bucket()
         let vBucket = try #require(bucket[0])
@@ -184,7 +184,7 @@ private final class Flushed {
         #expect(set())
     }
 
-    @Test func anExpiryOnAReadOwesTheFlusherAWake() throws {
+    @Test func expiryByReadDefersWakeOfFlusherToNextChange() throws {
         let stage = Stage()
         let bucket = stage.bucket()
         let vBucket = try #require(bucket[0])
@@ -208,7 +208,7 @@ private final class Flushed {
     }
 
     /// With the flusher stuck, a hot key must not eat the quota: 8 MB would be 8 bytes a write.
-    @Test func aHotKeyWithAStuckFlusherStaysSmall() throws {
+    @Test func hotKeyWithStalledFlusherUsesBoundedMemory() throws {
         let stage = Stage()
         let bucket = stage.bucket()
         let vBucket = try #require(bucket[0])
@@ -235,7 +235,7 @@ private final class Flushed {
         #expect(owned == 0)
     }
 
-    @Test func anEphemeralBucketKeepsNoChangeOrder() throws {
+    @Test func ephemeralBucketStoresNoChangeOrder() throws {
         let stage = Stage()
         let bucket = stage.bucket(.ephemeral)
         let vBucket = try #require(bucket[0])

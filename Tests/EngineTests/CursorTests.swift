@@ -15,7 +15,7 @@ import Vocabulary
 
     /// Storage.md 6.4: any interleaving of writes, flushes, cursors, ejection and drops.
     @Test(arguments: 1...120)
-    func everyReaderHasWhatWasThereAtTheBoundary(seed: UInt64) throws {
+    func readersReceiveVBucketStateAtEachBoundary(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let chronicle = try Chronicle(seed % 3 == 0 ? .ephemeral : .persistent)
         let isPersistent = chronicle.bucket.isPersistent
@@ -71,7 +71,7 @@ import Vocabulary
     }
 
     /// Eight bytes for each of a million writes would be 8 MB.
-    @Test func aHotKeyWithAStuckCursorStaysSmall() throws {
+    @Test func hotKeyWithStalledCursorUsesBoundedMemory() throws {
         let chronicle = try Chronicle(.ephemeral)
         let stage = chronicle.stage
         let value = [UInt8](repeating: 7, count: 100)
@@ -110,7 +110,7 @@ import Vocabulary
         expectExactAccount(chronicle)
     }
 
-    @Test func nothingAheadOfACursorIsEjected() throws {
+    @Test func unreadChangesOfCursorAreNotEjected() throws {
         let chronicle = try Chronicle()
         for number in 0..<10 { chronicle.set(number, [UInt8](repeating: 1, count: 200)) }
         let reader = Reader(chronicle)

@@ -6,7 +6,7 @@ import Vocabulary
 @Suite struct EvictionTests {
     private static let keys = 40_000
 
-    @Test func theLeastUsedValuesGoUntilTheLowWatermark() {
+    @Test func leastUsedValuesAreEjectedDownToLowWatermark() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         for number in 0..<Self.keys { crowded.set(number, bytes: 200) }
         crowded.persistAll()
@@ -32,7 +32,7 @@ import Vocabulary
         #expect(crowded.woken == 0)
     }
 
-    @Test func whatIsNotOnDiskNeverGoes() {
+    @Test func unpersistedValuesAreNotEjected() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         for number in 0..<Self.keys { crowded.set(number, bytes: 100) }
         let account = crowded.bucket.account
@@ -58,7 +58,7 @@ import Vocabulary
     /// A background fetch has to distinguish a lost value from a superseded one, also on a copy
     /// that serves no clients: else it would retry for ever.
     @Test(arguments: [false, true])
-    func aCopyKnowsWhichVersionsItHasWithoutTheirValues(isReplica: Bool) {
+    func isEjectedIsTrueOnlyForPresentVersionWithoutValue(isReplica: Bool) {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         // Of one vBucket.
         for number in [0, 64] { crowded.set(number, bytes: 200) }
@@ -90,7 +90,7 @@ import Vocabulary
         #expect(!isEjected(0, 1))
     }
 
-    @Test func aFewLargeValuesGoAsWell() {
+    @Test func fewLargeValuesAreEjected() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         for number in 0..<12 { crowded.set(number, bytes: 1 << 20) }
         crowded.persistAll()
@@ -101,7 +101,7 @@ import Vocabulary
         crowded.expectExactAccount()
     }
 
-    @Test func underGreatPressureEverythingThatMayGoGoesAndThenItIsSaid() {
+    @Test func pagerThatEjectedEveryValueAboveWatermarkReportsStuck() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         for number in 0..<20_000 { crowded.set(number, bytes: 200) }
         for _ in 0..<300 {
@@ -115,7 +115,7 @@ import Vocabulary
         crowded.expectExactAccount()
     }
 
-    @Test func anEphemeralBucketWithoutEvictionKeepsEverything() {
+    @Test func ephemeralBucketWithoutEvictionDeletesNoDocument() {
         let crowded = Crowded(.ephemeral, .noEviction, quota: 1 << 20)
         var stored = 0
         while crowded.set(stored, bytes: 100) { stored += 1 }
@@ -125,7 +125,7 @@ import Vocabulary
 
     /// Ten times what fits comes in; what is used all the time survives, and writes are taken.
     @Test(arguments: [50, 1_000])
-    func anEphemeralBucketForgetsTheLeastUsed(bytes: Int) {
+    func ephemeralBucketWithNRUEvictionDeletesLeastUsedDocuments(bytes: Int) {
         let quota: UInt64 = 4 << 20
         let crowded = Crowded(.ephemeral, .nruEviction, quota: quota)
         let total = Int(quota) * 10 / (bytes + 50)

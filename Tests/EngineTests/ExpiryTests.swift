@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 
 @Suite struct ExpiryTests {
-    @Test func theSweepBuriesWhatIsDueAndNothingElse() {
+    @Test func expiryPagerDeletesOnlyDueDocuments() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         let stage = crowded.stage
         for number in 0..<10_000 {
@@ -26,7 +26,7 @@ import Vocabulary
         #expect(crowded.woken == 64)
     }
 
-    @Test func theSweepForgetsLocksThatAreOver() throws {
+    @Test func expiryPagerRemovesExpiredLocks() throws {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         let stage = crowded.stage
         for number in 0..<2 {
@@ -56,7 +56,7 @@ import Vocabulary
         #expect(eject(64) == 0, "that one is still held")
     }
 
-    @Test func oldTombstonesOfEphemeralDocumentsGoAndRevisionsGoOn() throws {
+    @Test func purgedEphemeralTombstonesLeaveHigherRevisionForNewDocument() throws {
         let crowded = Crowded(.ephemeral, .noEviction, quota: 1 << 40)
         let stage = crowded.stage
         func delete(_ number: Int) {
@@ -100,7 +100,7 @@ import Vocabulary
         #expect(revision == 3)
     }
 
-    @Test func memoryForgetsWhatTheDiskPurgedUnlessItCameBack() {
+    @Test func purgedTombstoneLeavesMemoryUnlessKeyWasRecreated() {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         let stage = crowded.stage
         var deleted: [Int: Seqno] = [:]
@@ -134,7 +134,7 @@ import Vocabulary
     }
 
     /// The lane file would take another document for dead, which is counted in its place.
-    @Test func whatWasPurgedIsNotToldToHaveASuccessor() throws {
+    @Test func purgedVersionIsNotReportedAsSuperseded() throws {
         let crowded = Crowded(.persistent, .valueOnly, quota: 1 << 40)
         let hash = crowded.stage.hash(of: key(1))
         crowded.set(1, bytes: 10)

@@ -98,7 +98,7 @@ private final class Twin {
 @Suite struct HashTableTests {
     /// Every key after every step, so that an entry that a removal makes unreachable is noticed.
     @Test(arguments: 1...60)
-    func aSmallTableHoldsWhatADictionaryHolds(seed: UInt64) {
+    func smallTableEqualsDictionaryAfterRandomOperations(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let twin = Twin()
         let keys = Int.random(in: 10...150, using: &random)
@@ -128,7 +128,7 @@ private final class Twin {
 
     /// Keys whose hashes share their top bits, as chance or an attacker would have it.
     @Test(arguments: [2, 6, 10])
-    func aCrowdAtOnePlaceIsHeldTooAndLeavesWithoutATrace(bits: UInt64) {
+    func keysWithEqualTopHashBitsAreFoundAndRemoved(bits: UInt64) {
         let twin = Twin()
         let target = twin.stage.hash(of: key(0)) >> (64 - bits)
         var crowd: [Int] = []
@@ -145,7 +145,7 @@ private final class Twin {
         twin.drop()
     }
 
-    @Test func aTableOfManySegmentsHoldsWhatADictionaryHolds() {
+    @Test func tableOfManySegmentsEqualsDictionaryAfterRandomOperations() {
         var random = SeededRandom(seed: 5)
         let twin = Twin()
         let keys = 200_000
@@ -173,7 +173,7 @@ private final class Twin {
         twin.drop()
     }
 
-    @Test func slotsAreNeitherCrowdedNorWasted() {
+    @Test func loadFactorOfGrowingTableStaysWithinBounds() {
         let twin = Twin()
         var worst = 1.0
         for number in 0..<150_000 {
@@ -190,7 +190,7 @@ private final class Twin {
 
     /// Some documents stay, others come and go and make the table grow between two calls.
     @Test(arguments: 1...100)
-    func aVisitorSeesAllThatStayThroughGrowthAndRemovals(seed: UInt64) {
+    func visitReachesEveryLastingItemDuringGrowthAndRemovals(seed: UInt64) {
         var random = SeededRandom(seed: seed)
         let twin = Twin()
         let staying = seed % 20 == 0 ? 20_000 : Int(seed) * 12
@@ -221,7 +221,7 @@ private final class Twin {
         twin.drop()
     }
 
-    @Test func prefetchingFindsTheItemWhereItIsAtHome() {
+    @Test func prefetchFindsItemsInTheirHomeGroup() {
         let twin = Twin()
         for number in 0..<50_000 { twin.put(number) }
         var found = 0
@@ -233,7 +233,7 @@ private final class Twin {
         twin.drop()
     }
 
-    @Test func retiredSegmentsWaitForTheTurnsUnderWay() {
+    @Test func retiredSegmentIsReadableUntilRunningTurnsEnd() {
         let twin = Twin()
         twin.stage.quiescence.begin(0)
         twin.put(0)

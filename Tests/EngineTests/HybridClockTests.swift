@@ -15,7 +15,7 @@ import Vocabulary
         #expect(next == cas)
     }
 
-    @Test func clockThatIsNotBehindTimeOfDayIsLogical() {
+    @Test func clockAtOrAheadOfTimeOfDayIsLogical() {
         let clock = HybridClock(after: CAS(5 * Self.step))
         for wall in [4 * Self.step, 5 * Self.step, 6 * Self.step - 1] {
             let (cas, isLogical) = clock.peek(wall)

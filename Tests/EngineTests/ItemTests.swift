@@ -68,7 +68,7 @@ import Vocabulary
         }
     }
 
-    @Test func aTypicalDocumentTakes136Bytes() {
+    @Test func typicalDocumentUses136Bytes() {
         let meta = DocumentMeta()
         let bytes = Item.bytes(for: meta, keyCount: 15, valueCount: 100)
         #expect(bytes == 135)
@@ -83,7 +83,7 @@ import Vocabulary
         #expect(Item.bytes(for: meta, keyCount: 15, valueCount: 100, ejected: true) == 35)
     }
 
-    @Test func theLargestDocumentFits() {
+    @Test func largestDocumentRoundTrips() {
         let key = [UInt8](repeating: 0x6b, count: 250)
         let value = (0..<Limits.valueBytesMax).map { UInt8(truncatingIfNeeded: $0 >> 3) }
         check(DocumentMeta(seqno: Seqno(9), revision: 7, flags: 2), key: key, value: value)

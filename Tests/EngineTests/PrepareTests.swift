@@ -84,7 +84,7 @@ struct PrepareTests {
     }
 
     @Test("a prepare is invisible; its commit is visible with the prepare's CAS")
-    func commitIsSeen() throws {
+    func prepareIsInvisibleUntilCommit() throws {
         _ = set(1, "before", nil)
         let prepare = try prepared(set(1, "after", .persistToMajority))
         #expect(prepare.seqno.value == 2)
@@ -120,7 +120,7 @@ struct PrepareTests {
     }
 
     @Test("an aborted prepare leaves nothing but its entry in the change order")
-    func abortIsForgotten() throws {
+    func abortedPrepareLeavesOnlyItsSeqno() throws {
         let prepare = try prepared(set(1, "never"))
         guard case .aborted(let stored) = abort(prepare.seqno) else {
             Issue.record("an outstanding prepare can be aborted")
@@ -137,7 +137,7 @@ struct PrepareTests {
     }
 
     @Test("a key with a prepare cannot be changed or locked, but can be read")
-    func refusals() throws {
+    func keyWithPrepareCanBeReadButNotChangedOrLocked() throws {
         _ = set(1, "7", nil)
         let prepare = try prepared(set(1, "8"))
         for level in [nil, DurabilityLevel.majority] {
@@ -182,7 +182,7 @@ struct PrepareTests {
     }
 
     @Test("deletions, additions and counters can be prepared")
-    func otherCommands() throws {
+    func deletionsAdditionsAndCountersCanBePrepared() throws {
         _ = set(1, "5", nil)
         let counted = with(1) { core, key, hash in
             let request = ArithmeticRequest(
@@ -228,7 +228,7 @@ struct PrepareTests {
     }
 
     @Test("only the unsealed active copy of the prepare's fence completes it")
-    func fences() throws {
+    func onlyUnsealedActiveCopyOfPreparesFenceCompletesPrepare() throws {
         vBucket.withCore { core in
             var ownership = core.ownership
             ownership.fence = 7
@@ -258,7 +258,7 @@ struct PrepareTests {
     }
 
     @Test("a new active copy hides keys with inherited prepares until they are completed")
-    func inherited() throws {
+    func inheritedPrepareHidesKeyUntilItIsCompleted() throws {
         _ = set(1, "before", nil)
         let prepare = try prepared(set(1, "perhaps seen"))
         vBucket.withCore { core in
@@ -288,7 +288,7 @@ struct PrepareTests {
     }
 
     @Test("a document with a prepare neither expires nor leaves memory whole")
-    func pagersPassBy() throws {
+    func documentWithPrepareNeitherExpiresNorIsFullyEjected() throws {
         let bucket = stage.bucket(policy: .fullEviction)
         let vBucket = try #require(bucket[0])
         let expiring = stage.store(vBucket, key(1), Array("due".utf8), expiry: stage.seconds + 1)
@@ -334,7 +334,7 @@ struct PrepareTests {
     }
 
     @Test("a reset or deleted vBucket frees all memory of its prepares")
-    func nothingStays() throws {
+    func resetOrDeletedVBucketFreesMemoryOfPrepares() throws {
         for number in 0..<20 { _ = try prepared(set(number, "value \(number)")) }
         _ = vBucket.withCore { $0.openChanges(after: .zero) }
         _ = vBucket.withCore { $0.drain() }
@@ -347,7 +347,7 @@ struct PrepareTests {
     }
 
     @Test("the next commit includes a prepare that a failed commit may have written")
-    func undrain() throws {
+    func commitAfterFailedCommitIncludesItsPrepares() throws {
         let prepare = try prepared(set(1, "a"))
         let first = vBucket.withCore { $0.drain() }
         #expect(first.entries.map(\.item.level) == [.majority])
@@ -363,7 +363,7 @@ struct PrepareTests {
     }
 
     @Test("prepares loaded from disk are inherited")
-    func warmup() throws {
+    func preparesLoadedFromDiskAreInherited() throws {
         vBucket.withCore { core in
             var record = VBucketRecord(
                 id: core.id,

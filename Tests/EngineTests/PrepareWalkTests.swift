@@ -13,7 +13,7 @@ struct PrepareWalkTests {
         "readers at a boundary have its documents and its prepares",
         arguments: 1...24 as ClosedRange<UInt64>
     )
-    func walk(seed: UInt64) throws {
+    func randomPreparesCommitsAndAbortsAgreeWithModel(seed: UInt64) throws {
         let walk = try PrepareWalk(seed.isMultiple(of: 2) ? .persistent : .ephemeral, seed: seed)
         for step in 0..<1_200 {
             walk.step()

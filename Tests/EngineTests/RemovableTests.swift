@@ -36,7 +36,7 @@ import Vocabulary
     }
 
     @Test(arguments: [EvictionPolicy.valueOnly, .fullEviction])
-    func whatStaysIsWhatStaysOnceEverythingIsOnDisk(_ policy: EvictionPolicy) {
+    func removableEstimateMatchesBytesEjectedAfterPersistence(_ policy: EvictionPolicy) {
         let crowded = Crowded(.persistent, policy, quota: 1 << 40)
         for number in 0..<3_000 { crowded.set(number, bytes: number % 40 * 100) }
         crowded.persistAll()
@@ -62,7 +62,7 @@ import Vocabulary
         crowded.expectExactAccount()
     }
 
-    @Test func documentsWithoutADiskCountWhole() {
+    @Test func ephemeralDocumentsCountAsFullyRemovable() {
         let crowded = Crowded(.ephemeral, .noEviction, quota: 1 << 40)
         let empty = crowded.bucket.account.bytes
         for number in 0..<500 { crowded.set(number, bytes: 1_000) }

@@ -24,7 +24,7 @@ import Vocabulary
         if walk.isPersistent, seed.isMultiple(of: 2) { #expect(walk.scans > 5) }
     }
 
-    @Test func openSnapshotIsReadUpToItsStartByReaderThatWasThereBefore() throws {
+    @Test func readerOpenedBeforeSnapshotReadsUpToItsStart() throws {
         let replica = try Replica()
         let cursor = try #require(replica.open(after: 0))
         replica.begin(0, 2)
@@ -41,7 +41,7 @@ import Vocabulary
         #expect(replica.read(cursor) == [3, 4])
     }
 
-    @Test func readerThatComesInsideSnapshotIsServedAtItsEndThoughTheNextOneHasBegun() throws {
+    @Test func readerOpenedInsideSnapshotIsServedAtItsEnd() throws {
         let replica = try Replica()
         replica.begin(0, 2)
         replica.apply(1, key: 1)
@@ -58,7 +58,7 @@ import Vocabulary
         replica.vBucket.withCore { $0.closeCursor(cursor) }
     }
 
-    @Test func nextCommitEndsBetweenSnapshotsWhereReaderNeedsTheDisk() throws {
+    @Test func commitThatReaderWaitsForEndsAtSnapshotBoundary() throws {
         let replica = try Replica(.persistent)
         replica.begin(0, 2)
         replica.apply(1, key: 1)
@@ -89,7 +89,7 @@ import Vocabulary
     }
 
     /// A commit claims its record's fence for all its changes.
-    @Test func drainMadeEarlyIsDiscardedWhenTheCopyFollowsAnotherFence() throws {
+    @Test func preparedDrainIsDiscardedWhenTheFenceChanges() throws {
         let replica = try Replica(.persistent)
         replica.begin(0, 4)
         replica.apply(1, key: 1)

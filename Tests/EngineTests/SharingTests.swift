@@ -12,7 +12,7 @@ import Vocabulary
         var torn = 0
     }
 
-    @Test func twoReactorsAndAFlusherShareABucket() async {
+    @Test func bucketSharedByTwoReactorsAndFlusherHasNoTornReads() async {
         let quiescence = Quiescence(reactorCount: 2)
         let reclaimer = Reclaimer(quiescence: quiescence)
         let pool = ChunkPool()

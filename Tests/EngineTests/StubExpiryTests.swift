@@ -92,7 +92,7 @@ private final class Shelf {
 }
 
 @Suite struct StubExpiryTests {
-    @Test func stubsExpireWhenTheirTimeHasComeAndNotBefore() throws {
+    @Test func stubsExpireAtTheirExpiryTime() throws {
         let shelf = try Shelf()
         for number in 0..<100 { shelf.set(number, seconds: 100, bytes: number % 2) }
         for number in 100..<200 { shelf.set(number, seconds: 300) }
@@ -129,7 +129,7 @@ private final class Shelf {
     }
 
     /// The newest version counts, whatever the disk has of older ones.
-    @Test func anOldVersionExpiresNothing() throws {
+    @Test func replacedVersionOnDiskDoesNotExpireDocument() throws {
         let shelf = try Shelf()
         shelf.set(1, seconds: 10)
         shelf.set(2, seconds: 10)
@@ -149,7 +149,7 @@ private final class Shelf {
         #expect(shelf.expireStubs() == nil)
     }
 
-    @Test func aCopyThatFollowsAnotherOneWaitsForItsTombstones() throws {
+    @Test func replicaDoesNotExpireStubsUntilItIsPromoted() throws {
         let shelf = try Shelf()
         shelf.set(1, seconds: 10)
         shelf.putAway()
@@ -168,7 +168,7 @@ private final class Shelf {
     }
 
     /// Seqnos begin anew: what was read before is another document's.
-    @Test func aScanOfWhatWasForgottenTouchesNothing() throws {
+    @Test func expiryScanFromBeforeResetChangesNothing() throws {
         let shelf = try Shelf()
         shelf.set(1, seconds: 10)
         shelf.putAway()
@@ -188,7 +188,7 @@ private final class Shelf {
     }
 
     /// A document's state is undecided until its prepare is completed.
-    @Test func aStubWithAPrepareStays() throws {
+    @Test func stubWithPrepareDoesNotExpire() throws {
         let shelf = try Shelf()
         shelf.set(1, seconds: 10)
         shelf.putAway()

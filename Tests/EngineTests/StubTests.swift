@@ -114,7 +114,7 @@ private final class Stubbed {
 }
 
 @Suite struct StubTests {
-    @Test func anEvictedDocumentTakesItsSlotAndNothingElse() throws {
+    @Test func fullyEjectedDocumentUsesOnlyItsSlot() throws {
         let stubbed = try Stubbed()
         for number in 0..<20_000 { stubbed.set(number, [UInt8](repeating: 1, count: 100)) }
         stubbed.persistAll()
@@ -218,7 +218,7 @@ private final class Stubbed {
     }
 
     /// Beyond 2^36 changes of one vBucket too few hash bits are left: then only values leave.
-    @Test func withTooFewHashBitsDocumentsStay() throws {
+    @Test func documentsAreNotFullyEjectedWithTooFewHashBits() throws {
         let stubbed = try Stubbed()
         var record = stubbed.vBucket.withCore { $0.record(through: .zero, casHorizon: 0) }
         record.highSeqno = Seqno(1 << 36 - 11)
@@ -242,7 +242,7 @@ private final class Stubbed {
         return (one.1, other.1)
     }
 
-    @Test func aStubOfAnotherKeyCostsAReadAndNeverAWrongAnswer() throws {
+    @Test func collidingStubCausesFetchAndNoWrongResult() throws {
         let stubbed = try Stubbed()
         let (mine, other) = try twins(stubbed.stage)
         let seqno = try #require(stubbed.set(other, [5]))
@@ -292,7 +292,7 @@ private final class Stubbed {
     ///
     /// Which of the two is met first in the table depends on which was written first.
     @Test(arguments: [false, true])
-    func aBackfillSendsWhatAnyStubBehindItsEndMayHaveReplaced(otherIsFirst: Bool) throws {
+    func backfillSendsVersionsThatLaterStubsMayHaveReplaced(otherIsFirst: Bool) throws {
         let stubbed = try Stubbed()
         let (mine, other) = try twins(stubbed.stage)
         if otherIsFirst { stubbed.set(other, [2]) }
@@ -316,7 +316,7 @@ private final class Stubbed {
         #expect(!needed(old, new), "what replaced it is")
     }
 
-    @Test func oneMissInMillionsIsTakenForAStub() throws {
+    @Test func lookupMissRarelyMatchesAStub() throws {
         let stubbed = try Stubbed()
         for number in 0..<16_000 { stubbed.set(number) }
         stubbed.persistAll()
@@ -327,7 +327,7 @@ private final class Stubbed {
         #expect(wrong <= 2)
     }
 
-    @Test func aFetchThatComesTooLateChangesNothing() throws {
+    @Test func outdatedFetchDoesNotChangeDocument() throws {
         let stubbed = try Stubbed()
         let seqno = try #require(stubbed.set(1, [1, 2, 3]))
         stubbed.persistAll()
@@ -342,7 +342,7 @@ private final class Stubbed {
         stubbed.expectExactAccount()
     }
 
-    @Test func onlyTombstonesLeaveWholeUnderValueEviction() throws {
+    @Test func valueEvictionFullyEjectsTombstonesOnly() throws {
         let stage = Stage()
         let bucket = stage.bucket(policy: .valueOnly)
         let vBucket = try #require(bucket[0])

@@ -25,7 +25,7 @@ import Vocabulary
     }
 
     /// Other versions follow: a new document, and a purge.
-    @Test func ejectedTombstonesAreForgottenInTheCounts() throws {
+    @Test func replacedAndPurgedTombstonesAreNotCountedAsEjected() throws {
         let burial = try Burial(.valueOnly)
         for number in 0..<4 { burial.apply(number, Self.value) }
         burial.persistAll()

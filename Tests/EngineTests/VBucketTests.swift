@@ -5,7 +5,7 @@ import Vocabulary
 
 @Suite struct VBucketTests {
     @Test(arguments: 1...60)
-    func aPersistentVBucketDoesWhatTheContractSays(seed: UInt64) throws {
+    func persistentVBucketAgreesWithModelAfterRandomOperations(seed: UInt64) throws {
         let duel = try Duel(.persistent, seed: seed)
         for step in 0..<3_000 where !duel.hasFailed {
             duel.step(keys: seed % 2 == 0 ? 8 : 60)
@@ -16,7 +16,7 @@ import Vocabulary
     }
 
     @Test(arguments: 101...120)
-    func anEphemeralVBucketDoesWhatTheContractSays(seed: UInt64) throws {
+    func ephemeralVBucketAgreesWithModelAfterRandomOperations(seed: UInt64) throws {
         let duel = try Duel(.ephemeral, seed: seed)
         for step in 0..<3_000 where !duel.hasFailed {
             duel.step(keys: 20)
@@ -27,7 +27,7 @@ import Vocabulary
 
     /// Nearly nothing resident, and still every CAS, revision and count as in the model.
     @Test(arguments: 201...260)
-    func fullEvictionIsAsExactAsMemory(seed: UInt64) throws {
+    func fullEvictionVBucketAgreesWithModelAfterRandomOperations(seed: UInt64) throws {
         let duel = try Duel(.persistent, policy: .fullEviction, seed: seed)
         for step in 0..<3_000 where !duel.hasFailed {
             duel.step(keys: seed % 2 == 0 ? 12 : 200)

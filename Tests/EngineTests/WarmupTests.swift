@@ -40,7 +40,7 @@ import Vocabulary
     }
 
     @Test(arguments: 1...10)
-    func aVBucketComesBackFromItsVersionsInAnyOrder(seed: UInt64) throws {
+    func warmupRestoresVBucketFromVersionsInAnyOrder(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let stage = Stage()
         let before = stage.bucket()
@@ -128,7 +128,7 @@ import Vocabulary
     }
 
     /// Tombstones may keep a value on disk (system attributes); in memory they have none.
-    @Test func aTombstoneWithAValueOnDiskLoadsWithoutIt() throws {
+    @Test func writeOverLoadedTombstoneWithValueKeepsAccountExact() throws {
         let stage = Stage()
         let bucket = stage.bucket()
         let vBucket = try #require(bucket[0])
@@ -150,7 +150,7 @@ import Vocabulary
 }
 
 @Suite struct QuotaTests {
-    @Test func writesAreRefusedAboveTheCeilingAndDeletesNeverAre() throws {
+    @Test func writesAboveQuotaCeilingAreRefusedAndDeletesAreAccepted() throws {
         let stage = Stage()
         let bucket = stage.bucket(quota: 1 << 20)
         let vBucket = try #require(bucket[0])
@@ -171,7 +171,7 @@ import Vocabulary
         #expect(stage.store(vBucket, key(stored), value) != nil, "a raised quota counts at once")
     }
 
-    @Test func aBucketThatGoesGivesAllItsMemoryBack() {
+    @Test func deletedBucketFreesAllItsMemory() {
         let stage = Stage()
         let account: MemoryAccount
         do {

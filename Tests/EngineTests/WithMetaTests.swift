@@ -119,7 +119,7 @@ import Vocabulary
         #expect(document.meta?.revision == 1 << 40 + 1)
     }
 
-    @Test func numbersThatCannotBeContinuedAreInvalid() throws {
+    @Test func casOrRevisionWithoutSuccessorIsNotStored() throws {
         let document = try AttributedDocument()
         let invalid: [(cas: UInt64, revision: UInt64)] = [
             (0, 1), (.max, 1), (1 << 63, 1), (1, 1 << 48),

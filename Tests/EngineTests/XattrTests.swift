@@ -38,7 +38,7 @@ func xattrs(_ pairs: KeyValuePairs<String, String>, body: String = "") -> [UInt8
         }
     }
 
-    @Test func writerWithoutPairsLeavesNothing() {
+    @Test func writerWithoutPairsAppendsNothing() {
         let writer = ByteWriter()
         writer.append(text: "before")
         #expect(!XattrWriter.begin(writer).end())

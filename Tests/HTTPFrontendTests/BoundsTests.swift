@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(arguments: ["", "text/plain;charset=UTF-8", "application/x-www-form-urlencoded"])
-    func formIsReadUnderTheTypesThatToolsSendIt(type: String) async throws {
+    func formIsAcceptedWithMissingTextAndFormContentTypes(type: String) async throws {
         try await Site.with { site in
             let headers = type.isEmpty ? [] : ["Content-Type: \(type)"]
             let form = "clusterName=x"

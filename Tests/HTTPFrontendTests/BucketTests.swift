@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func withoutAPasswordOnlyThePasswordlessBucketIsAccessible() async throws {
+    @Test func requestWithoutPasswordAccessesOnlyPasswordlessBucket() async throws {
         try await Site.with { site in
             try await site.createBucket("closed")
             for path in ["/pools", "/pools/default", "/pools/default/buckets"] {

@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func addressForTheValidationOfCompactionSettingsChangesNothing() async throws {
+    @Test func validateURIOfCompactionSettingsChangesNothing() async throws {
         try await Site.with { site in
             let pool = try await site.ask("GET /pools/default").object
             let controllers = try #require(pool["controllers"] as? [String: [String: String]])

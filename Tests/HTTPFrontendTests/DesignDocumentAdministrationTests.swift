@@ -33,7 +33,7 @@ import Testing
         }
     }
 
-    @Test func controllersReachTheDocument() async throws {
+    @Test func designDocumentControllersCompactCancelAndSet() async throws {
         try await ViewSite.with { views in
             let json = "{\"views\":{},\"options\":{\"updateMinChanges\":7}}"
             _ = try await views.ask("PUT /b/_design/dev_x", json: json)

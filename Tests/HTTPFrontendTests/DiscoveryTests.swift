@@ -159,7 +159,7 @@ import Vocabulary
         }
     }
 
-    @Test func permissionsAreReturnedAsTheyWereSent() async throws {
+    @Test func checkPermissionsReturnsTheTextsOfTheRequest() async throws {
         try await Site.with { site in
             try await site.createBucket("open", "&passwordless=1")
             let asked = "cluster.bucket[b].data.docs!read,cluster!admin"

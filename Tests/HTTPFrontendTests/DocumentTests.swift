@@ -150,7 +150,7 @@ import Vocabulary
         }
     }
 
-    @Test func anOutcomeOfAnotherRequestIsAnErrorOfTheServer() async throws {
+    @Test func outcomeOfAnotherRequestIsAnsweredWith500() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             await site.write("d", Array("1".utf8))

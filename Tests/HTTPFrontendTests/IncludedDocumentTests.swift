@@ -56,7 +56,7 @@ import Vocabulary
         (DocumentOutcome.refused(.notFound), false), (.refused(.temporaryFailure), true),
         (.refused(.notMyVBucket), true), (.failed("too large"), true), (.noBucket, true),
     ])
-    func failedReadIsNoMissingDocument(_ outcome: DocumentOutcome, _ isFailure: Bool) async {
+    func failedReadIsNotReportedAsMissing(_ outcome: DocumentOutcome, _ isFailure: Bool) async {
         let reader = IncludedDocumentReader(owner: { _, _ in nil }, read: { _, _ in outcome })
         switch await reader.document([1], inBucket: "b") {
         case .found: Issue.record("no document was read")

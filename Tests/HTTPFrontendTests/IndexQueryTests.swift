@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func stringsOfABodyLoseTheirQuotesUnlessTheyAreKeys() throws {
+    @Test func stringMembersOfBodyEqualParametersWithoutQuotes() throws {
         let body = try query([
             ("stale", json("\"ok\"")), ("limit", json("7")), ("descending", json("true")),
             ("startkey_docid", json("\"a\\u0062\"")), ("startkey", json("\"k\"")),

@@ -72,12 +72,12 @@ import Vocabulary
             ("GET /pools/default/buckets/*/changes", nil),
         ] as [(String, String?)]
     )
-    func routeHasItsClass(_ route: String, _ expected: String?) throws {
+    func routeHasMetricsClassOfTable(_ route: String, _ expected: String?) throws {
         let found = try #require(Self.classes[route], "no such route")
         #expect(found == expected)
     }
 
-    @Test func streamsHaveNoClass() {
+    @Test func onlyStreamingRoutesHaveNoMetricsClass() {
         let streams = Self.classes.filter { $0.value == nil }.keys.sorted()
         #expect(
             streams == [

@@ -55,7 +55,7 @@ import Vocabulary
     ]
 
     @Test(arguments: rule)
-    func hostCountsForChangesOfNewNodesAndForDataWithoutProof(_ row: [Bool], _ isNeeded: Bool) {
+    func hostIsCheckedForChangesOfNewNodesAndForDataWithoutLogin(_ row: [Bool], _ isNeeded: Bool) {
         var asked = OwnNames.Asked()
         asked.isOpen = row[0]
         asked.isRead = row[1]
@@ -75,7 +75,7 @@ import Vocabulary
     ]
 
     @Test(arguments: senders)
-    func newNodeKnowsLoopbackAndItsToken(
+    func newNodeAdmitsLoopbackClientsAndItsToken(
         _ origin: ClientOrigin,
         _ hasToken: Bool,
         _ hasCredentials: Bool,

@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func rolesOfViewsDecideOnTheViewPort() async throws {
+    @Test func viewRolesPermitRequestsOnTheViewPort() async throws {
         try await ViewSite.with { views in
             try await put("reader", "views_reader%5Bb%5D", at: views.site)
             try await put("author", "views_admin%5Bb%5D", at: views.site)
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test func changedRolesDecideOnTheNextRequest() async throws {
+    @Test func changedRolesAreEffectiveAtTheNextRequest() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             try await put("reader", "data_reader%5Bb%5D", at: site)

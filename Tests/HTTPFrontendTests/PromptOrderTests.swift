@@ -125,7 +125,7 @@ import Testing
     }
 
     /// Else one connection could keep the event loop from all other connections.
-    @Test func manyRequestsAtOnceAreAnsweredByTheFrameworkFromTheNinthOn() async throws {
+    @Test func manyPipelinedQueriesAreAnsweredPromptlyAndByFramework() async throws {
         try await ViewSite.with { views in
             let gate = Self.script(views.queries)
             let names = (0..<20).map { "v\($0)" }
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: ["HEAD", "POST"])
-    func requestOfAnotherMethodIsTheFrameworks(method: String) async throws {
+    func queryByHeadOrPostIsAnsweredByFramework(method: String) async throws {
         try await ViewSite.with { views in
             _ = Self.script(views.queries)
             let json = method == "POST" ? "{}" : nil

@@ -59,7 +59,7 @@ import Testing
     /// One field of each name, so that the request is complete.
     private static let single = RequestField.allCases.map { "\($0.name): \(value(of: $0))" }
 
-    @Test func repeatedFieldOfWhichOneCountsIsRefusedOnEveryPort() async throws {
+    @Test func repeatedSingleValuedFieldIsRefusedOnEveryPort() async throws {
         try await ViewSite.with { views in
             for (port, targets) in Self.ports(of: views) {
                 for target in targets {
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func fieldsThatAreAListAreOneList() async throws {
+    @Test func repeatedListFieldsAreJoined() async throws {
         try await ViewSite.with { views in
             // Only the second of the proxies' hosts is the page's, and the last one is neither.
             let fields = [

@@ -3,7 +3,7 @@ import Testing
 
 /// What is read of a client that has not logged in.
 @Suite struct StrangerInputTests {
-    @Test func bodyOfAStrangerWaitsForTheAdmissionOfItsHead() {
+    @Test func bodyOfUnauthenticatedClientIsReadAfterItsHeadIsAdmitted() {
         var input = StrangerInput(isStranger: true)
         let beforeHead = input.mayRead()
         #expect(beforeHead && input.receivesLittle)

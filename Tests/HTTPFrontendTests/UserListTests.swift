@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func pageOfADeletedUserContinuesInTheOrderOfIdsAndIsRefusedInOthers() async throws {
+    @Test func pageAfterDeletedUserContinuesByIdAndIsRefusedInOtherOrders() async throws {
         try await Site.with { site in
             let names = [("a", "Zoe"), ("b", "Ann"), ("c", "Max"), ("d", "Bob"), ("e", "Cy")]
             for (id, name) in names { try await put(site, id, "name=\(name)") }
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    @Test func rolesAreListedThatIncludeThePermission() async throws {
+    @Test func roleListContainsOnlyRolesWithThePermission() async throws {
         try await Site.with { site in
             try await site.createBucket("b")
             func roles(_ permission: String) async throws -> [String] {

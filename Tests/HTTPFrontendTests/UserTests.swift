@@ -6,7 +6,7 @@ import Vocabulary
 @Suite struct UserTests {
     private static let path = "/settings/rbac/users/local"
 
-    @Test func withoutUsersListsAreEmptyAndRefusalsHaveTheirTexts() async throws {
+    @Test func clusterWithoutUsersHasEmptyListsAndRefusesUnknownUsers() async throws {
         try await Site.with { site in
             for path in ["/settings/rbac/users", Self.path, "/settings/rbac/users/external"] {
                 let list = try await site.ask("GET \(path)")
@@ -32,7 +32,7 @@ import Vocabulary
         }
     }
 
-    @Test func passwordPolicyIsShownAndAcceptsOnlyItsOwnValues() async throws {
+    @Test func passwordPolicyIsShownAndAcceptsOnlyItsFixedValues() async throws {
         try await Site.with { site in
             let path = "/settings/passwordPolicy"
             let policy = try await site.ask("GET \(path)")

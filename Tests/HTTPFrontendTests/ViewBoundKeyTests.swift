@@ -19,7 +19,7 @@ import Testing
     private static let bound = "\"" + String(repeating: "x", count: 65_534) + "\""
     private static let array = "[\"" + String(repeating: "x", count: 65_532) + "\"]"
 
-    @Test func boundOf64KiBHasItsPlaceAmongTheRows() async throws {
+    @Test func keyBoundOf64KiBSelectsRowsInOrder() async throws {
         try await ViewNode.with { node in
             try await node.write(Self.documents)
             #expect(try await node.put("d", Self.design).status == 201)

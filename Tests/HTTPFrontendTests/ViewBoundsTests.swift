@@ -111,7 +111,7 @@ import Testing
     ///
     /// How much the kernel buffers for a connection is the machine's setting, up to tens of megabytes,
     /// so the response is far larger than any such setting.
-    @Test func slowReaderGetsNoMoreThanItReads() async throws {
+    @Test func slowReaderStopsTheRequestForParts() async throws {
         try await ViewSite.with { views in
             let part = [UInt8](repeating: UInt8(ascii: " "), count: 64 << 10)
             let partCount = 4_096

@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test func changedViewIsQueriedInItsNewForm() async throws {
+    @Test func queryAfterChangeOfViewUsesItsNewFunctions() async throws {
         try await ViewNode.with { node in
             try await node.write([("one", "{\"n\":1}")])
             _ = try await node.put("d", Self.design)
@@ -205,7 +205,7 @@ import Testing
     }
 
     /// Not after the minute that a query waits for changes to be indexed.
-    @Test func nodeWithoutItsProgramFailsItsPartOfAQueryAtOnce() async throws {
+    @Test func queryOfNodeWithoutScriptProgramFailsAtOnceWithReason() async throws {
         try await ViewNode.withDirectory { directory in
             try await ViewNode.with(directory: directory, hasProgram: false) { node in
                 try await node.provision()

@@ -136,7 +136,7 @@ import Testing
         }
     }
 
-    @Test func failureAfterTheFirstByteCutsTheBodyOff() async throws {
+    @Test func failureAfterTheFirstByteTruncatesTheBody() async throws {
         try await ViewSite.with { views in
             let rows = ScriptedRows { number in
                 guard number == 0 else { throw ScriptedRows.Failure() }
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func queryThatIsPendingWhenTheServerStopsIsCutOff() async throws {
+    @Test func serverStopTruncatesAndCancelsPendingQuery() async throws {
         try await ViewSite.with { views in
             let rows = ScriptedRows { number in
                 if number == 0 { return .bytes(Array("{".utf8)) }

@@ -13,7 +13,7 @@ import Testing
         #expect(order.isBuilding(4) && !order.isBuilding(5))
     }
 
-    @Test func waitingBuildThatLeavesBeginsNone() {
+    @Test func removedWaitingBuildStartsNoOtherBuild() {
         var order = BuildOrder(buildsMax: 1)
         for number: UInt64 in 1...3 { _ = order.enter(number) }
         let afterWaiting = order.leave(2)
@@ -24,7 +24,7 @@ import Testing
         #expect(afterGone.isEmpty)
     }
 
-    @Test func higherLimitBeginsWaitingBuildsAndLowerLimitEndsNone() {
+    @Test func raisedLimitStartsWaitingBuildsAndLoweredLimitStopsNone() {
         var order = BuildOrder(buildsMax: 1)
         for number: UInt64 in 1...4 { _ = order.enter(number) }
         let raised = order.limit(to: 3)

@@ -121,7 +121,7 @@ import Vocabulary
     }
 
     @Test(arguments: cases)
-    func treesOfALoadAreThoseOfCommits(_ each: Case) throws {
+    func treesOfBulkLoadEqualThoseOfCommits(_ each: Case) throws {
         let format = NodeFormat(bodyBytesMax: each.nodeBytes)
         var history = RandomHistory(
             seed: each.seed,
@@ -152,7 +152,7 @@ import Vocabulary
 
     /// The load begins again at the stored runs, however often it is interrupted.
     @Test(arguments: 20..<40)
-    func interruptedLoadHasTheSameTrees(_ seed: UInt64) throws {
+    func treesOfInterruptedBulkLoadEqualThoseOfCommits(_ seed: UInt64) throws {
         var history = RandomHistory(seed: seed, ids: 200)
         for _ in 0..<1_000 { history.change() }
         var limits = BulkLoad.Limits()
@@ -184,7 +184,7 @@ import Vocabulary
 
     /// What was read of a feed that is closed does not count, unless it is stored.
     @Test(arguments: 50..<60)
-    func closedFeedLeavesOnlyWhatIsStored(_ seed: UInt64) throws {
+    func onlyStoredChangesOfClosedFeedCount(_ seed: UInt64) throws {
         var history = RandomHistory(seed: seed, ids: 100)
         for _ in 0..<600 { history.change() }
         var limits = BulkLoad.Limits()
@@ -221,7 +221,7 @@ import Vocabulary
         )
     }
 
-    @Test func oldRunIsStoredAlthoughThereIsRoom() {
+    @Test func runIsStoredWhenItsTimeIsOverDespiteRoom() {
         let load = BulkLoad(now: 0)
         let position = IndexPosition(
             uuid: VBucketUUID(1),
@@ -241,7 +241,7 @@ import Vocabulary
         #expect(load.runToStore(now: .max - due) == nil && load.storeAt == nil)
     }
 
-    @Test func loadWithoutRoomForMoreReadsNothing() {
+    @Test func fullLoadHasRoomAfterARunIsStored() {
         var limits = BulkLoad.Limits()
         limits.runBytesMax = 100
         limits.memoryBytesMax = 1_000

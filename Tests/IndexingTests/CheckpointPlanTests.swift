@@ -15,7 +15,7 @@ import Testing
         (0, false, false), (10, false, false), (11, true, false), (99, true, false),
         (100, true, true), (500, true, true),
     ])
-    func sizeOfTheLogDecides(_ pages: Int, _ begins: Bool, _ holds: Bool) {
+    func sizeOfWALDecidesCheckpointAndHoldOfCommits(_ pages: Int, _ begins: Bool, _ holds: Bool) {
         var plan = makePlan()
         #expect(plan.committed(walPages: pages) == begins)
         #expect(plan.holdsCommits == holds)
@@ -37,7 +37,7 @@ import Testing
         #expect(!plan.ended() && !plan.holdsCommits)
     }
 
-    @Test func logThatBeganAgainIsHeldAtTheSameSize() {
+    @Test func commitsAreHeldAtSameSizeOfRestartedWAL() {
         var plan = makePlan()
         #expect(plan.committed(walPages: 120) == true)
         #expect(plan.ended() == false)
@@ -48,7 +48,7 @@ import Testing
     }
 
     /// A reader of an old snapshot keeps the log from beginning again.
-    @Test func logThatCannotBeginAgainIsHeldOnlyAfterItHasGrownAsMuch() {
+    @Test func commitsAreHeldOnceUnrestartedWALHasGrownAsMuchAgain() {
         var plan = makePlan()
         #expect(plan.committed(walPages: 120) == true)
         #expect(plan.ended() == false)

@@ -5,7 +5,7 @@ import Testing
 @Suite struct CommitTriggerTests {
     private let millisecond: UInt64 = 1_000_000
 
-    @Test func nothingPendingIsNeverDue() {
+    @Test func triggerWithoutPendingChangesIsNotDue() {
         var trigger = CommitTrigger()
         #expect(trigger.dueAt == nil && trigger.isEmpty)
         trigger.add(documents: 1, bytes: 1, now: 5)
@@ -47,7 +47,7 @@ import Testing
     }
 
     /// 1 000 updates per second, a commit that costs 2 ms and 50 us per document.
-    @Test func pauseDoesNotFeedItself() {
+    @Test func pauseStaysBoundedUnderSteadyUpdates() {
         var trigger = CommitTrigger()
         var now: UInt64 = 0
         for _ in 0..<100 {

@@ -31,7 +31,7 @@ import Testing
         #expect(CompactionPolicy.next(files, CompactionPolicy.Threshold()) == 1)
     }
 
-    @Test func smallFilesAndIndexesThatAreBuiltAreLeftAlone() {
+    @Test func smallFilesAndIndexesBeingBuiltAreNotCompacted() {
         let files = [
             Candidate(fileBytes: 1_000_000, usedBytes: 0),
             Candidate(fileBytes: 10 << 20, usedBytes: 0, isAtRest: false),

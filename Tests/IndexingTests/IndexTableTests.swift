@@ -161,7 +161,7 @@ import Vocabulary
 
     /// Random events: rows are removed before a vBucket is filled again, at most one feed and one
     /// removal are under way for a vBucket, and in the end every served vBucket is counted.
-    @Test(arguments: 0..<8) func everyServedVBucketIsCountedInTheEnd(_ chunk: UInt64) {
+    @Test(arguments: 0..<8) func servedVBucketsAreCountedAtTheEndOfRandomWalks(_ chunk: UInt64) {
         for seed in chunk * 250..<chunk * 250 + 250 {
             var walk = TableWalk(seed: seed)
             for _ in 0..<200 where walk.wrong == nil { walk.step() }

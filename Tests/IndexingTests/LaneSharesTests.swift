@@ -2,7 +2,7 @@ import Indexing
 import Testing
 
 @Suite struct LaneSharesTests {
-    @Test func everyIndexHasALaneOfItsOwnUpToTheLimit() {
+    @Test func everyIndexUsesSeparateLaneUpToTheLimit() {
         var shares = LaneShares(lanesMax: 3)
         let first = (0..<3).map { _ in shares.acquire() }
         #expect(first.map(\.lane) == [0, 1, 2] && first.allSatisfy(\.isNew))

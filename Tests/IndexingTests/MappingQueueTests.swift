@@ -26,7 +26,7 @@ import Testing
         #expect(!isStoredLate)
     }
 
-    @Test(arguments: 0..<50) func batchesLeaveInTheOrderOfReading(_ seed: UInt64) {
+    @Test(arguments: 0..<50) func batchesAreRemovedInTheOrderOfReading(_ seed: UInt64) {
         var dice = SeededRandom(seed: seed)
         var queue = MappingQueue<Int, Int>()
         var (added, removed) = (0, 0)

@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func sumDependsNotOnTheOrderOfMerging() {
+    @Test func sumIsIndependentOfMergeOrder() {
         var random = SeededRandom(seed: 62)
         for round in 0..<200 {
             let values = (0..<500).map { _ in

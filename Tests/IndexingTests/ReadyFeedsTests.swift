@@ -41,7 +41,7 @@ import Vocabulary
         (.atOnce, false, nil),
         (.atOnce, true, nil),
     ])
-    func wakePostsAReadUnlessAnEarlierOneIsPosted(
+    func wakePostsReadUnlessEarlierReadIsPosted(
         _ posted: ReadyFeeds.Posting?,
         _ isHurried: Bool,
         _ expected: ReadyFeeds.Posting?
@@ -57,7 +57,7 @@ import Vocabulary
         #expect(found == expected)
     }
 
-    @Test func readAfterThePauseIsRepeatedUntilOneFindsNoWake() {
+    @Test func readAfterPauseRepeatsUntilNoFeedIsWoken() {
         var ready = ReadyFeeds()
         _ = ready.wake(first)
         let repeats = ready.readBegins(.afterPause)
@@ -91,7 +91,7 @@ import Vocabulary
         #expect(!repeats && woken == .atOnce)
     }
 
-    @Test func vBucketsHaveTheirTurnAfterEachOther() {
+    @Test func readyVBucketsAreReadInTurn() {
         var ready = ReadyFeeds()
         let all = [0, 63, 64, 1_023].map { VBucketID($0) }
         for vBucket in all { ready.insert(vBucket) }

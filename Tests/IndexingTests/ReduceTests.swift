@@ -103,7 +103,7 @@ import Vocabulary
     }
 
     @Test(arguments: [(256, 900, 21), (512, 2_000, 22), (4_036, 4_000, 23), (256, 3, 24)])
-    func numbersOfARangeEqualALoopAfterEveryBatch(
+    func rangeReductionsEqualPlainEvaluationAfterEveryBatch(
         nodeBytes: Int,
         count: Int,
         seed: UInt64
@@ -145,7 +145,7 @@ import Vocabulary
     }
 
     @Test(arguments: [(256, 800, 31), (4_036, 3_000, 32)])
-    func numbersOfGroupsEqualALoop(nodeBytes: Int, count: Int, seed: UInt64) throws {
+    func groupReductionsEqualPlainEvaluation(nodeBytes: Int, count: Int, seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let index = try NumberIndex(nodeBytes: nodeBytes, count: count, &random)
         let keys = index.model.sortedKeys
@@ -241,7 +241,7 @@ extension Tree {
     }
 
     @Test(arguments: [(256, 900, 41), (512, 2_500, 42), (4_036, 3_000, 43), (256, 2, 44)])
-    func stringOfARangeEqualsALoopWhileVersionsInvalidateResults(
+    func customRangeReductionEqualsPlainEvaluationAfterChanges(
         nodeBytes: Int,
         count: Int,
         seed: UInt64
@@ -278,7 +278,7 @@ extension Tree {
     }
 
     @Test(arguments: [(256, 800, 51), (4_036, 2_000, 52)])
-    func stringsOfGroupsEqualALoop(nodeBytes: Int, count: Int, seed: UInt64) throws {
+    func customGroupReductionsEqualEvaluation(nodeBytes: Int, count: Int, seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         var index = try ReduceTests.NumberIndex(nodeBytes: nodeBytes, count: count, &random)
         let slot = PartialStore()

@@ -16,7 +16,7 @@ import Testing
 
     private static func second(_ count: UInt64) -> UInt64 { count * 1_000_000_000 }
 
-    @Test func onlyValuesAboveTheDefaultsOrZeroMakeAnIndexLag() {
+    @Test func indexLagsOnlyWithSettingsOfZeroOrAboveDefaults() {
         let cases: [(changes: UInt64, seconds: UInt64, isContinuous: Bool)] = [
             (5_000, 5, true), (1, 1, true), (5_001, 5, false), (5_000, 6, false), (0, 5, false),
             (5_000, 0, false),
@@ -53,7 +53,7 @@ import Testing
         #expect([begun, continued, ended, early, late] == [true, true, false, false, true])
     }
 
-    @Test func queryBeginsAnUpdateAlsoWhereNothingElseDoes() {
+    @Test func requestByQueryStartsUpdateWithDisabledTriggers() {
         var schedule = Self.schedule(0, 0)
         let idle = schedule.check(waiting: 1_000_000, now: Self.second(1_000))
         #expect(!idle)
@@ -64,11 +64,11 @@ import Testing
         #expect(runs && !ended)
     }
 
-    @Test func waitingQueryReadsWhateverTheTerms() {
+    @Test func waitingQueryReadsChangesWithDisabledTriggers() {
         #expect(Self.schedule(0, 0).reads(isNeeded: true))
     }
 
-    @Test func defaultsEndTheLag() {
+    @Test func defaultSettingsEndTheLag() {
         var schedule = Self.schedule(0, 0)
         schedule.set(UpdateSchedule.Terms(), now: 1)
         #expect(schedule.reads(isNeeded: false))

@@ -46,7 +46,7 @@ import Vocabulary
     @Test(arguments: [
         (256, 700, 11), (512, 300, 12), (4_036, 3_000, 13), (256, 5, 14), (256, 0, 15),
     ])
-    func walkAndCountOfARangeEqualALoop(nodeBytes: Int, count: Int, seed: UInt64) throws {
+    func rangeWalkAndCountEqualPlainEvaluation(nodeBytes: Int, count: Int, seed: UInt64) throws {
         let model = try Self.model(count, nodeBytes: nodeBytes, seed: seed)
         try #require(try model.difference() == nil)
         var random = SeededRandom(seed: seed)

@@ -10,7 +10,7 @@ import Testing
         .appending(path: "collation.tsv")
 
     @Test(.enabled(if: file != nil, "../shared/conformance/collation.tsv is missing"))
-    func pairsOfTheContractAreOrderedAsItSays() throws {
+    func sortKeysHaveTheOrderOfTheCollationFile() throws {
         let collation = try Collation()
         let text = try String(contentsOf: #require(Self.file), encoding: .utf8)
         let rows = text.split(separator: "\n").map { $0.split(separator: "\t") }

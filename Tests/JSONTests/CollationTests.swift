@@ -90,7 +90,7 @@ extension Collation {
         for order in -1...1 { #expect(orders[order, default: 0] > 100, "seed \(seed)") }
     }
 
-    @Test func noSortKeyIsAProperPrefixOfAnother() throws {
+    @Test func sortKeysArePrefixFree() throws {
         let collation = try #require(collation)
         let seed = UInt64.random(in: 0...UInt64.max)
         var random = SeededRandom(seed: seed)
@@ -119,7 +119,7 @@ extension Collation {
     }
 
     /// Rows and bounds, in ascending order; a bound may have a text and a sort key that no row has.
-    @Test func boundBeyondRowKeysHasItsPlaceAmongThem() throws {
+    @Test func boundLongerThanRowKeysIsOrderedAmongRowKeys() throws {
         let bounds = try Collation(textBytesMax: Collation.boundTextBytesMax)
         func string(_ text: String, _ count: Int, _ end: String = "") -> String {
             "\"" + String(repeating: text, count: count) + end + "\""

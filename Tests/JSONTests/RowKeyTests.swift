@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test func rowKeyIsSplitIntoWhatItWasMadeOf() throws {
+    @Test func rowKeyIsSplitIntoSortKeyIDAndOrdinal() throws {
         for key in try keys() {
             for id in ids {
                 for ordinal: UInt16 in [0, 1, 0xff, 0x100, 0xffff] {

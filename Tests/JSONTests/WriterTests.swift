@@ -59,7 +59,7 @@ import Testing
     }
 
     /// A string repairs, and ASCII is written without one.
-    @Test func bytesAreWrittenAsTheirStringIs() {
+    @Test func utf8BytesAreWrittenLikeStrings() {
         let ascii = String(decoding: UInt8(0)...0x7f, as: UTF8.self)
         for text in ["", "a", ascii, "\"\\\n", "é", ascii + "é", "𝄞\u{7f}"] {
             let key = Array(text.utf8)

@@ -34,7 +34,7 @@ import Testing
     }
 
     @Test(arguments: ChildStarter.allCases)
-    func missingProgramIsAnObstacleAndAPresentOneIsNot(_ starter: ChildStarter) {
+    func onlyMissingProgramIsAnObstacle(_ starter: ChildStarter) {
         let stage = ChildStage(starter)
         defer { stage.stop() }
         #expect(stage.children.obstacle(to: "sh", mustFilter: false) == nil)
@@ -340,7 +340,7 @@ import Testing
 
     /// The thread that asked for a child may end at once: the child is not its own.
     @Test(arguments: ChildStarter.allCases)
-    func endOfTheThreadThatAskedForAChildLeavesItAlive(_ starter: ChildStarter) async throws {
+    func childSurvivesEndOfTheThreadThatStartedIt(_ starter: ChildStarter) async throws {
         let stage = ChildStage(starter)
         defer { stage.stop() }
         let handler = TestChild()

@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(arguments: [256, 300, 1_024, 4_096], Use.allCases)
-    func oneUseThatTakesAllItGetsLeavesTheOthersTheirParts(limit: Int, greedy: Use) {
+    func exhaustedUseLeavesOtherUsesTheirDescriptors(limit: Int, greedy: Use) {
         let plan = DescriptorPlan(limit: limit)
         let taken = exhausted(plan, by: greedy, Usage(open: 60))
         #expect(taken[greedy] >= plan.part(of: greedy))
@@ -65,7 +65,7 @@ import Testing
         #expect(plan.admitsFiles(5, usage))
     }
 
-    @Test func withoutDescriptorsNothingIsAdmitted() {
+    @Test func everyUseIsRefusedWithoutFreeDescriptors() {
         let plan = DescriptorPlan(limit: 1_024)
         let usage = Usage(open: 1_024 - plan.spare)
         for use in Use.allCases { #expect(!plan.admits(use, usage)) }

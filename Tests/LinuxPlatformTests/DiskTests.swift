@@ -61,7 +61,7 @@ import Testing
         #expect(throws: DiskError.self) { try disk.rewriteDurably(root + "/a") }
     }
 
-    @Test func concurrentReplacesLeaveTheContentOfOne() throws {
+    @Test func concurrentReplacesDoNotMixContents() throws {
         let (disk, path) = (disk, root + "/shared")
         let writers = (0..<4).map { writer in
             InBackground {

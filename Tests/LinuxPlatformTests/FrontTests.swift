@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test func confinedFrontMayServeConnectionsAndNothingElse() async throws {
+    @Test func confinedFrontIsRefusedEverythingButServingConnections() async throws {
         defer { stop() }
         let handler = TestChild()
         let (front, _) = try await startFront(handler)
@@ -79,7 +79,7 @@ import Testing
         #expect(kill(spawner, 0) == -1)
     }
 
-    @Test func killedFrontLeavesNoProcess() async throws {
+    @Test func killedFrontEndsItsSpawnersAndChildren() async throws {
         defer { stop() }
         let handler = TestChild()
         let (front, process) = try await startFront(handler)

@@ -37,7 +37,7 @@ import Testing
         #expect(modes.sorted() == [0o600, 0o600, 0o600, 0o700, 0o700, 0o700])
     }
 
-    @Test func lockTightensWhatExists() throws {
+    @Test func lockDirectoryMakesExistingFilesPrivate() throws {
         for path in paths { chmod(path, mode(path) == 0o700 ? 0o755 : 0o644) }
         #expect(modes.sorted() == [0o644, 0o644, 0o755, 0o755, 0o755])
         #expect(try disk.lockDirectory(root))

@@ -73,7 +73,7 @@ import Testing
     }
 
     /// The end comes before the limits are compared for the first time, or after it.
-    @Test func programThatEndedBeyondItsProcessorTimeExceededIt() throws {
+    @Test func programEndedBeyondCPULimitReportsExceededCPUTime() throws {
         let report = try finalReport(of: shell("exit 0", cpuNanosecondsMax: 1))
         #expect(report.end == .exceededCPUTime)
         #expect(report.cpuNanoseconds > 1)
@@ -89,7 +89,7 @@ import Testing
         #expect(report.cpuNanoseconds < ProgramRunTests.tenMinutes)
     }
 
-    @Test func stoppedProgramHasNotEnded() throws {
+    @Test func stoppedProgramIsNotReportedAsEnded() throws {
         let stopped = shell("kill -STOP $$; exit 3")
         let other = shell("exit 4")
         #expect(ProgramRun.waitForEnds(of: [stopped, other]) == [1])

@@ -48,7 +48,7 @@ import Testing
     }
 
     /// Look-ups are bounded, and each completes or is refused.
-    @Test func everyLookUpOfManyCompletes() async {
+    @Test func concurrentLookupsAllComplete() async {
         defer { network.stop() }
         let signal = Signal<Bool>()
         for _ in 0..<500 {

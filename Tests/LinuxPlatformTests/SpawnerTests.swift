@@ -55,7 +55,7 @@ import Testing
         #expect(throws: Never.self) { try serving.wait() }
     }
 
-    @Test func requestLongerThanAMessageIsAnError() async {
+    @Test func spawnRequestLongerThanAMessageFails() async {
         let (children, socket) = makeFront()
         let serving = serve(socket)
         let handler = TestChild()

@@ -28,7 +28,7 @@ import Testing
         #expect(ended(["a", "b", "c", "d"], max: 3) == [1])
     }
 
-    @Test func preferredAddressComesLastAndNotNever() {
+    @Test func connectionOfPreferredAddressEndsLast() {
         #expect(ended(["a", "a", "b", "c"], max: 3, preferred: ["a"]) == [3])
         #expect(ended(["a", "a", "a", "b"], max: 3, preferred: ["a"]) == [1])
     }
@@ -103,7 +103,7 @@ import Testing
 
     // MARK: The log
 
-    @Test func refusalsAreLoggedOnceASecondWithTheNumberOfTheOthers() {
+    @Test func refusalsAreLoggedOncePerSecondWithCountOfSuppressed() {
         var log = RefusalLog()
         let lines = (0..<3_000).compactMap {
             log.line("ann", "a", at: UInt64($0) * Self.second / 1_000)
@@ -133,7 +133,7 @@ import Testing
         strangers.enter(from: host, at: now) { ended.withLock { $0.append(name) } }
     }
 
-    @Test func strangersGuestsAndLoginsHaveBoundsOfTheirOwn() {
+    @Test func unauthenticatedClientsGuestsAndLoginsHaveSeparateBounds() {
         let strangers = LoginWatch()
         let ended = Guarded<[String]>([])
         for number in 0..<2_000 {
@@ -169,7 +169,7 @@ import Testing
         #expect(ended.withLock { $0 } == ["stranger"])
     }
 
-    @Test func inputOfAStrangerIsBounded() {
+    @Test func inputOfUnauthenticatedClientIsBounded() {
         let sizes = ReceiveSizes(
             readBytes: 256 << 10,
             ownBytes: 64 << 10,

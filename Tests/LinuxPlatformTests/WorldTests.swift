@@ -102,7 +102,7 @@ import Testing
         #expect(json.count == 3)
     }
 
-    @Test func signalIsReceivedOnTheWatchsThread() async throws {
+    @Test func signalIsReceivedOnTheThreadOfTheWatch() async throws {
         let received = Signal<Int32>()
         // A watch exists for the process's lifetime, as in `main`.
         _ = SignalWatch([SIGUSR2]) { received.send($0) }

@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test func authorityIsValidWhateverTheClockOfItsMaker() throws {
+    @Test func authorityCertificateIsValidFrom2013To2049() throws {
         let facts = try tools.read(try authority(1).certificate)
         #expect(facts.count == 1 && facts[0].isAuthority)
         #expect(facts[0].subject == "CN=Authority 1" && facts[0].issuer == facts[0].subject)
@@ -72,7 +72,7 @@ import Testing
         #expect(refusal(supplied(issued, trusting: first)) == "")
     }
 
-    @Test func certificateOfAnotherSeedIsOfNoTrustedAuthority() throws {
+    @Test func certificateSignedWithAnotherSeedIsNotTrusted() throws {
         let first = try authority(1)
         let forger = CertificateAuthority(
             certificate: first.certificate,

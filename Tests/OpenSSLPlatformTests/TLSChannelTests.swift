@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    @Test func othersThanTLSAreRefusedWithAReason() {
+    @Test func bytesOtherThanTLSAreRefusedWithReason() {
         for words in [
             "GET / HTTP/1.1\r\n\r\n", "DVNP\u{1}\u{0}\u{1}\u{0}\u{20}",
             "\u{16}\u{3}\u{1}\u{0}\u{5}hello",
@@ -156,7 +156,7 @@ import Testing
     }
 
     /// What a caller without a certificate, or with TLS 1.2, is told by the library itself.
-    @Test func everyChangedByteOfAHandshakeIsNoticed() {
+    @Test func changedByteOfClientHelloPreventsHandshake() {
         let hello = pair().caller.receive([])
         for place in stride(from: 0, to: hello.count, by: 5) {
             let (caller, called) = pair()

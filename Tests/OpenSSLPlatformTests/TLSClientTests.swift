@@ -110,7 +110,7 @@ import Testing
     }
 
     @Test(arguments: ["10.0.0.1", "::1", "node.example", "a.nodes.example"])
-    func serverOfATrustedAuthorityIsBelievedByItsNames(host: String) throws {
+    func serverOfTrustedAuthorityIsAcceptedUnderItsNames(host: String) throws {
         let authority = try Self.authority(1)
         let names = ["10.0.0.1", "::1", "node.example", "*.nodes.example"]
         let server = try Self.server(names, by: authority)
@@ -135,7 +135,7 @@ import Testing
     }
 
     /// Clients that trust a former authority, the newest one, and one before both.
-    @Test func serverOfANewAuthorityIsBelievedByTheCrossCertificatesOfFormerOnes() throws {
+    @Test func crossCertificatesOfFormerAuthoritiesAuthenticateServerOfNewAuthority() throws {
         let (first, second, third) = (
             try Self.authority(1), try Self.authority(2), try Self.authority(3)
         )
@@ -186,7 +186,7 @@ import Testing
         #expect(client.reason == "the port does not speak TLS: name the one with TLS")
     }
 
-    @Test func textThatHasNoCertificateIsNoTrust() {
+    @Test func textWithoutCertificateIsRefusedAsAuthorities() {
         #expect(throws: TLSError.self) { try TLSClient(authorities: []) }
         #expect(throws: TLSError.self) { try TLSClient(authorities: Array("text".utf8)) }
     }

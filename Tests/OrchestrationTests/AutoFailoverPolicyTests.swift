@@ -105,7 +105,7 @@ import Vocabulary
         #expect(world.sentences().count == 1)
     }
 
-    @Test func leaderThatHeardFromAMinorityWaits() {
+    @Test func newLeaderThatHeardNoOtherNodeWaitsBeforeFailover() {
         var world = World(3)
         world.now = 4_000
         world.situation.leaderSinceNanoseconds = 1_000_000_000
@@ -170,14 +170,14 @@ import Vocabulary
 
     // MARK: Every reason, and its sentence
 
-    @Test func disabledFailoverIsAReason() {
+    @Test func failoverIsBlockedWhenDisabled() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.settings.isEnabled = false
         #expect(world.sentences() == ["Automatic failover is switched off."])
     }
 
-    @Test func reachedCountIsAReason() {
+    @Test func failoverIsBlockedAtMaxCount() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.count = 1
@@ -189,7 +189,7 @@ import Vocabulary
         )
     }
 
-    @Test func unreachableMajorityIsAReason() {
+    @Test func failoverIsBlockedWithoutReachableMajority() {
         var world = World(5)
         world.settings.countMax = 5
         world.silent = [3: 1_500, 4: 1_500, 5: 1_500]
@@ -203,7 +203,7 @@ import Vocabulary
         )
     }
 
-    @Test func twoVotersAreTooFew() {
+    @Test func failoverIsBlockedWithTwoVoters() {
         var world = World(2)
         world.silent = [2: 1_500]
         #expect(
@@ -216,7 +216,7 @@ import Vocabulary
         )
     }
 
-    @Test func nodeSeenDownByTheLeaderAloneStays() {
+    @Test func nodeSeenDownOnlyByTheLeaderIsNotFailedOver() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.mute = [2]
@@ -225,7 +225,7 @@ import Vocabulary
         )
     }
 
-    @Test func twoNodesDownAtOnceAreAReason() {
+    @Test func failoverIsBlockedForTwoNodesDownAtOnce() {
         var world = World(5)
         world.silent = [4: 1_500, 5: 1_400]
         #expect(
@@ -248,7 +248,7 @@ import Vocabulary
         )
     }
 
-    @Test func membershipChangeIsAReason() {
+    @Test func failoverIsBlockedDuringMembershipChange() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.isMembershipChanging = true
@@ -259,7 +259,7 @@ import Vocabulary
         )
     }
 
-    @Test func coolDownAfterAnAttemptIsAReason() {
+    @Test func failoverIsBlockedDuringCoolDown() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.situation.coolingUntilNanoseconds = 10_300_000_000
@@ -270,7 +270,7 @@ import Vocabulary
         )
     }
 
-    @Test func lastActiveNodeIsAReason() {
+    @Test func failoverOfLastActiveNodeIsBlocked() {
         // The leader has a vote, and is not active.
         var world = World(2)
         world.situation.members.removeFirst()
@@ -354,7 +354,7 @@ import Vocabulary
         )
     }
 
-    @Test func everyReasonThatAppliesIsListed() {
+    @Test func everyBlockerThatAppliesIsListed() {
         var world = World(3)
         world.silent = [3: 1_500]
         world.settings.isEnabled = false

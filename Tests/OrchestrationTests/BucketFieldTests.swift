@@ -34,7 +34,7 @@ import Vocabulary
         #expect(found.map(\.field) == [named.rawValue])
     }
 
-    @Test func unbuiltSettingsAcceptTheirDefaultOnly() {
+    @Test func unsupportedBucketSettingsAcceptOnlyTheirDefaults() {
         for setting in UnbuiltSetting.ofBuckets {
             for value in setting.accepted {
                 #expect(errors(Self.least + [(setting.field, value)]).isEmpty, "\(setting.field)")
@@ -51,7 +51,7 @@ import Vocabulary
         }
     }
 
-    @Test func unbuiltSettingsOfAClusterAcceptTheirDefaultOnly() {
+    @Test func unsupportedClusterSettingsAcceptOnlyTheirDefaults() {
         func errors(_ field: String, _ value: String) -> [FieldError] {
             let parameters = FormParameters([(name: field, value: value)])
             var form = ClusterForm(parameters, state: BucketFormTests.state)
@@ -87,7 +87,7 @@ import Vocabulary
         }
     }
 
-    @Test func formThatStatesThePresentAccessChangesNone() {
+    @Test func formWithUnchangedAccessFieldsChangesNoAccess() {
         let old = [("saslPassword", ""), ("passwordless", "0"), ("authType", "sasl")]
         #expect(accessFields(old).isEmpty)
         #expect(accessFields([("passwordless", "false")]).isEmpty)

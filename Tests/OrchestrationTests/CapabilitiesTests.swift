@@ -25,7 +25,7 @@ import Vocabulary
     }
 
     /// Nothing that clients see changes: they keep their configurations.
-    @Test func raisedLevelLeavesTheRevision() throws {
+    @Test func raisedFeatureLevelDoesNotChangeTheRevision() throws {
         var world = ClusterWorld(levels: [0])
         let before = world.state.rev
         var address = NodeAddress(

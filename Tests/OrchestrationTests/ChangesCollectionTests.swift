@@ -181,7 +181,7 @@ import Vocabulary
         #expect(collection.positions[0] == .start)
     }
 
-    @Test func targetThatFailoverLostIsLowered() {
+    @Test func endOfNormalFeedIsLoweredToHighSeqnoAfterFailover() {
         var collection = begun(.normal, high: Seqno(8))
         collection.end(1)
         collection.openStreams()

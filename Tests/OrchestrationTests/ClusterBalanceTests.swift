@@ -14,7 +14,7 @@ import Vocabulary
         #expect(world.state.isBalanced)
     }
 
-    @Test func waitingNodeUnbalancesTheClusterButNoBucket() {
+    @Test func waitingNodeUnbalancesClusterWithoutImbalancedBuckets() {
         var world = ClusterWorld(nodes: 3)
         world.createBucket(rows: even)
         world.apply(.addNode(ClusterWorld.node(4)))

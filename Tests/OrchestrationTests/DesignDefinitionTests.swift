@@ -187,7 +187,7 @@ import Vocabulary
     }
 
     /// A text of a release with other rules: the state keeps it, and this release uses none of it.
-    @Test func documentWithUnreadableTextDefinesNothing() {
+    @Test func designDocumentWithUnreadableTextHasNoViews() {
         let document = DesignDocument(name: "x", body: Array(#"{"views":[]}"#.utf8), number: 1)
         #expect(document.definition == DesignDefinition())
     }

@@ -66,7 +66,7 @@ import Vocabulary
         #expect(bucket?.designDocument(named: "e\u{301}") != nil)
     }
 
-    @Test func deletedDocumentBeginsAgain() {
+    @Test func recreatedDesignDocumentHasRevisionOne() {
         var world = ClusterWorld.withDesigns()
         world.apply(Self.put("x", "{}"))
         world.apply(Self.put("x", #"{"views":{}}"#))
@@ -111,7 +111,7 @@ import Vocabulary
     }
 
     /// A request that waited while its bucket was deleted and created again.
-    @Test func documentOfAnEarlierBucketOfTheNameIsRefused() {
+    @Test func designDocumentForUnknownBucketUUIDIsRefused() {
         var world = ClusterWorld.withDesigns()
         #expect(world.apply(Self.put("x", bucket: "b")) == .refused(.bucketUnknown))
         #expect(world.apply(Self.put("x", bucket: "other")) == .refused(.bucketUnknown))

@@ -49,7 +49,7 @@ import Vocabulary
     }
 
     /// A failover decides again about vBuckets that changed, and reports both rounds as one.
-    @Test func roundReducedToSettledPromotionsCountsOnlyThese() {
+    @Test func roundCountsOnlyPromotionsThatTookEffect() {
         #expect(round().changesLost == 7)
         #expect(round().obstacles == [.noReplica(bucket: "b", vBuckets: [VBucketID(2)])])
         // Every promotion took effect; one did not; a vBucket went to a node that was not chosen.

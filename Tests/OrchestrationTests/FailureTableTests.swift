@@ -23,7 +23,7 @@ import Vocabulary
         #expect(table.silence(of: two, now: ms(700)) == ms(500))
     }
 
-    @Test func nodeNeverHeardIsSilentSinceTheStart() {
+    @Test func nodeWithoutBeatsIsSilentSinceTheStart() {
         let table = table()
         #expect(table.silence(of: two, now: ms(900)) == ms(900))
         #expect(!table.hasHeard(of: two))

@@ -24,7 +24,7 @@ import Vocabulary
         return world.apply(.setNode(address))
     }
 
-    @Test func firstNodesLevelIsTheClusters() {
+    @Test func clusterLevelIsThatOfItsFirstNode() {
         for level in [0, 1, 7] as [UInt16] {
             #expect(ClusterWorld(levels: [level]).state.featureLevel == FeatureLevel(level))
         }
@@ -102,14 +102,14 @@ import Vocabulary
     }
 
     /// A node is renamed by an entry without a level.
-    @Test func addressWithoutLevelLeavesTheAnnouncedOne() throws {
+    @Test func nodeAddressWithoutLevelKeepsAnnouncedLevel() throws {
         var world = ClusterWorld(levels: [2])
         let node = try #require(world.state.node(number: n(1)))
         world.apply(.setNode(NodeAddress(number: n(1), host: "10.0.0.9", ports: node.ports)))
         #expect(world.state.node(number: n(1))?.level == FeatureLevel(2))
     }
 
-    @Test func memberThatLeavesHoldsTheLevelBackNoMore() {
+    @Test func removedMemberDoesNotLimitTheFeatureLevel() {
         var world = ClusterWorld(levels: [1, 2])
         #expect(announce(2, by: 1, in: &world) == .applied([.settingsChanged]))
         world.apply(.addNode(Self.node(3, level: 1)))

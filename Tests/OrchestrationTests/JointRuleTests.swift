@@ -73,7 +73,7 @@ import Vocabulary
     /// Random quotas by seed: the sum stays within the memory quota after every command, and some
     /// commands of each kind are refused.
     @Test(arguments: 0..<20 as Range<UInt64>)
-    func noOrderOfCommandsExceedsTheMemoryQuota(seed: UInt64) throws {
+    func randomCommandsNeverExceedTheMemoryQuota(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         func below(_ bound: UInt64) -> UInt64 { random.next() % bound }
         var world = Self.world()

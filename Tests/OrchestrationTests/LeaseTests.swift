@@ -79,7 +79,7 @@ import Vocabulary
 
     /// A leader proposed fewer voters and was cut off: the other voters never received that entry
     /// and decide without the leader.
-    @Test func uncommittedConfigurationDoesNotAllowToServeAlone() {
+    @Test func uncommittedConfigurationOfTwoVotersGivesNoUnlimitedLease() {
         var lease = NodeLease(terms, node: one, boot: 1)
         var promises = LeasePromises(terms, now: 0)
         let (agreed, newest) = (voters([1, 2, 3]), voters([1, 2], index: 9))
@@ -204,7 +204,7 @@ import Vocabulary
         #expect(promises.hold(now: 1_321) == nil)
     }
 
-    @Test func overwrittenEntryHoldsNothing() {
+    @Test func overwrittenEntryDoesNotHoldBackAcknowledgements() {
         var promises = LeasePromises(terms, now: 0)
         promises.appended(.deposes([one]), at: 7)
         promises.appended(.none, at: 7)

@@ -118,7 +118,7 @@ import Vocabulary
         #expect(course.handle(.cannotServe(fence: 30)) == [.end(.needsPromotion)])
     }
 
-    @Test func refusedProposalMeansTheMoveIsSuperseded() {
+    @Test func refusedProposalEndsMoveAsSuperseded() {
         var course = MoveCourse.waitingForItsTurn()
         _ = course.handle(.turn)
         _ = course.handle(.drained(final, fence: 10))

@@ -111,7 +111,7 @@ import Vocabulary
 
     /// The active copy had no replica, crashed, and lost changes that it had sent; the fence is the
     /// same.
-    @Test func copyOfALostHistoryDoesNotCount() {
+    @Test func copyWithLostHistoryDoesNotCompleteTheBuild() {
         var course = MoveCourse([1], [1, 3])
         _ = course.procedure.begin()
         _ = course.reports(3, 90)

@@ -28,7 +28,7 @@ import Vocabulary
         return schedule.next(running: running).map(\.vBucket.number)
     }
 
-    @Test func kindsOfMoves() {
+    @Test func chainsOfMoveDecideItsKindAndWeight() {
         #expect(move(0, [], [1]).kind == .creation)
         #expect(move(0, [1, 2], [2, 1]).kind == .roleSwap)
         #expect(move(0, [1, 2], [2]).kind == .roleSwap)

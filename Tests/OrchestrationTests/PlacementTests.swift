@@ -68,7 +68,7 @@ import Vocabulary
         #expect(plan.targets.map(Set.init) == before.map(Set.init))
     }
 
-    @Test func heavyNodeHoldsMore() {
+    @Test func copiesAreProportionalToNodeWeight() {
         let nodes = [
             PlacementNode(NodeNumber(1), weight: 2), PlacementNode(NodeNumber(2)),
             PlacementNode(NodeNumber(3)), PlacementNode(NodeNumber(4)),

@@ -286,7 +286,7 @@ import Vocabulary
 
     /// The vBucket is unserved until another copy answers, and the node of that copy is to be
     /// failed over.
-    @Test func vBucketThatWaitsForANodeIsAtStakeWithIt() {
+    @Test func failoverOfNodeThatVBucketWaitsForIsBlocked() {
         let restarted = [NodeNumber(1): copy(20, isIntact: false)]
         func obstacles(_ failing: UInt16, former: UInt16? = nil, isWaiting: Bool)
             -> [FailoverBlocker]

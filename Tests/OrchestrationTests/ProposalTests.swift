@@ -117,7 +117,7 @@ import Vocabulary
         #expect(again.apply(envelope(7, boot: 3), at: 8) == .repeated)
     }
 
-    @Test func indexesMaySkip() {
+    @Test func envelopesWithSkippedLogIndexesAreApplied() {
         var state = ClusterState(memoryQuota: 1)
         _ = state.apply(envelope(1), at: 10)
         _ = state.apply(envelope(2), at: 400)

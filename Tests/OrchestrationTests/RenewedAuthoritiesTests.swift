@@ -76,7 +76,7 @@ import Vocabulary
         #expect(RenewedAuthorities.areDue(in: secret(), at: now))
     }
 
-    @Test func orderMakesAnAuthorityAndTheNextOrderDropsTheReplacedOnes() {
+    @Test func regenerateAddsAuthorityAndNextRegenerateDropsReplacedOnes() {
         let first = renewed(secret(nil), .regenerate)
         #expect(kept(first) == [1] && first.needsNew)
         let second = renewed(secret(nil, 1), .regenerate)
@@ -97,7 +97,7 @@ import Vocabulary
         #expect(kept(removed) == [1, 2] && removed.needsNew)
     }
 
-    @Test func replacementAtTheClocksFirstMomentIsOne() {
+    @Test func replacementAtTimeZeroIsRecordedAsReplaced() {
         let removed = renewed(secret(nil, boxes: [1, 2, 3]))
         #expect(removed.adding([9], signedByReplaced: [], at: 0).map(\.replacedAt) == [0, 1])
     }

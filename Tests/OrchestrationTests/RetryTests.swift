@@ -56,7 +56,7 @@ import Vocabulary
         #expect(world.state.retry == nil)
     }
 
-    @Test func anotherRebalanceOrACancelRemovesTheRetry() throws {
+    @Test func newRebalanceOrCancelRemovesTheRetry() throws {
         var world = world(attempts: 1)
         world.rebalance(kept: [n(1), n(2), n(3)])
         world.end("r", .failed)

@@ -11,7 +11,7 @@ import Vocabulary
         return secret
     }
 
-    @Test func secretIsForExactlyTheMembers() {
+    @Test func secretIsAcceptedOnlyForExactlyTheMembers() {
         var world = ClusterWorld(nodes: 3)
         for nodes in [[], [1], [1, 2], [1, 2, 3, 4], [1, 3, 2]] as [[UInt16]] {
             let outcome = world.apply(.renewSecret(secret(1, for: nodes)))

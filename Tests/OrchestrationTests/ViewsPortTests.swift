@@ -36,7 +36,7 @@ import Vocabulary
         #expect(world.state.buckets.map(\.rev) == before.buckets.map(\.rev))
     }
 
-    @Test func addedNodeBringsItsPortAndTakesItAlong() throws {
+    @Test func viewPortOfNodeIsAddedAndRemovedWithTheNode() throws {
         var world = Self.world()
         var node = ClusterWorld.node(4)
         node.ports.views = 8_092

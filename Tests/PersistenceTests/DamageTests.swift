@@ -170,7 +170,7 @@ import Vocabulary
         }
     }
 
-    @Test func damagedLaneFileIsPutAsideAndOtherLanesServe() throws {
+    @Test func damagedLaneFileIsQuarantinedAndOtherLanesServe() throws {
         let bucket = TemporaryBucket()
         _ = try filled(bucket)
         let other = try bucket.open()

@@ -212,7 +212,7 @@ import Vocabulary
 
     // MARK: Files
 
-    @Test func uselessFileIsSetAsideAndCreatedAnew() throws {
+    @Test func unreadableIndexFileIsSetAsideAndRecreated() throws {
         try fill(index)
         try index.change { $0.replaceSubrange(0..<16, with: Data(repeating: 0, count: 16)) }
         #expect(index.refusal()?.code == .damaged)

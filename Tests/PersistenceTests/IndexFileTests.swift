@@ -329,7 +329,7 @@ import Vocabulary
 
     // MARK: Compaction
 
-    @Test func whatAnOlderTreeLeftIsRemovedInParts() throws {
+    @Test func nodesOfReplacedTreeAreRemovedInSteps() throws {
         let file = try index.open()
         let slots = try file.commit { (transaction) throws(StorageError) in
             let slots = [

@@ -56,7 +56,7 @@ import Vocabulary
         #expect(file.walPages < 20)
     }
 
-    @Test func releasedIndexReaderSeesEveryLaterCommit() throws {
+    @Test func releasedIndexReaderReadsEveryLaterCommit() throws {
         let file = try index.open()
         for number in 1...5 as ClosedRange<UInt8> {
             try commit(file, [number])
@@ -96,7 +96,7 @@ import Vocabulary
         file.release(third)
     }
 
-    @Test func indexReaderThatIsReleasedDuringACommitSeesIt() throws {
+    @Test func indexReaderReleasedDuringCommitReadsThatCommit() throws {
         let file = try index.open()
         try commit(file, [1])
         try file.commit { (transaction) throws(StorageError) in
@@ -112,7 +112,7 @@ import Vocabulary
         file.release(reader)
     }
 
-    @Test func releasedIndexReadersKeepNoWAL() throws {
+    @Test func releasedIndexReadersDoNotBlockCheckpoint() throws {
         index.settings.readersMax = 3
         let file = try index.open()
         for number in 1...20 as ClosedRange<UInt8> {
@@ -188,7 +188,7 @@ import Vocabulary
         #expect(try file.acquireReader() === next)
     }
 
-    @Test func readerOfAClosedIndexFileIsGone() throws {
+    @Test func readerOfClosedIndexFileFailsAsGone() throws {
         let file = try index.open()
         try commit(file, [1])
         let reader = try #require(try file.acquireReader())

@@ -2,13 +2,13 @@ import Testing
 
 /// The lease that voters promise: no node is deposed while it assumes to hold its lease.
 @Suite struct LeaseModelTests {
-    @Test func noWalkLeavesALeaseToTheDeposed() {
+    @Test func deposedNodeHoldsNoLeaseInRandomWalks() {
         let bad = (UInt64(0)..<20_000).first { LeaseWorld.walk(seed: $0) != nil }
         #expect(bad == nil)
     }
 
     /// The walks grant leases, depose nodes and change voters often enough to be evidence.
-    @Test func theWalksAreNotIdle() {
+    @Test func randomWalksGrantLeasesDeposeNodesAndChangeVoters() {
         var leases = 0
         var deposed = 0
         var changes = 0
@@ -27,7 +27,7 @@ import Testing
     }
 
     @Test(arguments: LeaseMistake.allCases.filter { $0 != .none })
-    func aRuleLeftOutIsFound(_ mistake: LeaseMistake) {
+    func omittedLeaseRuleIsDetected(_ mistake: LeaseMistake) {
         let found = (UInt64(0)..<100_000).first {
             LeaseWorld.walk(seed: $0, mistake: mistake) == .leaseOfTheDeposed
         }

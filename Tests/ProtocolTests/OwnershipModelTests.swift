@@ -3,14 +3,14 @@ import Testing
 /// Ownership and moves: committed writes stay, and no read returns an older value.
 @Suite struct OwnershipModelTests {
     @Test(arguments: [2, 3])
-    func noWalkLosesWhatWasPromised(_ copies: Int) {
+    func committedWritesSurviveRandomWalks(_ copies: Int) {
         let bad = (UInt64(0)..<10_000).first { World.walk(seed: $0, copies: copies) != nil }
         #expect(bad == nil)
     }
 
     /// Replicas are given up while other replicas stay, and are added again by moves.
     @Test(arguments: [2, 3])
-    func noWalkLosesWhatWasPromisedWhereReplicasAreGivenUp(_ copies: Int) {
+    func committedWritesSurviveRemovalOfReplicas(_ copies: Int) {
         let bad = (UInt64(0)..<5_000).first {
             World.walk(seed: $0, copies: copies, givesUp: true) != nil
         }
@@ -19,7 +19,7 @@ import Testing
 
     /// As in the product: a copy that would have to rewind discards everything.
     @Test(arguments: [2, 3], [false, true])
-    func noWalkLosesWhatWasPromisedWhereARewindIsANewCopy(_ copies: Int, _ givesUp: Bool) {
+    func committedWritesSurviveIfRewoundCopiesRestartFromZero(_ copies: Int, _ givesUp: Bool) {
         let bad = (UInt64(0)..<5_000).first {
             World.walk(seed: $0, copies: copies, givesUp: givesUp, rewindsToNothing: true) != nil
         }
@@ -27,7 +27,7 @@ import Testing
     }
 
     /// The walks commit, promote, move, give up and rewind often enough to be evidence.
-    @Test func theWalksAreNotIdle() {
+    @Test func randomWalksCommitPromoteMoveAndRewind() {
         var committed = 0
         var confirmed = 0
         var takeOvers = 0
@@ -61,7 +61,7 @@ import Testing
     /// Tries 20 seeds around one that detects the mistake: from seed 0, some mistakes would need
     /// many thousands of walks.
     @Test(arguments: Mistake.allCases.filter { $0 != .none })
-    func aRuleLeftOutIsFound(_ mistake: Mistake) {
+    func omittedOwnershipRuleIsDetected(_ mistake: Mistake) {
         let (first, copies) = mistake.firstSeed
         let found = (first..<first + 20).first {
             World.walk(seed: $0, copies: copies, mistake: mistake, givesUp: mistake.givesUp) != nil

@@ -2,14 +2,14 @@ import Testing
 
 /// Sequences and marks: every client receives the newest version of each document, in order.
 @Suite struct SequenceModelTests {
-    @Test func noWalkBreaksOrderOrLosesAVersion() {
+    @Test func feedsAreOrderedAndCompleteInRandomWalks() {
         let bad = (UInt64(0)..<1_200).first { SequenceWorld.walk(seed: $0) != nil }
         #expect(bad == nil)
     }
 
     /// The walks deliver, fail over, return, restart, move and read the past often enough to be
     /// evidence.
-    @Test func theWalksAreNotIdle() {
+    @Test func randomWalksDeliverFailOverRestartAndMove() {
         var rows = 0
         var failovers = 0
         var returns = 0
@@ -39,7 +39,7 @@ import Testing
 
     /// The first design had these parts too; R5 and the counters of the members replace them.
     @Test(arguments: [SequenceMistake.startWithoutHandshake, .positionsNotExchanged])
-    func noWalkNeedsASupersededRule(_ rule: SequenceMistake) {
+    func supersededRulesAreNotNeeded(_ rule: SequenceMistake) {
         let bad = (UInt64(0)..<200).first {
             SequenceWorld.walk(seed: $0, mistake: rule) != nil
         }
@@ -48,7 +48,7 @@ import Testing
 
     /// Runs the seed that detects the mistake; with the rule in place it has no violation.
     @Test(arguments: SequenceMistake.allCases.filter { $0.seed != nil })
-    func aRuleLeftOutIsFound(_ mistake: SequenceMistake) throws {
+    func omittedSequenceRuleIsDetected(_ mistake: SequenceMistake) throws {
         let seed = try #require(mistake.seed)
         #expect(SequenceWorld.walk(seed: seed, mistake: mistake) != nil)
         #expect(SequenceWorld.walk(seed: seed) == nil)

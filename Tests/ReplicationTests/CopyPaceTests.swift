@@ -52,7 +52,7 @@ import Testing
         #expect(try #require(pace.bytesPerSecond) > before)
     }
 
-    @Test func whatIsSentTakesRoomThatComesBackWithTime() throws {
+    @Test func sentBytesUseRoomThatRefillsAtTheCopyRate() throws {
         var pace = CopyPace(now: 0)
         var now = look(&pace, milliseconds: 200, lateness: 0, from: 0)
         let room = pace.room

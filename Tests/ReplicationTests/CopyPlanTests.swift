@@ -89,7 +89,7 @@ import Vocabulary
         #expect(!CopyPlan.isOutlived(later, map))
     }
 
-    @Test func onlyCopyOfVBucketsFirstChainIsBornWhole() {
+    @Test func onlyCopyOfFirstChainIsCreatedComplete() {
         let none = copy(.dead, fence: 0, exists: false)
         var made = map([2, 1])
         (made.origin, made.stage) = (5, 5)
@@ -180,7 +180,7 @@ import Vocabulary
         #expect(action(copy(.active, fence: 0, clean: false), map([1])) == .hold)
     }
 
-    @Test func nonActiveRolesFollowKeepOrDrop() {
+    @Test func nonActiveCopyReplicatesIsKeptOrIsDroppedByMap() {
         for state in [VBucketState.active, .replica, .pending, .dead] {
             #expect(action(copy(state), map([2, 1])) == .follow)
             #expect(action(copy(state), map([2], builders: [1])) == .follow)
@@ -216,7 +216,7 @@ import Vocabulary
 
     private let own = NodeNumber(1)
 
-    @Test func aNodeFollowsTheActiveCopiesOfWhatItHas() {
+    @Test func nodeReplicatesFromActiveNodesOfItsReplicas() {
         var topology = ReplicationTopology()
         let changed = topology.update(
             map("a", [[1, 2], [2, 1], [3, 1], [3, 2], [2, 1]]),
@@ -229,7 +229,7 @@ import Vocabulary
         #expect(topology.feeds[NodeNumber(3)]?["a"]?.vBuckets == [VBucketID(2): 12])
     }
 
-    @Test func onlyWhatChangedIsTold() {
+    @Test func topologyUpdateReturnsOnlyNodesWithChangedFeeds() {
         var topology = ReplicationTopology()
         _ = topology.update(map("a", [[2, 1], [3, 1]]), own: own)
         #expect(topology.update(map("a", [[2, 1], [3, 1]]), own: own).isEmpty)
@@ -240,7 +240,7 @@ import Vocabulary
         #expect(topology.feeds[NodeNumber(2)]?.keys.sorted() == ["b"])
     }
 
-    @Test func unconfirmedActiveCopyIsNotFollowed() {
+    @Test func unconfirmedActiveCopyIsNotReplicated() {
         var topology = ReplicationTopology()
         #expect(topology.update(map("a", [[2, 1]], isConfirmed: false), own: own).isEmpty)
     }

@@ -74,7 +74,7 @@ import Vocabulary
         #expect(pair.commits + pair.aborts > 3)
     }
 
-    @Test func whatIsNotInMemoryComesFromDiskAndThenFromMemory() throws {
+    @Test func ejectedChangesAreStreamedFromDiskAndLaterOnesFromMemory() throws {
         let pair = try Pair(seed: 5, .persistent)
         for _ in 0..<400 { try pair.write() }
         try pair.active.flush()
@@ -92,7 +92,7 @@ import Vocabulary
         #expect(pair.scans == 1, "from then on memory has everything")
     }
 
-    @Test func aReplicaThatDiesInsideASnapshotGoesOnInIt() throws {
+    @Test func replicaCrashedInsideSnapshotResumesWithoutReset() throws {
         let pair = try Pair(seed: 6, .persistent)
         for _ in 0..<300 { try pair.write() }
         try pair.connect()

@@ -28,7 +28,7 @@ import Testing
         #expect(window.room == 70, "a window has no negative reservations")
     }
 
-    @Test func aDebtIsPaidByHalves() {
+    @Test func receivedBytesAreAcknowledgedAtHalfOfTheBuffer() {
         var debt = FlowDebt(bytesMax: 100)
         let paid = [debt.applied(49), debt.applied(1), debt.takeAll(), debt.applied(7)]
         #expect(paid == [nil, 50, nil, nil])

@@ -99,7 +99,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(3, start: 95, 81...120) == .rollback(Seqno(81)))
     }
 
-    @Test func forgottenDeletionsAreNotSkipped() {
+    @Test func startBelowPurgeSeqnoRollsBackToZeroUnlessPurgesAreIgnored() {
         #expect(answer(1, start: 9) == .rollback(.zero))
         #expect(answer(1, start: 10) == accepted(10))
         #expect(answer(1, start: 12, 8...20) == .rollback(.zero))
@@ -113,7 +113,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(3, start: 90, 80...85) == .outOfRange)
     }
 
-    @Test func flagsMoveTheEnds() {
+    @Test func flagsSetStartAndEndOfStream() {
         #expect(answer(3, start: 90, flags: .toLatest) == accepted(90, end: 100))
         // What the client has behind the end was lost.
         #expect(answer(3, start: 101, flags: .toLatest) == .rollback(Seqno(100)))
@@ -122,7 +122,7 @@ private func log(_ entries: (UInt64, UInt64)...) -> FailoverLog {
         #expect(answer(3, start: 90, flags: .fromLatest) == accepted(100))
     }
 
-    @Test func twoLogsTellWhereHistoriesPart() {
+    @Test func branchPointOfTwoFailoverLogsIsTheirLastCommonSeqno() {
         let ours = opening.log
         func point(_ other: FailoverLog, _ high: UInt64) -> [UInt64]? {
             ours.branchPoint(high: Seqno(100), other, otherHigh: Seqno(high))

@@ -82,7 +82,7 @@ import Wire
 
     /// A snapshot that comes from two copies, with a crash between: what the first one had forgotten
     /// does not come from the second one.
-    @Test func aCopyThatGoesOnElsewhereKnowsWhatItLacks() throws {
+    @Test func copyResumedFromAnotherNodeKeepsItsPurgeSeqno() throws {
         let active = try Copy(.persistent, state: .active, uuid: 1)
         let away = Receiver(try Copy(.persistent, state: .replica, uuid: 2))
         let whole = Receiver(try Copy(.persistent, state: .replica, uuid: 3))

@@ -50,7 +50,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.covered == Seqno(30))
     }
 
-    @Test func aConnectionThatIsLostInsideASnapshotIsTakenUpThere() {
+    @Test func connectionLostInsideSnapshotResumesInsideSnapshot() {
         var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         #expect(stream.open() == request(2, 20))
         _ = stream.accepted(log((3, 20), (2, 0)))
@@ -66,7 +66,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.covered == Seqno(45))
     }
 
-    @Test func aRestartInsideASnapshotStandsAtItsStart() {
+    @Test func coveredSeqnoAfterRestartInsideSnapshotIsSnapshotStart() {
         let resumePoint = ResumePoint(
             log: log((2, 0)),
             high: Seqno(33),
@@ -78,7 +78,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
     }
 
     /// Else a copy that is built from a promoted one would begin with nothing at each pause.
-    @Test func aHalfBuiltCopyGoesOnInTheNameOfWhatItWasBuiltFrom() {
+    @Test func partlyBuiltCopyResumesWithUUIDOfItsProducer() {
         var stream = ReplicaStream(ResumePoint(log: log((9, 0)), high: .zero))
         _ = stream.open()
         _ = stream.accepted(log((3, 70), (2, 0)))
@@ -120,7 +120,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.covered == Seqno(20))
     }
 
-    @Test func whatTheProducerGetsWrongDoesNotReachTheCopy() {
+    @Test func invalidMessagesOfProducerAreRefused() {
         var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         #expect(stream.received(marker(20, 30)) == .refuse(.notStreaming))
         #expect(stream.receivedPurge() == .refuse(.notStreaming))
@@ -139,7 +139,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.received(advancedTo: Seqno(30)) == .advance(Seqno(30)))
     }
 
-    @Test func aCopyThatNeverWroteUnderItsNewNameAsksUnderTheOldOne() {
+    @Test func copyWithoutChangesUnderNewUUIDRequestsStreamUnderFormerUUID() {
         var stream = ReplicaStream(ResumePoint(log: log((5, 20), (2, 0)), high: Seqno(20)))
         #expect(stream.open() == request(5, 20))
         #expect(stream.rolledBack(to: .zero) == .askLog)
@@ -148,7 +148,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.received(marker(20, 30)) == .beginSnapshot(range(20, 30)))
     }
 
-    @Test func aCopyThatWentOnAloneHasToGiveThatUp() {
+    @Test func copyWithDivergentChangesRewindsToBranchPoint() {
         var stream = ReplicaStream(ResumePoint(log: log((5, 20), (2, 0)), high: Seqno(25)))
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
@@ -159,7 +159,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         )
     }
 
-    @Test func aSplitSnapshotIsGivenUp() {
+    @Test func branchInsideOpenSnapshotRewindsToSnapshotStart() {
         let resumePoint = ResumePoint(
             log: log((2, 0)),
             high: Seqno(33),
@@ -173,7 +173,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.changesAlone == 0)
     }
 
-    @Test func lackingDeletionsIsNoMatterOfHistory() {
+    @Test func rollbackToZeroWithEqualHistoryCountsNoDivergentChanges() {
         var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
         _ = stream.open()
         #expect(stream.rolledBack(to: .zero) == .askLog)
@@ -181,7 +181,7 @@ private func marker(_ start: UInt64, _ end: UInt64) -> DCPSnapshotMarker {
         #expect(stream.changesAlone == 0)
     }
 
-    @Test func whatTheEndOfAStreamMeans() {
+    @Test func temporaryStreamEndReopensStreamAndFinalStreamEndStops() {
         func after(_ reason: DCPStreamEnd) -> ReplicaStream.Step {
             var stream = ReplicaStream(ResumePoint(log: log((2, 0)), high: Seqno(20)))
             _ = stream.open()

@@ -91,7 +91,7 @@ import Vocabulary
         #expect(!pump.hasWork && pump.credit(of: reader) == 0)
     }
 
-    @Test func renewedWindowForgetsWhatWasSent() {
+    @Test func renewedWindowHasItsFullCredit() {
         var pump = StreamPump(turnBytes: 100)
         let window = pump.addWindow(bytesMax: 100)
         let stream = pump.add(window: window)

@@ -49,7 +49,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         .scan(bytesMax: bytes, last: seqno(last))
     }
 
-    @Test func memoryIsFollowedSnapshotBySnapshot() {
+    @Test func memoryIsStreamedSnapshotBySnapshot() {
         var stream = stream(5, promised: 5)
         #expect(stream.next(room: .max) == open(5, 5))
         stream.opened(.memory)
@@ -83,7 +83,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(stream.next(room: .max) == .beginSnapshot)
     }
 
-    @Test func aFourthScanKeepsMemory() {
+    @Test func fourthScanPinsChangesInMemory() {
         var stream = stream()
         for round in 0..<4 as Range<UInt64> {
             #expect(stream.next(room: .max) == open(round * 10, round * 10, pins: round == 3))
@@ -94,7 +94,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         }
     }
 
-    @Test func aSnapshotThatWasBrokenOffIsCompletedByALongerOne() {
+    @Test func interruptedSnapshotIsCompletedByLongerSnapshot() {
         var stream = stream()
         _ = stream.next(room: .max)
         stream.opened(.memory)
@@ -112,7 +112,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(stream.next(room: .max) == marker(20, 35, disk))
     }
 
-    @Test func aSnapshotThatWasNotAnnouncedPromisesNothing() {
+    @Test func cursorDroppedBeforeSnapshotMarkerReopensWithoutPromise() {
         var stream = stream()
         _ = stream.next(room: .max)
         stream.opened(.memory)
@@ -122,7 +122,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(stream.next(room: .max) == open(0))
     }
 
-    @Test func nothingIsSentWithoutRoom() {
+    @Test func streamWithoutRoomWaits() {
         var stream = stream()
         #expect(stream.next(room: 0) == open(0), "looking for changes sends nothing")
         stream.opened(.memory)
@@ -138,7 +138,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(stream.next(room: 0) == .done)
     }
 
-    @Test func aStreamEndsWhereItWasAskedTo() {
+    @Test func streamEndsAtItsRequestedEnd() {
         var stream = stream(end: 20)
         _ = stream.next(room: .max)
         stream.opened(.memory)
@@ -162,7 +162,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(once.next(room: .max) == .sendEnd(.finished))
     }
 
-    @Test func whatCannotGoOnSaysWhy() {
+    @Test func failedStreamEndsWithItsReason() {
         var purged = stream(5, promised: 5)
         _ = purged.next(room: .max)
         purged.opened(.purged)

@@ -51,7 +51,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         return stream
     }
 
-    @Test func snapshotEndsAtItsLastVisibleChangeAndTheRestIsAdvancedOver() {
+    @Test func snapshotEndsAtLastVisibleChangeThenAdvances() {
         var stream = found(9, visible: 6, stream(2, promised: 2))
         #expect(!stream.owesList, "clients are told no prepares")
         #expect(stream.next(room: .max) == marker(2, 6, memory))
@@ -97,7 +97,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         }
     }
 
-    @Test func brokenOffSnapshotIsCompletedThroughItsPromiseThoughThatIsPurged() {
+    @Test func interruptedSnapshotEndsAtItsAnnouncedEndIfThatIsPurged() {
         var stream = found(30, visible: 28, stream())
         #expect(stream.next(room: .max) == marker(0, 28, memory))
         _ = stream.next(room: .max)
@@ -133,7 +133,7 @@ private func seqno(_ value: UInt64) -> Seqno { Seqno(value) }
         #expect(fromDisk.next(room: .max) == .sendEnd(.finished))
     }
 
-    @Test func streamBehindWhoseEndNothingIsGoesOn() {
+    @Test func streamWithEndBeyondSnapshotContinues() {
         var stream = found(30, visible: 18, stream(end: 31))
         _ = stream.next(room: .max)
         _ = stream.next(room: .max)

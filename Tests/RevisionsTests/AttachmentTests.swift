@@ -63,7 +63,7 @@ import Testing
         #expect(merge.requiredBlobs == merge.attachments)
     }
 
-    @Test func attachmentThatTheRequestLeavesOutIsGone() throws {
+    @Test func attachmentAbsentFromTheRequestIsRemoved() throws {
         let old = stored("a", "sha1-old", revpos: 2)
         let merge = try AttachmentMerge(sent("{}"), inherited: [old], generation: 3)
         #expect(merge.attachments.isEmpty)
@@ -140,7 +140,7 @@ import Testing
         #expect(digests == ["sha1-3", "sha1-2", "sha1-1"])
     }
 
-    @Test func partsThatDoNotFitAreRefused() throws {
+    @Test func unmatchedAttachmentPartsAreRefused() throws {
         let attachments = try sent(followers)
         func match(_ parts: [AttachmentParts.Part]) throws -> [SentAttachment] {
             try AttachmentParts.match(parts, to: attachments, order: [])

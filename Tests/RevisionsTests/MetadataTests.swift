@@ -27,7 +27,7 @@ import Testing
     }
 
     /// What Sync Gateway 1.4.1 printed for `_raw/t1` (the recorded dialogue).
-    @Test func jsonIsThatOfSyncGateway() throws {
+    @Test func metadataJSONEqualsThatOfSyncGateway() throws {
         let document = try committed(
             edit(#"{"n":1,"owner":"jane","tag":"public"}"#),
             SyncAssignment(channels: ["_public"], access: ["jane": ["_public", "_jane"]]),

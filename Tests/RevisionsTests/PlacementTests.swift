@@ -21,7 +21,7 @@ import Testing
         #expect(tree.parentOfEdit(parent, isDeleted: false, allowsConflicts: true) == found)
     }
 
-    @Test func reasonsAreThoseOfTheContract() {
+    @Test func refusalsHaveSyncGatewaysStatusesAndReasons() {
         #expect(Refusal.documentExists == .init(409, "Document exists"))
         let stale = Refusal(409, "Document revision conflict")
         #expect(Refusal.staleRevision == stale)

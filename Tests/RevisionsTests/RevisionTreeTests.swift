@@ -35,7 +35,7 @@ import Testing
         "0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789ABCDEF", "abc", "ab", "zz",
         "0123456789abcdef0123456789abcdef01234567", String(repeating: "x", count: 240),
         String(repeating: "a", count: 240), "a-b", "\u{e9}",
-    ]) func digestOfAnyAuthorSurvives(digest: String) throws {
+    ]) func digestsOfAnyFormSurviveEncoding(digest: String) throws {
         let id = rev("7-\(digest)")
         let other = rev("7-\(digest)0")
         var tree = RevisionTree("6-\(digest) 7-\(digest)")
@@ -46,12 +46,12 @@ import Testing
         #expect(decoded.revisions.map(\.id) == revs("6-\(digest)", "7-\(digest)", "8-\(digest)"))
     }
 
-    @Test func hexadecimalAndItsBytesAreDifferentRevisions() {
+    @Test func digestTextAndItsHexadecimalAreDifferentRevisions() {
         let tree = RevisionTree("1-6162")
         #expect(tree.contains(rev("1-6162")) && !tree.contains(rev("1-ab")))
     }
 
-    @Test func oneRevisionCostsFewBytes() {
+    @Test func encodedRevisionNeedsAtMost20Bytes() {
         let digest = "fc5dde8cea54343d97c45c8d25ecf83f"
         #expect(RevisionTree("1-\(digest)").encoded.count == 20)
         #expect(RevisionTree("1-\(digest) 2-\(digest) 3-\(digest)").encoded.count == 20 + 2 * 17)
@@ -107,7 +107,7 @@ import Testing
         #expect(difference.possibleAncestors == ancestors.map(rev))
     }
 
-    @Test func proposalIsWantedIfItReplacesTheWinner() {
+    @Test func proposalIsAcceptedOnlyIfItsParentIsTheWinner() {
         let tree = RevisionTree("1-a 2-b", "1-a 2-c")
         #expect(tree.answer(toProposed: rev("2-c"), parent: rev("1-a")) == .known)
         #expect(tree.answer(toProposed: rev("3-d"), parent: rev("2-c")) == .wanted)

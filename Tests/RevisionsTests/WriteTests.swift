@@ -154,7 +154,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(outcome == .refused(refusal) && drawn == 0)
     }
 
-    @Test func editOfAnythingButALeafIsRefused() throws {
+    @Test func editOfRevisionThatIsNoLeafIsRefused() throws {
         var desk = Desk()
         let first = try desk.write(edit(#"{"n":1}"#))
         #expect(desk.refusal(try edit(#"{"n":1}"#)) == .documentExists)
@@ -266,7 +266,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(metadata.bodyPlace(of: write.revision) == .inline(RevisionBody()))
     }
 
-    @Test func refusedPromotionRefusesTheWrite() throws {
+    @Test func writeThatPromotesRefusedLeafIsRefused() throws {
         var desk = Desk()
         _ = try desk.write(replica("1-a"))
         _ = try desk.write(replica("1-b"))

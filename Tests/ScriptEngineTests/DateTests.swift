@@ -36,7 +36,7 @@ import Testing
         "Thu, 02 Foo 2020 03:04:05 GMT",
     ]
 
-    @Test func usualFormsAreParsed() throws {
+    @Test func datesOfUsualFormsAreParsed() throws {
         let child = try ScriptChild()
         #expect(try child.define(1, "function (doc) { emit(null, Date.parse(doc)); }").isDefined)
         let answer = try child.map([1], Self.dates.map { "\"\($0.text)\"" })
@@ -47,7 +47,7 @@ import Testing
         #expect(answer.pairs().count == expected.count)
     }
 
-    @Test func textThatIsNoDateHasNeitherNumberNorArray() throws {
+    @Test func invalidDateHasNeitherNumberNorArray() throws {
         let child = try ScriptChild()
         let source = "function (doc) { emit(isNaN(Date.parse(doc)), dateToArray(doc)); }"
         #expect(try child.define(1, source).isDefined)

@@ -139,7 +139,7 @@ import Wire
         "var a = []; for (var i = 0; i < N; i++) a.push(new Array(1 << 17).fill(i)); emit(a.length);",
         "var a = []; for (var i = 0; i < N << 14; i++) a.push({ a: i, b: i, c: i }); emit(a.length);",
     ])
-    func twiceTheMemoryIsNotGiven(statement: String) throws {
+    func allocationOfTwiceTheMemoryLimitFails(statement: String) throws {
         for memory in [64, 256] {
             let child = try ScriptChild(memoryMebibytes: memory)
             let source = "function (doc) { var N = \(memory * 2); \(statement) }"

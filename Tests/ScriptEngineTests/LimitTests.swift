@@ -68,7 +68,7 @@ import Wire
         #expect(answer.finished == [1])
     }
 
-    @Test func bracketsInStringsAreNoLevels() throws {
+    @Test func bracketsInStringsDoNotCountAsNesting() throws {
         // With quotation marks and backslashes, which are escaped.
         let text = "\"" + String(repeating: #"\"[\\{"#, count: 600) + "\""
         let answer = try engine.rows(of: "function (doc) { emit(doc, [doc]); }", text)
@@ -154,7 +154,7 @@ import Wire
         for _ in 0..<2 { #expect(try engine.map("1").pairs() == [#""undefined"=null"#]) }
     }
 
-    @Test func escapesAreAbsent() throws {
+    @Test func globalsOutsideTheSandboxAreUndefined() throws {
         let names = [
             "ArrayBuffer", "SharedArrayBuffer", "Uint8Array", "Float64Array", "DataView", "Atomics",
             "WebAssembly", "Intl", "console", "WeakRef", "FinalizationRegistry", "ShadowRealm",
@@ -166,7 +166,7 @@ import Wire
         #expect(answer.pairs() == ["\"\(absent)\"=null"])
     }
 
-    @Test func harnessIsNotReachedThroughTheCaller() throws {
+    @Test func functionCannotReachTheHarnessThroughItsCaller() throws {
         let answer = try engine.rows(
             of: """
                 function f(doc) {

@@ -30,7 +30,7 @@ import Wire
         #expect(answer.pairs() == [#""u1"=[12,1]"#])
     }
 
-    @Test func everyFunctionOfABatchHasItsOwnDocuments() throws {
+    @Test func changesOfADocumentByAFunctionAreInvisibleToOtherFunctions() throws {
         try engine.define(1, "function (doc) { emit(1, doc); doc.a = 2; doc.b.c = 3; }")
         try engine.define(2, "function (doc) { emit(2, doc); }")
         let answer = try engine.map([1, 2], #"{"a":1,"b":{}}"#)
@@ -62,7 +62,7 @@ import Wire
         )
     }
 
-    @Test func objectIsEmittedAsItWasAtTheCall() throws {
+    @Test func emittedObjectIsCopiedAtTheCall() throws {
         let answer = try engine.rows(
             of: "function (doc) { for (var i = 0; i < 3; i++) { doc.n = i; emit(i, doc); } }"
         )
@@ -105,7 +105,7 @@ import Wire
         )
     }
 
-    @Test func documentThatIsNotJSONLeavesTheOthersAlone() throws {
+    @Test func documentThatIsNotJSONFailsAlone() throws {
         try engine.define("function (doc, meta) { emit(doc, 1); }")
         let answer = try engine.map("1", #"{"a""#, "2", "3],[4")
         #expect(answer.pairs() == ["1=1", "2=1"])
@@ -113,7 +113,7 @@ import Wire
         #expect(answer.problems[1]?.map(\.item) == [1, 3])
     }
 
-    @Test func undefinedFunctionIsAProblemOfEveryItem() throws {
+    @Test func undefinedFunctionFailsEveryItem() throws {
         try engine.define("function (keys, values) { return 1; }", use: .reduce)
         #expect(try engine.map([1], "1", "2").reasons() == [.undefined, .undefined])
         #expect(try engine.map([7], "1").reasons(7) == [.undefined])
@@ -127,7 +127,7 @@ import Wire
         #expect(answer.dropped == 21)
     }
 
-    @Test func helpersOfViewsWork() throws {
+    @Test func viewFunctionsConvertDatesBase64AndSums() throws {
         let answer = try engine.rows(
             of: """
                 function (doc, meta) {
@@ -147,7 +147,7 @@ import Wire
         )
     }
 
-    @Test func largeResultsComeInPieces() throws {
+    @Test func largeResultsAreSentInPieces() throws {
         try engine.define("function (doc, meta) { emit(doc, 'x'.repeat(300000)); }")
         let documents = (0..<20).map { Document(body: "\($0)") }
         let answer = try engine.map([1], documents)

@@ -5,7 +5,7 @@ import Wire
 
 /// `divan-script` as a process: how it starts, what it gives up, how it ends.
 @Suite struct ProcessTests {
-    @Test func processGivesUpWhatItDoesNotNeed() throws {
+    @Test func processDropsDescriptorsEnvironmentAndCapabilities() throws {
         let child = try ScriptChild()
         let own = ["/dev/null", "/dev/urandom", "anon_inode:[eventfd]", "/proc/\(child.pid)/statm"]
         for (number, target) in try child.descriptors() where number != 2 && number != 3 {
@@ -28,7 +28,7 @@ import Wire
     }
 
     /// What the engine does lazily: compilers, the collector, time zones, regular expressions.
-    @Test func filteredProcessHasTheWholeLanguage() throws {
+    @Test func languageFeaturesWorkUnderTheFilter() throws {
         let child = try ScriptChild()
         let source = """
             function (doc, meta) {
@@ -125,7 +125,7 @@ import Wire
         ([], 64, "descriptor 3 is not a socket. divan-server starts this program"),
         (["--memory", "4"], 64, "usage: divan-script"), (["--fast"], 64, "usage: divan-script"),
     ])
-    func programByHandSaysWhatItIsFor(arguments: [String], status: Int32, text: String) throws {
+    func programRunByHandPrintsItsPurpose(arguments: [String], status: Int32, text: String) throws {
         let output = Pipe()
         let writer = output.fileHandleForWriting
         let pid = try ScriptChild.spawn(

@@ -22,7 +22,7 @@ import Wire
     }
 
     @Test(arguments: ["'x'.repeat(65534)", "'€'.repeat(30000)"])
-    func reductionAboveTheLimitIsAProblemOfItsGroup(expression: String) throws {
+    func reductionAboveTheLimitFailsItsGroupOnly(expression: String) throws {
         try engine.define(
             "function (k, v) { return v[0] === 1 ? \(expression) : 'x'.repeat(65533); }",
             use: .reduce
@@ -33,7 +33,7 @@ import Wire
         #expect(answer.reasons() == [.reductionTooLong])
     }
 
-    @Test func reductionThatNestsTooDeepIsAProblemOfItsGroup() throws {
+    @Test func reductionThatNestsTooDeepFailsItsGroupOnly() throws {
         try engine.define(
             "function (k, v) { var a = 1; for (var i = 0; i < v[0]; i += 1) a = [a]; return a; }",
             use: .reduce
@@ -48,7 +48,7 @@ import Wire
         #expect(answer.problems[1]?.first?.text == text)
     }
 
-    @Test func timedOutReductionIsAProblemOfItsGroup() throws {
+    @Test func timedOutReductionFailsItsGroupOnly() throws {
         try engine.define(
             "function (k, v) { while (v[0] === 1); return sum(v); }",
             use: .reduce,

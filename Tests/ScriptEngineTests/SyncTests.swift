@@ -98,7 +98,7 @@ import Wire
         #expect(complaint.line == line && complaint.text.hasPrefix(text), "\(complaint)")
     }
 
-    @Test func functionMayBeMadeByAnother() throws {
+    @Test func functionReturnedByAnExpressionIsAccepted() throws {
         try define("(function () { var n = ['a']; return function (doc) { channel(n); }; })()")
         #expect(try engine.sync("{}").pairs() == [#""channel"=[["a"]]"#])
     }
@@ -146,7 +146,7 @@ import Wire
         #expect(engine.renewals >= renewals && (renewals > 0 || engine.renewals == 0))
     }
 
-    @Test func pollutionByTheFirstDocumentIsSeenOnlyByItself() throws {
+    @Test func prototypePollutionDoesNotOutliveItsDocument() throws {
         try define(
             """
             function (doc) {
@@ -164,7 +164,7 @@ import Wire
         #expect(engine.renewals == 1)
     }
 
-    @Test func builtinsAreNotFrozen() throws {
+    @Test func functionMayExtendBuiltinPrototypes() throws {
         try define(
             """
             function (doc) {
@@ -212,7 +212,7 @@ import Wire
 
     // MARK: Limits
 
-    @Test func endlessFunctionCostsItsOwnDocument() throws {
+    @Test func endlessCallFailsOnlyItsDocument() throws {
         try engine.define(
             "function (doc) { while (doc.endless) {} channel('a'); }",
             use: .sync,
@@ -229,7 +229,7 @@ import Wire
         #expect(answer.rows[1]?.map(\.key) == [#""exception""#, #""channel""#])
     }
 
-    @Test func tooMuchOutputIsAProblem() throws {
+    @Test func tooMuchOutputFailsItsDocument() throws {
         try define(
             "function (doc) { for (var i = 0; i < doc.n; i++) channel('abcdefghijklmnop' + i); }"
         )
@@ -238,7 +238,7 @@ import Wire
         #expect(answer.rows[1]?.map(\.item) == [1])
     }
 
-    @Test func documentsThatAreNoJSONAreProblems() throws {
+    @Test func documentsThatAreNoJSONFailAlone() throws {
         try define("function (doc) { channel(doc.c); }")
         let answer = try engine.sync("{}", "{", #"{"c":"x"}"#)
         #expect(answer.reasons() == [.notJSON])

@@ -59,12 +59,12 @@ import Wire
         #expect(try engine.sync("{}", "{}").pairs() == first + first)
     }
 
-    @Test func sourceWithoutTheLibraryHasNone() throws {
+    @Test func sourceWithoutUnderscoreDoesNotLoadTheLibrary() throws {
         try engine.define("function (doc) { channel(typeof _); }", use: .sync)
         #expect(try engine.sync("{}").pairs() == [#""channel"=["undefined"]"#])
     }
 
-    @Test func linesAreThoseOfTheAuthorsText() throws {
+    @Test func exceptionLinesAreThoseOfTheAuthorsText() throws {
         try define(
             """
             function (doc) {

@@ -10,7 +10,7 @@ import Wire
         "!_.has(a)",
         "a(_.first(b))", "'a'+_.last(b)",
     ])
-    func nameBeforeDotOrParenthesisIsNamed(body: String) {
+    func libraryIsDetectedBeforeDotOrParenthesis(body: String) {
         #expect(ScriptLibrary.isNamed(in: "function (doc) { \(body) }"))
     }
 
@@ -18,7 +18,7 @@ import Wire
         "doc._id", "doc._.x", "_id.x", "a_.x", "a_(b)", "$_.x", "é_.x", "__.x", "_x(1)", "_ + 1",
         "_", "",
     ])
-    func otherNamesWithUnderscoresAreNot(body: String) {
+    func libraryIsNotDetectedInOtherNamesWithUnderscores(body: String) {
         #expect(!ScriptLibrary.isNamed(in: "function (doc) { \(body) }"))
     }
 

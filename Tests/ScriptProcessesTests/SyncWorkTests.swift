@@ -23,7 +23,7 @@ import Wire
         world.stop()
     }
 
-    @Test func exceptionIsARowOfItsDocument() async {
+    @Test func exceptionIsReportedInARowOfItsDocument() async {
         let world = PoolWorld()
         let function = world.function(
             "function (doc) {\n  if (doc.bad) throw({forbidden: 'no'});\n  channel(doc.x.y);\n}"
@@ -93,7 +93,7 @@ import Wire
         world.stop()
     }
 
-    @Test func forgottenFunctionAnswersItsWorksAsStopped() throws {
+    @Test func worksOfForgottenFunctionEndAsStopped() throws {
         let world = PoolWorld()
         let function = world.function(SyncWorkTests.endless, timeoutMilliseconds: 10_000)
         let results = Guarded<[ScriptResults]>([])
@@ -139,7 +139,7 @@ import Wire
         world.stop()
     }
 
-    @Test func flawIsFoundWithoutACall() async {
+    @Test func syntaxErrorIsFoundWithoutCallingTheFunction() async {
         let world = PoolWorld()
         let pool = world.pool
         let flaw = await pool.flaw(

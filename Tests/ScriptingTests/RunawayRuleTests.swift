@@ -21,14 +21,14 @@ import Testing
         #expect(rule.cause != nil)
     }
 
-    @Test func callThatIsNotMadeAnyMoreStopsAView() {
+    @Test func abandonedCallStopsAView() {
         var rule = RunawayRule()
         let isRunaway = rule.record(.abandoned, now: 1)
         #expect(isRunaway)
         #expect(rule.cause == .inSuccession(RunawayRule.successionMax))
     }
 
-    @Test func documentBetweenTimeOutsBreaksTheSuccession() {
+    @Test func completedCallBetweenTimeoutsDoesNotStopAView() {
         var rule = RunawayRule()
         for number in 1...200 {
             let call: RunawayRule.Call =

@@ -189,7 +189,7 @@ import Testing
 
     /// Ten buckets that are always busy share one worker: nine tenths of its time are work, and no bucket
     /// has much less than another.
-    @Test mutating func busyBucketsShareAWorkerEquallyAndWithoutMuchLoss() {
+    @Test mutating func busyBucketsShareAWorkerWithUnderTenPercentLoss() {
         makeBusy(buckets: 10, calls: 10_000)
         let before = model.used
         model.run(for: 120 * ScriptFairnessTests.second)

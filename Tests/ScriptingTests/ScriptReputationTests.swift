@@ -46,7 +46,7 @@ import Testing
         #expect(reputation.pieceItems == ScriptReputation.itemsMax / 8)
     }
 
-    @Test mutating func pieceThatIsSmallForWantOfItemsDoesNotGrow() {
+    @Test mutating func pieceWithTooFewItemsDoesNotGrow() {
         finish(6)
         let items = reputation.pieceItems
         reputation.finish(items: 1, timeouts: 0, nanoseconds: 1)
@@ -60,7 +60,7 @@ import Testing
         #expect(reputation.pieceItems == 1)
     }
 
-    @Test mutating func oneSlowPieceIsChanceAndTwoInSuccessionAreNot() {
+    @Test mutating func twoSlowPiecesInSuccessionLowerReputation() {
         finish(10)
         for _ in 0..<3 {
             finish(1, milliseconds: 600)
@@ -80,7 +80,7 @@ import Testing
         #expect(pieces == [8, 16, 32, 64, 64, 64])
     }
 
-    @Test mutating func failuresInSuccessionEndWithAGoodCall() {
+    @Test mutating func successfulCallResetsFailuresInSuccession() {
         finish(16, timeouts: 1)
         #expect(reputation.failuresInSuccession == 16)
         reputation.fail()

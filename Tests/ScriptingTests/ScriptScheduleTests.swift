@@ -59,11 +59,11 @@ import Testing
     }
 
     @Test(arguments: [(1, 1), (2, 1), (3, 2), (5, 4), (64, 4)])
-    func oneProcessorIsLeftToTheNode(processors: Int, workers: Int) {
+    func workersAreAtMostFourAndLeaveOneCPU(processors: Int, workers: Int) {
         #expect(ScriptScheduleLimits(processors: processors).workersMax == workers)
     }
 
-    @Test func newFunctionIsProvenApartByPiecesThatGrow() {
+    @Test func newFunctionIsProvenInQuarantineByGrowingPieces() {
         let side = worker(2, 1)
         #expect(handle(.submitted(job(7, items: 20))) == [.start(side)])
         #expect(handle(.ready(side)) == [.send(piece(7, 0..<1), batch: 1, to: side)])
@@ -82,7 +82,7 @@ import Testing
         #expect(run(worker(0, 2), 5) == [.complete(job: 7)])
     }
 
-    @Test func workersAreStartedForTheWorkThereIsAndHaveFourFramesEach() {
+    @Test func workersAreStartedOnDemandWithFourFramesEach() {
         let (generation, batch) = prove([1])
         let (first, second) = (worker(0, generation), worker(1, generation + 1))
         #expect(handle(.submitted(job(1, items: 8))) == [.start(first)])
@@ -119,7 +119,7 @@ import Testing
         #expect(schedule.failures == 0)
     }
 
-    @Test func workerAboveTheThresholdIsRecycledBetweenFramesWithoutBlame() {
+    @Test func workerAboveMemoryThresholdIsRecycledBetweenFrames() {
         let (generation, batch) = prove([1])
         let (id, next) = (worker(0, generation), worker(1, generation + 1))
         _ = handle(.submitted(job(1)))
@@ -156,7 +156,7 @@ import Testing
         #expect(schedule.trust(of: 2) == .proven)
     }
 
-    @Test func processThatRetiresWithoutAResultIsAFailedOne() {
+    @Test func processThatRetiresWithoutAResultCountsAsViolation() {
         let id = worker(2, 1)
         _ = handle(.submitted(job(1)))
         _ = handle(.ready(id))
@@ -297,7 +297,7 @@ import Testing
         return (quarantine, 2)
     }
 
-    @Test func eventsOfADeadGenerationDoNothing() {
+    @Test func eventsOfADeadGenerationAreIgnored() {
         let id = worker(2, 1)
         _ = handle(.submitted(job(1)))
         _ = handle(.ready(id))
@@ -314,7 +314,7 @@ import Testing
         #expect(schedule.nextDeadline == before)
     }
 
-    @Test func brokenProgramIsStartedEverLessOften() throws {
+    @Test func failingProgramIsRestartedWithGrowingPauses() throws {
         _ = handle(.submitted(job(1)))
         var pauses: [UInt64] = []
         var id = worker(2, 1)

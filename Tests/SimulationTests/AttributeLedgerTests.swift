@@ -100,7 +100,7 @@ import Vocabulary
         }
     }
 
-    @Test func versionWithRightNumbersHasNoFlawInAnyForm() {
+    @Test func versionWithRightNumbersHasNoFlaw() {
         var ledger = AttributeLedger()
         let attributes = [
             ("_sync", mark("w", cas: 70, seqno: 7)), ("note", mark("w", cas: 70, seqno: 7)),

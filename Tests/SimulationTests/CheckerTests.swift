@@ -37,7 +37,7 @@ import Vocabulary
     // MARK: Promises
 
     /// With two disks that both have each write: which events end the promise.
-    @Test func exposureIsBeyondAfterAMajorityOfDisksAndAProcess() {
+    @Test func durabilityEndsAfterFailoverOfMajorityOfDisksAndProcessEnd() {
         func isBeyond(_ course: [(failovers: Int, ends: Int, high: UInt64, disk: UInt64)]) -> Bool {
             var exposure = DiskExposure()
             for now in course {
@@ -60,7 +60,7 @@ import Vocabulary
         #expect(!isBeyond([(1, 0, 9, 0), (1, 0, 9, 0), (1, 0, 9, 9), (2, 0, 9, 0), (2, 1, 9, 0)]))
     }
 
-    @Test func discardedDiskCountsUntilEverythingIsWhole() {
+    @Test func discardedDiskCountsAsLostUntilReplicationIsComplete() {
         var exposure = DiskExposure()
         exposure.update(failovers: 2, ends: 0, majority: 2) { nil }
         for _ in 0..<3 { exposure.update(failovers: 2, ends: 0, majority: 2) { nil } }
@@ -68,7 +68,7 @@ import Vocabulary
         #expect(exposure.isBeyond)
     }
 
-    @Test func nodeCountsOnceUntilEverythingIsWhole() {
+    @Test func nodeCountsAsLostOnceUntilReplicationIsComplete() {
         var exposure = Exposure()
         exposure.update(events: ["a": 1]) { false }
         // Crashed, failed over, crashed again.
@@ -336,9 +336,9 @@ import Vocabulary
 
     /// A swarm without counts is below every floor, and a swarm that lacks one kind is below that
     /// kind's floor.
-    @Test func missingKindIsBelowItsFloor() {
-        #expect(MinimumCounts.shortfalls(Tally(), seeds: 100).count == MinimumCounts.table.count)
-        for missing in MinimumCounts.table {
+    @Test func tallyWithoutAKindIsBelowThatFloor() {
+        #expect(Floors.shortfalls(Tally(), seeds: 100).count == Floors.table.count)
+        for missing in Floors.table {
             var tally = Tally()
             for floor in MinimumCounts.table where floor != missing {
                 tally[floor.name.group, floor.name.kind] = floor.count
@@ -349,7 +349,7 @@ import Vocabulary
         #expect(Set(MinimumCounts.table.map(\.name)).count == MinimumCounts.table.count)
     }
 
-    @Test func floorsGrowWithTheSwarm() {
+    @Test func floorsScaleWithTheNumberOfSeeds() {
         var tally = Tally()
         for floor in MinimumCounts.table { tally[floor.name.group, floor.name.kind] = floor.count }
         #expect(MinimumCounts.shortfalls(tally, seeds: 100).isEmpty)

@@ -164,7 +164,7 @@ import Testing
         #expect(recorder.calls == ["received", "received"])
     }
 
-    @Test func crashOfTheNodeEndsItsChildrenWithoutAWord() {
+    @Test func crashOfTheNodeEndsItsChildrenWithoutCallbacks() {
         let (child, recorder) = start("echo")
         let consoles = Guarded<[ProgramConsole]>([])
         world.install("kept") { console, _ in
@@ -188,7 +188,7 @@ import Testing
         #expect(late.seen.withLock { $0.bytes } == [1, 2])
     }
 
-    @Test func stoppedNodeHearsOfItsChildrenWhenItContinues() {
+    @Test func frozenNodeReceivesEventsOfChildrenAfterThaw() {
         let (child, recorder) = start("echo")
         run()
         #expect(child.send([1]) == .accepted)

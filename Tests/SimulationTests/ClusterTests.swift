@@ -64,7 +64,7 @@ import Testing
     /// Outside consumers follow both buckets over connections: they have what the active copies have,
     /// also while vBuckets move, when they are slow or disconnected, and after crashes.
     @Test(arguments: ["none", "harmless", "crash"])
-    func outsideConsumersHaveWhatTheActiveCopiesHave(_ faults: String) throws {
+    func externalConsumersReceiveEveryChangeOfActiveCopies(_ faults: String) throws {
         let options = ["--seed", "1", "--seeds", "3", "--workload", "consumer", "--faults", faults]
         let (status, lines) = try simulate(options + ["--tally"])
         #expect(status == 0, "\(lines)")
@@ -107,7 +107,7 @@ import Testing
 
     /// Only harmless faults and safe actions: no acknowledged write may be lost, and every key is
     /// linearizable.
-    @Test func harmlessFaultsLoseNoWrite() throws {
+    @Test func clusterWithHarmlessFaultsLosesNoWrite() throws {
         let options = ["--seed", "6", "--faults", "harmless", "--tally"]
         let (status, lines) = try simulate(options)
         #expect(status == 0, "\(lines)")
@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: Story.names)
-    func storyIsGreen(_ story: String) throws {
+    func storyHasNoViolation(_ story: String) throws {
         let (status, lines) = try simulate("--story", story)
         #expect(status == 0, "\(lines)")
         #expect(lines == ["story \(story)  green"])

@@ -76,7 +76,7 @@ import Testing
     }
 
     /// The simulated kernel holds as little as a real one: two other handlers wait for each other.
-    @Test func handlersThatDoNotReadWhileTheySendWaitForEachOther() throws {
+    @Test func handlersThatOnlySendBlockEachOther() throws {
         let both = try floods(total: 64 << 20, isDuplex: false)
         #expect(both.count == 2 && both.allSatisfy { $0.sent < 64 << 20 && $0.whileSending == 0 })
     }

@@ -49,7 +49,7 @@ import Wire
         #expect(follower.difference(from: copy, isComplete: true) == nil)
     }
 
-    @Test func eachItemThatNoFeedMayHandOverIsFound() {
+    @Test func everyInvalidFeedItemIsDetected() {
         var prepared = follower()
         snapshot(3, 4, &prepared)
         change(4, "c", &prepared, isPrepare: true)
@@ -74,7 +74,7 @@ import Wire
         #expect(back.flaw != nil)
     }
 
-    @Test func documentThatIsMissingOrTooMuchIsFound() {
+    @Test func missingAndSurplusDocumentsAreDetected() {
         let follower = follower()
         let (a, b, c) = (Array("a".utf8), Array("b".utf8), Array("c".utf8))
         let missing = [a: version(1), b: version(3), c: version(2)]
@@ -87,7 +87,7 @@ import Wire
         #expect(follower.difference(from: purged, isComplete: true) == nil)
     }
 
-    @Test func rollbackReturnsToStateWithoutAnythingMissing() {
+    @Test func rollbackRestoresPositionAndDocuments() {
         var follower = follower()
         snapshot(3, 9, &follower)
         change(5, "c", &follower)

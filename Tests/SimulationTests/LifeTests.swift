@@ -7,7 +7,7 @@ import Testing
     /// No change that was reported as persisted is lost, no value is read that was not written, and
     /// a clean stop keeps everything.
     @Test(arguments: [1...25, 26...50, 51...75, 76...100] as [ClosedRange<UInt64>])
-    func lifeOfEverySeedKeepsItsPromises(_ seeds: ClosedRange<UInt64>) {
+    func runOfEverySeedHasNoViolation(_ seeds: ClosedRange<UInt64>) {
         var operations = 0
         var faults: [String: Int] = [:]
         for seed in seeds {
@@ -22,7 +22,7 @@ import Testing
         #expect(faults.values.reduce(0, +) > 25 * 8)
     }
 
-    @Test func lifeHasTheSameTranscript() throws {
+    @Test func equalSeedsHaveEqualTranscripts() throws {
         for seed in [4, 65] as [UInt64] {
             let (one, other) = (OneNodeRun(seed: seed).run(), OneNodeRun(seed: seed).run())
             #expect(one.digest == other.digest)
@@ -32,7 +32,7 @@ import Testing
     }
 
     /// The order of dictionaries differs between processes and must not matter.
-    @Test func lifeHasTheSameTranscriptInAnotherProcess() throws {
+    @Test func equalSeedsHaveEqualTranscriptsInAnotherProcess() throws {
         func lives() throws -> String {
             let program = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
                 .deletingLastPathComponent().appending(path: "divan-simulated-node")

@@ -71,7 +71,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
 @Suite struct NetworkTests {
     private func bytes(_ count: Int) -> [UInt8] { (0..<count).map { UInt8($0 * 7 & 0xff) } }
 
-    @Test func bytesArriveInOrderHoweverTheyAreSplit() throws {
+    @Test func bytesArriveInOrderUnderRandomSplits() throws {
         for seed in 1...20 as ClosedRange<UInt64> {
             let pair = Pair(seed: seed)
             try pair.listen()
@@ -189,7 +189,7 @@ private struct Unchecked<Value>: @unchecked Sendable {
     }
 
     /// The process ended at a disk operation, but the calling code runs to its end (seed 1580).
-    @Test func endedProcessGetsReactorsThatDoNothing() {
+    @Test func lanesOfEndedProcessRunNoWork() {
         let pair = Pair()
         let network = pair.environments[0].network
         pair.hosts[0].crash()

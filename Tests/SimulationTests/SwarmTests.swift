@@ -8,7 +8,7 @@ import Testing
 
     /// Results come in the order of the seeds, however many run at a time.
     @Test(arguments: [1, 3])
-    func seedsOfACountPrintWhatEachPrintsAlone(jobs: Int) throws {
+    func seedsOfASwarmPrintTheSameAsAlone(jobs: Int) throws {
         let alone = try (1...4).flatMap { seed in
             try Simulator.run(["--seed", "\(seed)", "--transcript", "--tally"] + SwarmTests.smoke)
                 .lines
@@ -21,7 +21,7 @@ import Testing
         #expect(lines.filter { $0.hasPrefix("tally ") }.count == 4)
     }
 
-    @Test func swarmPrintsTheSameWithMoreJobs() throws {
+    @Test func swarmOutputIsIndependentOfTheNumberOfJobs() throws {
         let options = ["--seeds", "1-5"] + SwarmTests.smoke
         let one = try Simulator.run(options)
         #expect(one.lines.first == "5 seeds, 0 red")
@@ -29,7 +29,7 @@ import Testing
     }
 
     /// The rest of the seeds still run, and the command for the first red one is printed.
-    @Test func seedsBeyondTheirProcessorTimeAreRedAndCanBeRepeated() throws {
+    @Test func seedsBeyondCPULimitFailAndPrintTheirRepetition() throws {
         let options = ["--workload", "smoke", "--faults", "none", "--nodes", "3"]
         let repetition =
             "  the first red one alone: divan-simulator --seed 7 " + options.joined(separator: " ")
@@ -50,7 +50,7 @@ import Testing
 
     /// The children are stopped, so that none ends by itself.
     @Test(arguments: [SIGTERM, SIGKILL])
-    func seedsEndWithTheSwarmThatRunsThem(signal: Int32) throws {
+    func endOfSwarmEndsItsSeedProcesses(signal: Int32) throws {
         let swarm = ProgramRun(
             LimitedProgram(
                 Simulator.path,

@@ -48,7 +48,7 @@ import Wire
         #expect(results == [Found(.success, live.body)])
     }
 
-    @Test func severalCopiesOfTheDocumentCountAsReadingMuch() {
+    @Test func lookupOfSeveralWholeDocumentsCountsAsScan() {
         let whole = Spec(.getDocument)
         let attribute = Spec.attribute(.get, "user")
         let cases: [(specs: [Spec], copies: Int, scans: Bool)] = [

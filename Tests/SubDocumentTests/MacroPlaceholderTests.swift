@@ -24,7 +24,7 @@ import Wire
     }
 
     /// A document may have any text, also one that looks like a placeholder.
-    @Test func textOfTheRequestIsNeverTakenForAMacro() {
+    @Test func textLikeAPlaceholderIsKeptUnchanged() {
         let ats = String(repeating: "@", count: 17)
         let marks = ["@0000000", "@000000", "@00000", "@0", ats + "1", ats + ats]
         for text in marks + ["@0000000@1000000@2000000", String(repeating: "@0", count: 90)] {
@@ -33,7 +33,7 @@ import Wire
         }
     }
 
-    @Test func everyFirstCharacterOfAMarkMayBeInUse() {
+    @Test func macroIsExpandedBesideEveryTwoCharacterMark() {
         let characters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
         let text = characters.map { first in characters.map { "@\(first)\($0)" }.joined() }
         let (attribute, patches) = expanded(text.joined())
@@ -41,14 +41,14 @@ import Wire
     }
 
     /// A search for each candidate would take hours.
-    @Test func millionTextsLikePlaceholdersAreNoObstacle() {
+    @Test func macroIsExpandedBesideHalfAMillionSimilarTexts() {
         let ats = String(repeating: "@", count: 11)
         let text = (1_000_000..<1_500_000).map { "\(ats)\($0)" }.joined()
         let (attribute, patches) = expanded(text)
         #expect(attribute == kept(text) && patches == 1)
     }
 
-    @Test func sixteenMacrosAreTold() {
+    @Test func sixteenMacrosHaveTheirPatches() {
         let macros = (0..<16).map { number in
             Spec.macro("a\(number)", number % 2 == 0 ? Self.cas : #""${Mutation.seqno}""#)
         }
@@ -60,7 +60,7 @@ import Wire
         #expect(patches.map(\.kind) == (0..<16).map { $0 % 2 == 0 ? .cas : .seqno })
     }
 
-    @Test func keyWhoseBackticksHideAPlaceholderStaysAKey() {
+    @Test func keyWithPlaceholderAcrossBackticksIsKept() {
         let ats = String(repeating: "@", count: 10)
         let path = "b.\(ats)`@`0000000"
         let specs: [Spec] = [

@@ -325,7 +325,7 @@ import Wire
     /// The text that the store replaces.
     private static let zeros = #""0x0000000000000000""#
 
-    @Test func macrosOfTheNewVersionArePlacesInTheStoredForm() throws {
+    @Test func macrosOfTheNewVersionHavePositionsInTheStoredForm() throws {
         let specs: [Spec] = [
             .attribute(.dictionaryUpsert, "_sync", #"{"a":1}"#),
             .macro("_sync.cas", #""${Mutation.CAS}""#),
@@ -399,7 +399,7 @@ import Wire
         #expect(user == .version(Version(attributes: ["big": text], body: "{}")))
     }
 
-    @Test func oneAttributeMoreThanTheMostIsTooBig() {
+    @Test func attributesBeyondTheMaximumCountAreTooBig() {
         var full = Version(body: "{}")
         for number in 0..<Limits.xattrCountMax { full.attributes["a\(number)"] = "1" }
         let more = mutate([.attribute(.dictionaryUpsert, "b", "1")], on: full)

@@ -62,7 +62,7 @@ import Testing
         (Edit(.counter, "[0]", "10"), "[ 5,6]", "[ 15,6]"),
         (Edit(.counter, "[-1]", "10"), "[5,6]", "[5,16]"),
         (Edit(.counter, "a.n", "1", makesParents: true), "{}", #"{"a":{"n":1}}"#),
-    ]) func editChangesOnlyItsPlace(edit: Edit, document: String, expected: String) {
+    ]) func editChangesOnlyItsPath(edit: Edit, document: String, expected: String) {
         #expect(edit.apply(to: document) == .text(expected))
     }
 

@@ -94,7 +94,7 @@ import Wire
         #expect(refusal(ofSingle: both) == .subdocXattrInvalidFlags)
     }
 
-    @Test func attributesComeFirst() {
+    @Test func attributePathsMustPrecedeBodyPaths() {
         let (attribute, body) = (Spec.attribute(.get, "a"), Spec(.get, "a"))
         #expect(refusal([attribute, .attribute(.get, "b"), body]) == nil)
         #expect(refusal([attribute, body, attribute]) == .subdocXattrInvalidOrder)
@@ -126,7 +126,7 @@ import Wire
         }
     }
 
-    @Test func markOfSystemOrVirtualAttributeIsNoName() {
+    @Test func bareMarkOfSystemOrVirtualAttributeIsInvalid() {
         for text in ["_", "$", "_.a", "$.a", "_[0]", "a\0", "a.b\0"] {
             #expect(refusal([.attribute(.get, text)]) == .xattrInvalid, "\(text)")
             #expect(refusal(ofSingle: .attribute(.delete, text)) == .xattrInvalid, "\(text)")
@@ -179,7 +179,7 @@ import Wire
             ("\"${$XTOC}\"", .subdocXattrUnknownMacro),
         ] as [(String, Status?)]
     )
-    func valueOfAMacroIsOneOfTheKnown(_ value: String, _ status: Status?) {
+    func onlyKnownMacrosAreAccepted(_ value: String, _ status: Status?) {
         #expect(refusal([.macro("a", value)]) == status)
     }
 

@@ -204,7 +204,7 @@ import Testing
         #expect(answer.headers["content-type"] == nil)
     }
 
-    @Test func answerThatFailsInItsMiddleEndsWithoutItsEnd() throws {
+    @Test func failedAnswerClosesWithoutLastChunk() throws {
         let site = try Self.site()
         let client = try site.client()
         try client.send(request("GET /db/_broken"))

@@ -142,7 +142,7 @@ import Testing
     }
 
     @Test(arguments: ["/db/doc", "/db/doc/a"])
-    func bombIsRefusedWithinBoundedMemory(_ path: String) throws {
+    func gzipBombIsRefusedInBoundedMemory(_ path: String) throws {
         let site = try Self.site()
         let bomb = Self.gzip([UInt8](repeating: 0x20, count: 64 << 20))
         #expect(bomb.count * 900 < 64 << 20)

@@ -184,7 +184,7 @@ import Testing
         }
     }
 
-    @Test func clientThatAsksForTheCloseGetsIt() throws {
+    @Test func requestWithConnectionCloseClosesAfterTheAnswer() throws {
         let site = try Self.echo()
         let client = try site.client()
         try client.send(request("GET /db/", "Connection: close"))
@@ -192,7 +192,7 @@ import Testing
         #expect(client.isClosed())
     }
 
-    @Test func halfAHeadIsClosedInTime() throws {
+    @Test func connectionWithIncompleteHeadTimesOut() throws {
         let site = try Site(settings: Self.impatient()) { [] }
         let silent = try site.client()
         let half = try site.client()

@@ -46,7 +46,7 @@ import Testing
         #expect(held.texts == ["1", "2", "3", "later"])
     }
 
-    @Test func stopRunsWhatWasPostedAndDropsWhatComesLater() {
+    @Test func stopRunsPostedWorkAndDropsDelayedAndLaterWork() {
         let lane = EventLoopLane("test")
         let held = Held()
         lane.post { held.note("posted") }

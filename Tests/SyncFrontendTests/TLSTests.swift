@@ -79,7 +79,7 @@ import Testing
         _ = site
     }
 
-    @Test func clearTextIsNoTLS() throws {
+    @Test func clearTextRequestOnTLSPortIsClosed() throws {
         let files = try Files()
         let (site, port) = try Self.site(files)
         let client = try RawClient(port: port)

@@ -87,7 +87,7 @@ import Testing
         #expect(rows == ["1 _user/jane ", "2 a 1", "3 e 1"])
     }
 
-    @Test func endlessFunctionCostsItsOwnWriteOnly() async throws {
+    @Test func endlessSyncFunctionFailsOnlyItsWrite() async throws {
         let world = try SyncWorld(Self.function)
         defer { world.stop() }
         async let endless = world.put("a", #"{"loop":1}"#)

@@ -54,7 +54,7 @@ import Testing
         #expect(results[3] == .failure(Refusal(409, "Document revision conflict")))
     }
 
-    @Test func documentThatGivesItsAuthorAChannelCountsForTheNextOfTheBatch() async throws {
+    @Test func accessGrantedByADocumentAppliesToLaterOnesOfTheBatch() async throws {
         let world = try SyncWorld(
             "function (doc) { if (doc.needs) requireAccess(doc.needs); access('jane', doc.opens); }"
         )
@@ -122,7 +122,7 @@ import Testing
         #expect(try await world.changes().count == 1)
     }
 
-    @Test func historyMakesABranchAndTheDeletionOfTheWinnerPromotesIt() async throws {
+    @Test func deletionOfTheWinnerPromotesTheReplicatedBranch() async throws {
         let world = try SyncWorld("function (doc) { channel(doc.c); }")
         defer { world.stop() }
         for (revision, history, channel) in [

@@ -92,7 +92,7 @@ import Testing
         "+1", "1e400",
         "-1e999", "\"a", "\"\\x\"", "\"\n\"", "{} {}", "]", "}", "[}", "{]", "{\"a\":[}",
         "\"\\ud8\"",
-    ]) func otherTextsAreNoJSON(text: String) {
+    ]) func invalidTextsAreRefusedAsBadJSON(text: String) {
         #expect(refusal { try view(text) { try CanonicalJSON.text($0) } } == .badJSON)
     }
 

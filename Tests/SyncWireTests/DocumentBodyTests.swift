@@ -35,7 +35,7 @@ import Testing
             (#"{"_deleted":"yes"}"#, .badMember("_deleted")),
             (#"{"_attachments":[]}"#, .badAttachments),
         ] as [(String, RequestRefusal)]
-    ) func refusedBodiesSayWhy(json: String, expected: RequestRefusal) {
+    ) func invalidBodyIsRefusedWithItsReason(json: String, expected: RequestRefusal) {
         #expect(refusal { try document(json) } == expected)
     }
 
@@ -45,7 +45,7 @@ import Testing
             (#"{"_rev":"0-a"}"#, nil), (#"{"_revisions":[]}"#, nil), ("{}", nil),
             (#"{"_rev":"1-a","_revisions":{}}"#, nil),
         ] as [(String, [String]?)]
-    ) func historyWithoutListIsTheRevision(json: String, expected: [String]?) throws {
+    ) func bodyWithoutRevisionListHasOneRevision(json: String, expected: [String]?) throws {
         let own = try document(json).own
         let found = try? own.history().revisions.map(\.description)
         #expect(found == expected)

@@ -71,7 +71,7 @@ import Testing
         "", "Basic", "Basic ", "Basic amFuZQ==", "Bearer amFuZTpw", "Basic a", "Basic /zo=",
         "Basic ====",
     ])
-    func otherAuthorizationsAreNone(value: String) {
+    func malformedAuthorizationHasNoCredentials(value: String) {
         #expect(BasicCredentials(authorization: value) == nil)
     }
 

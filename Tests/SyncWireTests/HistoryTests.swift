@@ -95,11 +95,11 @@ import Testing
         "18446744073709551616", "\"5", "5~a", "5~:3", "~a:3", "5~a:6", "5~a b:3", "5~a:3:2",
         "1:5~a:3", "\"\"5\"\"",
         "now", "{}",
-    ]) func otherTextIsNoToken(text: String) {
+    ]) func malformedSequenceTokenIsRefused(text: String) {
         #expect(refusal { try SequenceToken(text) } == .badSequence)
     }
 
-    @Test func longTextIsNoToken() {
+    @Test func overlongSequenceTokenIsRefused() {
         #expect(refusal { try SequenceToken(String(repeating: "0", count: 1_025)) } == .badSequence)
     }
 

@@ -67,7 +67,7 @@ import Testing
     @Test(arguments: [
         "", "--b", "--b\r\n", "--b\r\nA: 1\r\n\r\nbody", "--b\r\nA: 1\r\n\r\nbody\r\n--b", "x--b--",
     ])
-    func cutBodiesAreNoticed(text: String) {
+    func truncatedMultipartIsRefused(text: String) {
         for piece in [1, 3, 100] {
             #expect(throws: MultipartFailure.cutShort) { try read(text, piece: piece) }
         }
@@ -190,7 +190,7 @@ import Testing
         #expect(text.utf8.count == 1_215)
     }
 
-    @Test func couchDBGetsNoLineEndBehindTheLastBoundary() {
+    @Test func lastBoundaryForCouchDBHasNoLineEnd() {
         #expect(related("b", agent: "CouchDB-Replicator/3.3").hasSuffix("\r\n--b--"))
         #expect(related("b", agent: "CouchbaseLite/1.4").hasSuffix("\r\n--b--\r\n"))
         let empty = written { MultipartWriter(boundary: "b").end(agent: nil, to: $0) }

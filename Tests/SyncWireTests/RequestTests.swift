@@ -128,7 +128,7 @@ import Testing
             ("filter=_doc_ids&doc_ids=a", #"{"doc_ids":1}"#, .badJSON),
             ("", #"{"timeout":-1}"#, .badJSON),
         ] as [(String, String, RequestRefusal)]
-    ) func refusedRequestsSayWhy(
+    ) func invalidChangesRequestIsRefusedWithItsReason(
         query: String,
         body: String,
         expected: RequestRefusal
@@ -166,7 +166,7 @@ import Testing
         #expect(try request("filter=_doc_ids&doc_ids=b", body).filter == .documents(["b"]))
     }
 
-    @Test func negativeLimitOfABodyIsNone() throws {
+    @Test func negativeLimitOfABodyIsIgnored() throws {
         #expect(try request("", #"{"limit":-1}"#).limit == nil)
         #expect(try request("limit=2", #"{"limit":-1}"#).limit == 2)
     }
@@ -211,7 +211,7 @@ import Testing
         ]
             as [(String, RequestRefusal)]
     )
-    func refusedBulkGetSaysWhy(json: String, expected: RequestRefusal) {
+    func invalidBulkGetIsRefusedWithItsReason(json: String, expected: RequestRefusal) {
         #expect(refusal { try view(json) { try BulkGetRequest($0) } } == expected)
     }
 

@@ -10,7 +10,7 @@ import Testing
     @Test(arguments: [
         "", "-", "1-", "-a", "0-a", "a-1", "1", " 1-a", "9223372036854775808-a", "+1-a",
     ])
-    func otherTextIsNoRevisionID(text: String) {
+    func malformedRevisionIDIsRefused(text: String) {
         #expect(RevisionID(text) == nil)
     }
 

@@ -30,7 +30,7 @@ import Testing
         #expect(log.ids.ids() == ids.sorted { $0.lexicographicallyPrecedes($1) })
     }
 
-    @Test func rowKnowsWhenItsDocumentEnteredTheChannelFirst() throws {
+    @Test func rowHasTheSequenceOfFirstEntryIntoTheChannel() throws {
         var log = ChannelLog()
         log.write("a", "x")
         log.write("a", "x y")

@@ -44,7 +44,7 @@ import Testing
         #expect(log.page(FeedScope(grants(["x": 1]))).text == "2 b, 3 a")
     }
 
-    @Test func leavingAChannelIsARemoval() {
+    @Test func documentThatLeavesAChannelHasARemovalRow() {
         var log = ChannelLog()
         log.write("a", "x y")
         log.write("a", "y")
@@ -67,7 +67,7 @@ import Testing
         #expect(page.rows.first?.isRemoval == true)
     }
 
-    @Test func documentThatLeftOneChannelComesBackWithTheGrantOfAnother() {
+    @Test func laterGrantOfAnotherChannelSendsRemovedDocumentAgain() {
         var log = ChannelLog()
         log.write("a", "x")
         log.write("a", "y")
@@ -77,7 +77,7 @@ import Testing
         #expect(page.rows.map(\.isRemoval) == [true, false])
     }
 
-    @Test func removalComesAgainWithALaterGrantOfItsChannel() {
+    @Test func laterGrantOfAChannelSendsItsRemovalAgain() {
         var log = ChannelLog()
         log.write("a", "x y")
         log.write("a", "y")
@@ -189,7 +189,7 @@ import Testing
         #expect(log.page(scope, since: second.next, limit: 2).text == "")
     }
 
-    @Test func nothingAboveTheMarkIsShown() {
+    @Test func rowsAboveTheMarkAreNotSent() {
         var log = ChannelLog()
         log.write("a", "x")
         log.write("b", "x")

@@ -16,7 +16,7 @@ import Testing
         try LoginSession(of: user, random: random, now: 100, seconds: seconds, isOneTime: isOneTime)
     }
 
-    @Test func tokenComesBeforePasswordBeforeSessionBeforeGuest() {
+    @Test func loginPrefersTokenThenPasswordThenSessionThenGuest() {
         let password = LoginOffer.Password(name: "jane", password: "p")
         var offer = LoginOffer()
         #expect(first.firstStep(of: offer) == .guest)
@@ -31,7 +31,7 @@ import Testing
         #expect(third.firstStep(of: offer) == .verifyPassword(password))
     }
 
-    @Test func refusedLoginsInviteALogin() {
+    @Test func refusedLoginsHaveStatusReasonAndChallenge() {
         let guest = Principal.defaultGuest
         #expect(first.decide(guest: guest) == .refused(.loginRequired))
         #expect(LoginRefusal.loginRequired.refusal == Refusal(401, "Login required"))
@@ -46,7 +46,7 @@ import Testing
         #expect(first.decide(token: nil) == .refused(.invalidToken))
     }
 
-    @Test func unknownSessionIsTheGuestsInOneDialect() {
+    @Test func unknownSessionIsTheGuestOnlyInTheFirstDialect() {
         var guest = Principal(.guest)
         #expect(first.decide(session: nil, guest: guest) == .accepted(.guest))
         #expect(third.decide(session: nil, guest: guest) == .refused(.invalidSession))

@@ -52,7 +52,7 @@ import Testing
         #expect(set == grants(["a": 4, "b": 3, "c": 4, "d": 9]))
     }
 
-    @Test func earliestGrantCountsAndARoleItsLaterPart() {
+    @Test func channelOfARoleBeginsAtTheLaterOfItsTwoGrants() {
         var user = user("jane", grants(["a": 9, "b": 2]))
         user.roles = GrantSet(["r", "gone"], at: 5)
         var role = Principal(PrincipalKey(.role, "r"))
@@ -169,7 +169,7 @@ import Testing
         #expect(decision == .refused(Refusal(409, "Already exists")))
     }
 
-    @Test func emptyPasswordIsAllowedIfTheDatabaseSaysSo() throws {
+    @Test func emptyPasswordIsAllowedByDatabaseSetting() throws {
         let rules = PrincipalRules(dialect: .first, allowsEmptyPassword: true)
         #expect(try create("{}", rules).credentials == [])
     }

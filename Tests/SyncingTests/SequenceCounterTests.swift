@@ -30,7 +30,7 @@ import Testing
         #expect(counter.through(101) == 101 * 64 + 63)
     }
 
-    @Test func slotsNeverMeetAndMarksRaiseTheCounter() {
+    @Test func sequencesOfSlotsAreDistinctAndRaisedByMarks() {
         var one = SequenceCounter(.slot(1))
         var other = SequenceCounter(.slot(63))
         let drawn =
@@ -43,7 +43,7 @@ import Testing
         #expect(one.through(5_000) < 5_001 * 64 + 1)
     }
 
-    @Test func nothingIsDrawnTwiceAfterACrash() {
+    @Test func sequencesAfterACrashAreAboveTheReservation() {
         var counter = SequenceCounter()
         let first = draw(&counter)
         #expect(counter.reservation > SequenceCounter.block)

@@ -7,7 +7,7 @@ import Testing
         Set(channels(names).map { .channel($0) })
     }
 
-    @Test func changeMakesItsListenersReadyOnce() {
+    @Test func changeMakesItsSubscribersReadyOnce() {
         var subscriptions = Subscriptions()
         let first = subscriptions.add()
         let second = subscriptions.add()

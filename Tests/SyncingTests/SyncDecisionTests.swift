@@ -46,7 +46,7 @@ import Testing
         #expect(found.channels == channels("a", "b", "c"))
     }
 
-    @Test func accessGivesChannelsToUsersAndRoles() throws {
+    @Test func accessCallGrantsChannelsToUsersAndRoles() throws {
         let call = SyncRun.Call.access(
             users: try json("[\"jane\",\"role:editors\",null]"),
             channels: try json("[\"a\",\"*\"]")
@@ -62,14 +62,14 @@ import Testing
         #expect(found.access == expected)
     }
 
-    @Test func accessWithoutUsersOrChannelsGivesNothing() throws {
+    @Test func accessCallWithoutUsersOrChannelsGrantsNothing() throws {
         for (users, names) in [("null", "\"a\""), ("\"jane\"", "null"), ("\"jane\"", "[]")] {
             let call = SyncRun.Call.access(users: try json(users), channels: try json(names))
             #expect(outcome([call]) == .accepted(SyncOutcome()))
         }
     }
 
-    @Test func roleCallGivesRolesWithoutTheirPrefix() throws {
+    @Test func roleCallGrantsRolesWithoutTheirPrefix() throws {
         let call = SyncRun.Call.role(users: .string("jane"), roles: .string("role:editors"))
         guard case .accepted(let found) = outcome([call]) else {
             Issue.record("refused")
@@ -121,7 +121,7 @@ import Testing
         #expect(outcome([.claim(.user(.string("jane")))], for: guest) == refused)
     }
 
-    @Test func failedClaimEndsTheRunWhereItStands() {
+    @Test func callsAfterAFailedClaimAreIgnored() {
         let claim = SyncRun.Call.claim(.user(.string("joe")))
         let wrong = SyncDecision.refused(Refusal(403, "wrong user"))
         // What the harness recorded behind it would not have happened.

@@ -9,7 +9,7 @@ import Testing
         house = try House.shared.get()
     }
 
-    @Test func everyModuleSaysInAReadmeWhatItIsFor() throws {
+    @Test func everyModuleHasShortReadmeWithRationale() throws {
         for module in house.modules {
             let path = module.folder + "/README.md"
             let readme = try #require(house.text(path), "\(path) is missing")
@@ -21,14 +21,14 @@ import Testing
         }
     }
 
-    @Test func thePlanInTheArchitectureIsTheManifests() throws {
+    @Test func planInArchitectureEqualsManifest() throws {
         let architecture = try #require(house.text("ARCHITECTURE.md"))
         let rows = House.planRows(in: architecture.text).map { $0.joined(separator: " ") }
         #expect(rows == house.plan)
     }
 
     /// A walk that names a file that is gone leads nowhere.
-    @Test func everySourceFileThatADocumentNamesIsThere() {
+    @Test func sourceFilesNamedInDocumentsExist() {
         // STYLE.md says what files are called, by names that stand for others.
         let paths = house.texts.map { "/" + $0.path } + ["/Type.swift", "/Type+Aspect.swift"]
         for document in house.documents where document.path != "CHANGELOG.md" {
@@ -44,7 +44,7 @@ import Testing
     /// The walk names files by module, and a bare name lies in the module its step began in.
     ///
     /// What else stands in back quotes is in one of the step's files.
-    @Test func theWalkPassesFilesThatAreWhereItSays() throws {
+    @Test func filesOfEachWalkExist() throws {
         let architecture = try #require(house.text("ARCHITECTURE.md"))
         let steps = architecture.lines.compactMap { line in
             line.firstMatch(of: /^\| +(\d+) \|(.*)/)
@@ -79,7 +79,7 @@ import Testing
     }
 
     /// Every floor of the manifest has its row in the table that explains them.
-    @Test func everyFloorIsExplained() throws {
+    @Test func everyFloorHasRowInArchitecture() throws {
         let architecture = try #require(house.text("ARCHITECTURE.md"))
         let rows = architecture.lines.compactMap { $0.firstMatch(of: /^\| (\w+) \|/) }
             .map { String($0.1) }
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test func everyLinkLeadsSomewhere() {
+    @Test func targetsOfLinksExist() {
         for document in house.documents {
             let folder = document.path.split(separator: "/").dropLast().joined(separator: "/")
             for (index, line) in document.lines.enumerated() {
@@ -102,7 +102,7 @@ import Testing
     }
 
     /// One word per thing: the glossary's last column names the words that stay out of our names.
-    @Test func namesUseTheGlossarysWords() throws {
+    @Test func namesContainNoWordsExcludedByGlossary() throws {
         let glossary = try #require(house.text("docs/glossary.md"))
         let (banned, excepted) = bannedWords(in: glossary)
         try #require(banned.count > 5)
@@ -116,7 +116,7 @@ import Testing
     }
 
     /// Paths of one machine mean nothing on another.
-    @Test func nothingNamesAPlaceOnOneMachine() {
+    @Test func filesContainNoPathsOfOneMachine() {
         let places = ["/work/", "/home/", "/root/"]  // tidy:allow the list itself
         for file in house.texts {
             for (index, line) in file.lines.enumerated() where !line.contains("tidy:allow") {

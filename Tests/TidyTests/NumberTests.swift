@@ -32,7 +32,7 @@ import Testing
         expect(found, toBe: NumberExceptions.requirements, "requirements")
     }
 
-    @Test func throwingFunctionsSayWhatTheyThrow() {
+    @Test func throwingFunctionsDocumentTheirErrors() {
         var found: [String: Int] = [:]
         for (module, _, declared) in declarations {
             let count = declared.throwing.count { !$0.isDocumented }

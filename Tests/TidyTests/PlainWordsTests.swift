@@ -33,7 +33,7 @@ import Testing
         house = try House.shared.get()
     }
 
-    @Test func noTextNamesIndefinitePersons() throws {
+    @Test func textsContainNoIndefinitePersons() throws {
         let findings = try findings()
         for finding in findings {
             Issue.record("\(finding.file):\(finding.line): “\(finding.word)”: \(finding.text)")

@@ -26,7 +26,7 @@ import Testing
         return hunks
     }
 
-    @Test func everyPlantedMistakeStillApplies() throws {
+    @Test func plantedMistakesApplyToSources() throws {
         let house = try House.shared.get()
         for patch in try house.patches() {
             let hunks = hunks(patch.text)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func everyPlantedMistakeSaysWhoFindsItAndHowOften() throws {
+    @Test func plantedMistakesNameTheirTestsAndDetectionRates() throws {
         let house = try House.shared.get()
         let list = try #require(house.text("Tests/Sabotage/README.md")).text
         for patch in try house.patches() {
@@ -55,7 +55,7 @@ import Testing
     }
 
     /// A renamed test would leave its mistakes without a test, and only `run` would notice.
-    @Test func everyTestThatAPlantedMistakeNamesExists() throws {
+    @Test func testsNamedByPlantedMistakesExist() throws {
         let house = try House.shared.get()
         for patch in try house.patches() {
             let named = patch.text.split(separator: "\n").first { $0.hasPrefix("Caught by: ") }

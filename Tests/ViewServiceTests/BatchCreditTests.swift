@@ -28,7 +28,7 @@ import ViewService
         #expect(credit.isThere())
     }
 
-    @Test func additionBeforeTheResponseAsksIsFound() {
+    @Test func creditAddedBeforeTheCheckIsFound() {
         useAll()
         #expect(!credit.add())
         #expect(credit.isThere())

@@ -228,7 +228,7 @@ import Vocabulary
         try world.stop(service)
     }
 
-    @Test func damagedRecordCostsOnlyThePreviousDefinition() throws {
+    @Test func damagedDefinitionsFileLosesOnlyThePreviousDefinition() throws {
         defer { world.stop() }
         fill()
         let first = try settledService()

@@ -17,7 +17,7 @@ import ViewService
         #expect(begun.withLock { $0 } == ["second"])
     }
 
-    @Test func buildThatIsGivenUpWhileItWaitsIsNotBegun() {
+    @Test func buildCancelledWhileItWaitsIsNotStarted() {
         let builds = IndexBuilds(1)
         let begun = Guarded<[String]>([])
         let first = builds.enter {}

@@ -189,7 +189,7 @@ import Wire
 
     /// The documents are of one vBucket, so that the deep ones follow each other: as many ended
     /// processes in succession would stop the view.
-    @Test func documentsOfRowsThatNestTooDeepLoseOnlyTheirOwnRows() throws {
+    @Test func rowsThatNestTooDeepAreSkippedAlone() throws {
         defer { world.stop() }
         let ids = (0..<1_000).map { "k\($0)" }.filter { id in
             let count = MemoryChanges.vBuckets.count
@@ -247,7 +247,7 @@ import Wire
         try world.stop(service)
     }
 
-    @Test func stopAnswersEachWorkWithAFailureOfEachItem() throws {
+    @Test func stopFailsEveryItemOfPendingWorks() throws {
         defer { world.stop() }
         let lane = world.environment.lanes.makeLane("scripts")
         let pool = ScriptPool(

@@ -113,7 +113,7 @@ import Vocabulary
         case wrongResult = "is not that of its rows"
     }
 
-    @Test(arguments: Damage.allCases) func damageIsReported(_ damage: Damage) throws {
+    @Test(arguments: Damage.allCases) func indexCheckReportsEachDamage(_ damage: Damage) throws {
         defer { world.stop() }
         let index = try makeIndex()
         try index.file.commit { (transaction) throws(StorageError) in

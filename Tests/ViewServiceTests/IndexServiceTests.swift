@@ -222,7 +222,7 @@ import Wire
         try world.stop(service)
     }
 
-    @Test func changeOfTheServedVBucketsIsFollowed() throws {
+    @Test func indexHasRowsOfCurrentlyServedVBuckets() throws {
         defer { world.stop() }
         fill()
         let view = world.view("d/a", IndexServiceTests.byNumber)

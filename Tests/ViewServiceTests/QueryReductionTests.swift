@@ -92,7 +92,7 @@ import Vocabulary
         ("group_level=9", 9), ("group=true", nil),
     ]
 
-    @Test func builtinReductionsEqualALoopOnEveryLevel() throws {
+    @Test func builtinReductionsEqualPlainEvaluationOnEveryLevel() throws {
         defer { world.stop() }
         try makeIndex()
         for reduction in BuiltinReduction.allCases {
@@ -156,7 +156,7 @@ import Vocabulary
     }
 
     /// The coordinator refuses the value, since one slot is for two reductions.
-    @Test func valueThatIsNoNumberSpoilsOnlyTheGroupsThatHaveIt() throws {
+    @Test func valueThatIsNoNumberFailsOnlyItsGroups() throws {
         defer { world.stop() }
         world.world.changes.put("a", #"{"n":1,"v":5}"#)
         world.world.changes.put("b", #"{"n":2,"v":"x"}"#)
@@ -189,7 +189,7 @@ import Vocabulary
         return "[[\(text(rows.first))],[\(text(rows.last))],\(sum)]"
     }
 
-    @Test func functionOfAnAuthorEqualsALoopOnEveryLevel() throws {
+    @Test func customReductionEqualsPlainEvaluationOnEveryLevel() throws {
         defer { world.stop() }
         try makeIndex()
         world.reduce(Self.order)
@@ -227,7 +227,7 @@ import Vocabulary
         #expect(world.responder.queryCount == 0)
     }
 
-    @Test func cancelledReductionSendsNothing() throws {
+    @Test func cancelledReductionSendsNothingAfterItsStart() throws {
         defer { world.stop() }
         try makeIndex()
         world.reduce("function (keys, values) { for (;;) {} }")

@@ -147,7 +147,7 @@ import Vocabulary
         #expect(replies.rows().count == 5 && replies.last == .end)
     }
 
-    @Test func previousIndexNamesWhatItLacks() throws {
+    @Test func startOfPreviousIndexNamesItsMissingVBuckets() throws {
         defer { world.stop() }
         put(0..<20)
         let kept: Set<VBucketID> = [VBucketID(0), VBucketID(1)]

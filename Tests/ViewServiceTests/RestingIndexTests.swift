@@ -104,7 +104,7 @@ import Vocabulary
     }
 
     /// Changes, queries and rests at the same time: no answer lacks a change that was made before.
-    @Test func changesBesideRestsAreNeverMissed() throws {
+    @Test func answersDuringRestsIncludeEveryChange() throws {
         defer { world.stop() }
         let service = try service()
         let views = Array(views.prefix(3))

@@ -7,12 +7,12 @@ import ViewService
     private let second: UInt64 = 1_000_000_000
     private let large = StallRule.Limits().walPagesMax
 
-    @Test func queryThatReadsIsNeverOver() {
+    @Test func queryThatReadsIsNotEndedByTheStallRule() {
         let rule = StallRule()
         #expect(!rule.isOver(1_000 * second, walPages: 10 * large))
     }
 
-    @Test func stalledQueryIsOverOnlyWithALargeLog() {
+    @Test func stalledQueryIsEndedOnlyWithALargeWAL() {
         var rule = StallRule()
         rule.stall(5 * second)
         rule.stall(9 * second)
@@ -22,7 +22,7 @@ import ViewService
     }
 
     /// A client that reads one batch a second keeps the snapshot as one that reads none.
-    @Test func waitsAreAdded() {
+    @Test func stallTimesOfAQueryAreSummed() {
         var rule = StallRule()
         for wait: UInt64 in 0..<10 {
             #expect(!rule.isOver(2 * wait * second, walPages: large))

@@ -129,7 +129,7 @@ private typealias Version = MemoryChanges.Version
         #expect(try world.rows(index).count == 20)
     }
 
-    @Test func waitThatIsNotWantedAnyMoreIsForgotten() throws {
+    @Test func unwantedWaitIsReleased() throws {
         defer { world.stop() }
         let index = try world.index("function (doc) { emit(doc.n, null); }")
         let (isWanted, isReleased) = (Guarded(true), Guarded(false))

@@ -143,7 +143,7 @@ import Vocabulary
     ]
 
     @Test(arguments: cases)
-    func definitionThatWasCompleteLastIsThePreviousOne(_ test: Case) {
+    func previousDefinitionIsTheLastCompleteOne(_ test: Case) {
         let succession = Self.succession(after: test.steps)
         let current = Self.view(test.current)
         #expect(succession.previous(of: current)?.map == test.previous)
@@ -180,7 +180,7 @@ import Vocabulary
         #expect(succession.previous(of: changed) == other)
     }
 
-    @Test func viewsThatShareAnIndexSettleTogether() {
+    @Test func viewsThatShareAnIndexAreCompleteTogether() {
         var succession = ViewSuccession()
         let views = [
             Self.view("1"), Self.view("1", named: "b", .count), Self.view("2", named: "c"),

@@ -23,7 +23,7 @@ import Wire
         #expect(count == 1)
     }
 
-    @Test(arguments: [true, false]) func openingDecodes(_ hasValues: Bool) throws {
+    @Test(arguments: [true, false]) func openingDecodesToTheSameOpening(_ hasValues: Bool) throws {
         let opening = ChangesOpening(bucket: "0123abcd", hasValues: hasValues, snapshotsMax: 8)
         #expect(try ChangesOpening(decoding: opening.encoded) == opening)
     }
@@ -33,7 +33,7 @@ import Wire
         #expect(throws: CodingFailure.self) { try ChangesOpening(decoding: opening.encoded) }
     }
 
-    @Test func everyRequestDecodesToItself() throws {
+    @Test func everyRequestDecodesToTheSameRequest() throws {
         var inside = ChangesPosition(branch: .uuid(VBucketUUID(.max)), seqno: Seqno(5))
         inside.snapshotStart = Seqno(2)
         inside.snapshotEnd = Seqno((1 << 48) - 1)
@@ -84,7 +84,7 @@ import Wire
         #expect(row.isDeleted && row.isExpired && row.value == nil)
     }
 
-    @Test func everyMessageDecodesToItself() throws {
+    @Test func everyMessageDecodesToTheSameMessage() throws {
         let messages: [ChangesMessage] = [
             .opened(VBucketUUID(1), start: Seqno(2), high: Seqno(3)),
             .rolledBack(VBucketUUID(1), to: Seqno(2)), .purged, .unavailable,

@@ -125,7 +125,7 @@ import Wire
     }
 
     @Test(arguments: ["", "A", "AAAA", "AAAAAAAA", "now", "e30", "\u{e9}", "====", "A+B/"])
-    func textOfNoTokenIsRefused(_ text: String) {
+    func malformedTokenTextIsRefused(_ text: String) {
         #expect(ChangesToken(text: text) == nil)
     }
 

@@ -4,7 +4,7 @@ import Testing
 import Wire
 
 @Suite struct CommandTests {
-    @Test func quietCommandsAreTheProtocolsAndHaveALoudForm() {
+    @Test func quietCommandsHaveProtocolOpcodesAndALoudForm() {
         let quiet = Opcode.allCases.filter(\.isQuiet)
         let numbers = quiet.map(\.rawValue)
         #expect(numbers == hex("09 0d 1112131415161718191a 1e 24 a1 a3 a5 a9"))

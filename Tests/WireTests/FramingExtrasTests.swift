@@ -41,7 +41,7 @@ import Wire
         )
     }
 
-    @Test func fifteenInAHalfByteAddsTheNextByte() {
+    @Test func framingItemLengthOfFifteenContinuesInNextByte() {
         let name = String(repeating: "u", count: 20)
         let bytes = hex("4f 05") + Array(name.utf8) + hex("50")
         bytes.withView { view in

@@ -38,7 +38,7 @@ import Wire
     ]
 
     @Test(arguments: NodeService.allCases)
-    func eachServiceHasOneRow(_ service: NodeService) throws {
+    func servicesHaveTheRowsOfTheTable(_ service: NodeService) throws {
         let expected = try #require(NodeServiceTests.table[service])
         let row = service.row
         #expect(service.rawValue == expected.number)

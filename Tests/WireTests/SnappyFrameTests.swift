@@ -123,7 +123,7 @@ import Wire
         (Self.fields + rest).withUnsafeBytes { WithMetaExtras(ByteView($0)) }
     }
 
-    @Test func optionsAndLengthAreOptional() throws {
+    @Test func withMetaOptionsAndLengthAreOptional() throws {
         let short = try #require(parse([]))
         #expect(short.flags == 1 && short.expiry == 2 && short.revision == 3 && short.cas == CAS(4))
         #expect(short.options == [] && short.extendedCount == 0)
@@ -137,7 +137,7 @@ import Wire
         for count in [1, 3, 5, 7] { #expect(parse([UInt8](repeating: 0, count: count)) == nil) }
     }
 
-    @Test func contradictingOptionsHaveFlaw() throws {
+    @Test func contradictoryWithMetaOptionsAreRejected() throws {
         func flaw(_ options: UInt8, isDeletion: Bool = false) -> String? {
             parse([0, 0, 0, options])?.flaw(isDeletion: isDeletion)
         }

@@ -81,7 +81,7 @@ import Wire
     }
 
     /// The last part of such a message is short: the window must hold back the others.
-    @Test func pausedStreamHoldsBackMessagesLargerThanFrames() async throws {
+    @Test func pausedStreamBlocksMessagesLargerThanFrames() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let accepted = TestStream.serve(
@@ -173,7 +173,7 @@ import Wire
         }
     }
 
-    @Test func messagesThatAreKeptHoldTheSenderBackUntilTheirRelease() async throws {
+    @Test func unreleasedMessagesBlockSenderUntilTheirRelease() async throws {
         let nodes = try await PeerNode.cluster(2)
         defer { for node in nodes { node.stop() } }
         let accepted = TestStream.serve(

@@ -177,7 +177,7 @@ import Wire
         #expect(!removed)
     }
 
-    @Test func removedNodeIsRefusedAsRemovedButNewNodeIsNot() async throws {
+    @Test func removedNodeIsRefusedAsRemovedAndNewNodeAsNotExpected() async throws {
         let nodes = try (1...4).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         for node in nodes {
@@ -224,7 +224,7 @@ import Wire
         #expect(failed == .failure(.untrusted))
     }
 
-    @Test func strangerIsCalledIfItsKeySuffices() async throws {
+    @Test func callToUnauthenticatedNodeSucceedsIfItsKeyMatches() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         for node in nodes { node.identify() }

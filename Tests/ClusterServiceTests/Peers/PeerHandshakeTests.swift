@@ -49,7 +49,7 @@ import Wire
         if case .refused(let refusal) = step { refusal } else { nil }
     }
 
-    @Test func bothSidesGetTheClaims() {
+    @Test func establishedHandshakeGivesBothSidesTheClaims() {
         for service in NodeService.Connection.allCases {
             var pair = Pair()
             pair.service = service
@@ -93,7 +93,7 @@ import Wire
     }
 
     /// The two sides name the same fact from their own point of view.
-    @Test func callerWithoutTheKeyIsToldThatItsKeyIsNotKnown() {
+    @Test func callerWithUnknownKeyGetsKeyRefused() {
         var pair = Pair()
         pair.decision = .wrongKey
         let (one, other) = pair.run()
@@ -103,7 +103,7 @@ import Wire
     /// A node that is told of its removal discards its data.
     ///
     /// Any node may answer a `join`.
-    @Test func strangerCannotSayThatThisNodeWasRemoved() {
+    @Test func removalClaimedOverJoinConnectionIsNotBelieved() {
         var pair = Pair()
         pair.service = .join
         pair.decision = .removed(epoch: 8)

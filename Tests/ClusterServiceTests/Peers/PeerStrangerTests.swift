@@ -91,7 +91,7 @@ import Wire
         #expect(isEmpty)
     }
 
-    @Test func halfOpenConnectionsOfStrangersDoNotCloseThoseOfMembers() async throws {
+    @Test func halfOpenConnectionsOfOtherAddressesDoNotCloseThoseOfMembers() async throws {
         var limits = PeerLimits()
         limits.halfOpenMax = 4
         let nodes = try await PeerNode.cluster(2, limits: limits)
@@ -109,7 +109,7 @@ import Wire
     }
 
     /// Strangers may have any key for `join`, so their connections are few.
-    @Test func strangersAreBoundedInNumber() async throws {
+    @Test func unauthenticatedPeerConnectionsAreBoundedInNumber() async throws {
         var limits = PeerLimits()
         limits.strangersMax = 4
         let strangers = try await Strangers(limits)
@@ -124,7 +124,7 @@ import Wire
     }
 
     /// The limit of time includes the handshake, so on a slow machine the call need not arrive.
-    @Test func strangersAreBoundedInTime() async throws {
+    @Test func unauthenticatedPeerConnectionsAreBoundedInTime() async throws {
         var limits = PeerLimits()
         limits.strangerNanoseconds = 300_000_000
         let strangers = try await Strangers(limits)

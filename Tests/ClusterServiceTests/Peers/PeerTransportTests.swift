@@ -59,7 +59,7 @@ import Wire
         }
     }
 
-    @Test func slowReaderHoldsSenderBack() async throws {
+    @Test func slowReaderBlocksSender() async throws {
         let nodes = try (1...2).map { try PeerNode($0) }
         defer { for node in nodes { node.stop() } }
         let total = 100 << 20

@@ -33,7 +33,7 @@ import Wire
         #expect(statuses(Ask.set("k", "w"), by: client) == [0])
     }
 
-    @Test func deletedUserLosesEverything() {
+    @Test func deletedUserIsRefusedAtNextRequestAndLogin() {
         let client = world.client(as: "user", in: "demo")
         world.remove(user: "user")
         let requests = [Ask.get("k"), Ask.select("demo"), frame(.getClusterConfig)]
@@ -52,7 +52,7 @@ import Wire
     }
 
     /// A node that was removed from its cluster and added again gets the users with their keys.
-    @Test func userThatReturnsWithItsKeysKeepsItsSession() {
+    @Test func userRestoredWithSameKeysKeepsItsSession() {
         let client = world.client(as: "user", in: "demo")
         let keys = TestWorld.keys(of: "secret")
         world.remove(user: "user")
@@ -69,7 +69,7 @@ import Wire
         #expect(statuses(Ask.plain("user", "new"), by: Client(world)) == [0])
     }
 
-    @Test func renamedAdministratorLosesEverything() {
+    @Test func renamedAdministratorIsRefusedAtNextRequest() {
         world.admitAdministrator()
         let client = world.client(as: "Administrator", in: "demo")
         #expect(statuses(Ask.set("k", "v"), by: client) == [0])

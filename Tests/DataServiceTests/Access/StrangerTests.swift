@@ -17,7 +17,7 @@ import Vocabulary
     }
 
     @Test(arguments: ["PLAIN", "SCRAM-SHA512"])
-    func fifthRefusalClosesTheConnectionBehindItsAnswer(_ mechanism: String) {
+    func fifthRefusedLoginClosesConnectionAfterItsAnswer(_ mechanism: String) {
         world.admitAdministrator()
         let client = Client(world, host: "127.0.0.2")
         func guess(_ number: Int) -> UInt16? {
@@ -36,7 +36,7 @@ import Vocabulary
         #expect(lines == ["login: refused a login as \"Administrator\" from 127.0.0.2"])
     }
 
-    @Test func loginFromAnAddressWithRefusalsWaitsUnlessItIsKnownToBeRight() {
+    @Test func loginFromAddressWithFiveRefusalsIsDelayedUnlessKnown() {
         world.admitAdministrator()
         #expect(status(Client(world, host: "127.0.0.2"), Ask.plain("Administrator", "secret")) == 0)
         let guesser = Client(world, host: "127.0.0.2")
@@ -56,7 +56,7 @@ import Vocabulary
         }
     }
 
-    @Test func connectionsOfStrangersAndGuestsAreBounded() throws {
+    @Test func connectionsOfUnauthenticatedClientsAndGuestsAreBounded() throws {
         try world.service.open(TestWorld.settings("guests"))
         world.admitAdministrator()
         let strangers = (0..<1_030).map { _ in Client(world, host: "127.0.0.2") }
@@ -101,7 +101,7 @@ import Vocabulary
         _ = world.stop()
     }
 
-    @Test func frameOfAStrangerIsBounded() {
+    @Test func frameOfUnauthenticatedClientIsBounded() {
         let client = Client(world)
         func login(_ count: Int) -> [UInt8] {
             let value = [UInt8](repeating: 97, count: count - 24 - 5)
@@ -113,7 +113,7 @@ import Vocabulary
         #expect(client.isClosed)
     }
 
-    @Test func checksOfPasswordsLeaveTheOtherLanesAlone() {
+    @Test func passwordChecksNeedOnlyTheirOwnLane() {
         world.admitAdministrator()
         for lane in ["non-io", "aux-io", "reader", "writer", "durability"] {
             world.lanes.hold(lane)

@@ -39,14 +39,14 @@ import Testing
         #expect(run([.node(4), .node(4), .node(1), .endNode(4), .node(4)]) == "++-.+")
     }
 
-    @Test func clientsLeaveAPartToOtherNodes() {
+    @Test func queriesOfClientsLeavePartOfKeyBudgetToOtherNodes() {
         #expect(run([.client(6), .client(1), .node(2), .node(1)]) == "+-+-")
         // They may use more of it while other nodes use little, but not all of it.
         let steps = [Step.node(4), .client(4), .client(1), .endNode(4), .client(2), .client(1)]
         #expect(run(steps) == "++-.+-")
     }
 
-    @Test func queryThatIsAloneFitsWhateverItsSize() {
+    @Test func onlyQueryFitsIntoBudgetAtAnySize() {
         #expect(run([.client(100), .client(1), .endClient(100), .client(100)]) == "+-.+")
         #expect(run([.node(100), .node(1), .endNode(100), .node(100)]) == "+-.+")
         // Queries of clients do not exclude the first one of another node, nor the reverse.

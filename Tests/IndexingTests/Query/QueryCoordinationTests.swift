@@ -147,7 +147,7 @@ import Vocabulary
         #expect(coordination.failures.isEmpty)
     }
 
-    @Test func restartsWithGrowingPausesUntilTheirEndAndThenTheRowsAreMissing() {
+    @Test func movedVBucketRestartsQueryWithGrowingPausesThenIsMissing() {
         var coordination = Self.coordination([1, 2], restartsUntil: 20_000)
         _ = coordination.begin(now: 0)
         var now: UInt64 = 0
@@ -192,7 +192,7 @@ import Vocabulary
         #expect(Self.rowCount(&coordination) == 0)
     }
 
-    @Test func lostNodeIsReplacedWhenANewerMapNamesAnother() {
+    @Test func lostNodeIsReplacedByNodeOfNewerMap() {
         var coordination = Self.coordination([1, 2])
         _ = coordination.begin(now: 0)
         Self.reply(Self.started, 1, &coordination)
@@ -228,7 +228,7 @@ import Vocabulary
 
     // MARK: Indexes
 
-    @Test func missingIndexSendsTheQueryBackToThePreviousOneAsAWhole() throws {
+    @Test func missingIndexRestartsQueryOnPreviousIndexOfAllNodes() throws {
         let signature = try QueryMessageTests.signature(1)
         var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
         #expect(
@@ -248,7 +248,7 @@ import Vocabulary
     }
 
     /// The previous index is removed once the current one is complete, also before a query notices that.
-    @Test func removedPreviousIndexSendsTheQueryToTheCurrentOneForGood() throws {
+    @Test func removedPreviousIndexRestartsQueryOnCurrentIndexOnce() throws {
         let signature = try QueryMessageTests.signature(1)
         var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
         _ = coordination.begin(now: 0)
@@ -261,7 +261,7 @@ import Vocabulary
         #expect(coordination.failures == [Self.failure(2, [1], .notBuilt)])
     }
 
-    @Test func restartBecauseOfAMoveKeepsTheIndex() throws {
+    @Test func restartAfterMoveUsesSameIndex() throws {
         let signature = try QueryMessageTests.signature(1)
         var coordination = Self.coordination([1, 2], allowsPreviousIndex: true)
         _ = coordination.begin(now: 0)

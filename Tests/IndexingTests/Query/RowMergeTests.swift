@@ -112,7 +112,7 @@ import Testing
 
     /// Every group leaves once, with the partial values of all streams that have it, in their order.
     @Test(arguments: 1...40 as ClosedRange<UInt64>)
-    func partialValuesOfAGroupLeaveTogether(seed: UInt64) throws {
+    func partialValuesOfAGroupAreReturnedTogether(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         for _ in 0..<10 {
             var plan = MergePlan(isDescending: .random(using: &random), isGrouped: true)

@@ -86,7 +86,7 @@ import Testing
         ("key= 7 \n", "key=7"), ("limit=+4", "limit=4"), ("descending=False", ""),
         ("nonsense=1&bbox=0,0,1,1&callback=f", ""), ("stale=update_after", ""),
         ("on_error=continue", ""), ("reduce=false", ""),
-    ]) func parametersOfOneMeaningMakeOneQuery(one: String, other: String) throws {
+    ]) func equivalentParametersParseToEqualQueries(one: String, other: String) throws {
         #expect(try Self.parse(one) == Self.parse(other))
     }
 
@@ -95,7 +95,7 @@ import Testing
         ("stale=false", 90_000), ("stale=false&connection_timeout=60000", 60_000),
         ("connection_timeout=1000&stale=false", 1_000), ("stale=false&stale=ok", 60_000),
         ("stale=ok&stale=false", 90_000), ("stale=update_after", 60_000),
-    ]) func onlyACurrentQueryWithoutATimeoutOutlastsItsClient(query: String, timeout: Int) throws {
+    ]) func onlyCurrentQueryWithoutTimeoutHas90SecondTimeout(query: String, timeout: Int) throws {
         #expect(try Self.parse(query).timeoutMilliseconds == timeout)
     }
 
@@ -330,7 +330,7 @@ import Testing
     ]
 
     @Test(arguments: parameters + requests)
-    func queryWithoutMeaningIsRefused(refused: Refused) {
+    func contradictoryQueryIsRefusedWithItsReason(refused: Refused) {
         let expected = QueryRefusal(status: 400, error: refused.error, reason: refused.reason)
         #expect(throws: expected) {
             try Self.parse(refused.query, body: refused.body, hasReduce: refused.hasReduce)

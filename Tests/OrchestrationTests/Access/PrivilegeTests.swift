@@ -32,7 +32,7 @@ import Vocabulary
         #expect(grants.privileges(inBucket: "b") == [.insert, .upsert, .delete])
     }
 
-    @Test func noRolePermitsNothing() {
+    @Test func loginWithoutRolesHasNoPermissions() {
         #expect(Grants.none.privileges(inBucket: "a") == [])
         #expect(!Grants.none.allows(Permission(.cluster, ["pools"], "read")))
     }

@@ -56,7 +56,7 @@ import Vocabulary
         "02 08 726f5f61646d696e 00 0b 646174615f726561646572 01 62",
         "02 08 726f5f61646d696e 00 08 726f5f61646d696e 00",
     ])
-    func otherRolesAreDamage(_ roles: String) {
+    func invalidRolesOfStoredUserAreRefused(_ roles: String) {
         let hex = "\(Self.head) 0a \(Self.ann) \(roles) 00"
         #expect((try? ClusterEnvelope(decoding: Self.bytes(hex))) == nil)
     }

@@ -134,7 +134,7 @@ import Vocabulary
         #expect(world.apply(Self.put("ann", [RoleGrant(.dataReader)])) == Self.changed("ann"))
     }
 
-    @Test func deletedBucketTakesItsRolesAlong() {
+    @Test func deletionOfBucketRevokesItsRoles() {
         var world = ClusterWorld.withUsers()
         let every = RoleGrant(.dataReader)
         world.apply(Self.put("ann", [Self.reader, every]))

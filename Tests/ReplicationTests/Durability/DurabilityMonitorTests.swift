@@ -244,7 +244,7 @@ import Wire
     ]
 
     @Test(arguments: levels + joint)
-    func aLevelIsReachedOrNot(_ example: Case) {
+    func prepareIsCommittedOnlyIfItsLevelIsReached(_ example: Case) {
         var monitor = Self.monitor(example.row, example.level)
         monitor.onDisk = Seqno(example.ownDisk)
         for (node, word) in example.copies { monitor.copies[NodeNumber(node)] = word }
@@ -334,7 +334,7 @@ import Wire
         #expect(monitor.next(now: 1_000) == .commit(Seqno(10)))
     }
 
-    @Test func expiringDeadlinesSparesInheritedPrepares() {
+    @Test func expiredDeadlinesDoNotAbortInheritedPrepares() {
         var monitor = Self.monitor(Self.row([1, 2, 3]), seqno: 10, deadline: Self.never)
         monitor.inherit(Seqno(9), .majority)
         monitor.expireDeadlines()

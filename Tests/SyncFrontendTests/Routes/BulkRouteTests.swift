@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test func replicatedRevisionsAreStoredWhereverTheFlagIs() async throws {
+    @Test func newEditsFlagBeforeOrAfterDocumentsIsRespected() async throws {
         try await GatewayWorld.with { world in
             let documents = (0..<250).map { number in
                 #"{"_id":"a\#(number)","channels":["public"],"_revisions":{"start":2,"ids":["b","a"]}}"#

@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    @Test func publicPortMakesNoDatabase() async throws {
+    @Test func publicPortCreatesNoDatabase() async throws {
         try await GatewayWorld.administered { world in
             let exists = try world.ask("PUT /db/", .none, body: "{}")
             #expect(exists.status == 412 && exists.reason == "Database already exists")

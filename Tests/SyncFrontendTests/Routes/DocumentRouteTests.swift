@@ -199,7 +199,7 @@ import Testing
         }
     }
 
-    @Test func openRevisionsHaveContentsThatTheClientHas() async throws {
+    @Test func openRevisionsIncludeAttachmentsKnownToTheClient() async throws {
         try await GatewayWorld.with { world in
             let revision = try world.put("a", #""_attachments":{"t":{"data":"aGVsbG8="}}"#)
             let known = "%5B%22\(revision)%22%5D"

@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test func channelIsTableOfItsRows() async throws {
+    @Test func dumpOfChannelIsTableOfItsRows() async throws {
         try await GatewayWorld.administered { world in
             let first = await world.put("a&b", "{\"channels\":[\"c\"]}")
             let second = await world.put("b", "{\"channels\":[\"c\"]}")
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func publicPortHasNoInspection() async throws {
+    @Test func inspectionRoutesAreAbsentOnPublicPort() async throws {
         try await GatewayWorld.administered { world in
             for line in [
                 "GET /db/_raw/d", "GET /db/_revtree/d", "GET /db/_dumpchannel/c", "POST /db/_purge",

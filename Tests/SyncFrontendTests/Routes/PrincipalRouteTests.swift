@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test func publicPortHasNoPrincipals() async throws {
+    @Test func principalRoutesAreAbsentOnPublicPort() async throws {
         try await GatewayWorld.administered { world in
             for line in [
                 "GET /db/_user/", "POST /db/_user/", "GET /db/_user/jane", "PUT /db/_user/jane",

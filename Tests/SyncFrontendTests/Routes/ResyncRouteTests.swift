@@ -135,7 +135,7 @@ import Testing
         }
     }
 
-    @Test func publicPortHasNoResync() async throws {
+    @Test func resyncRoutesAreAbsentOnPublicPort() async throws {
         try await GatewayWorld.administered { world in
             for line in ["GET /db/_resync", "POST /db/_resync", "POST /db/_sync_check"] {
                 let answer = try world.ask(line)

@@ -84,7 +84,7 @@ import Testing
         }
     }
 
-    @Test func absentRoutesNameWhatToUse() async throws {
+    @Test func unsupportedRoutesNameTheirReplacement() async throws {
         try await GatewayWorld.administered { world in
             for line in [
                 "GET /db/_blipsync", "GET /db/_design/d/_view/v",

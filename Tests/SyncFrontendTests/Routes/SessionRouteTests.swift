@@ -82,7 +82,7 @@ import Testing
         }
     }
 
-    @Test func loginFromStrangeOriginIsRefused() async throws {
+    @Test func loginFromOriginWithoutLoginPermissionIsRefused() async throws {
         let policy = CrossOriginPolicy(
             origins: ["*"],
             loginOrigins: ["http://good.example"],

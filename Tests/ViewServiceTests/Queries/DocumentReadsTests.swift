@@ -3,7 +3,7 @@ import ViewService
 
 /// How many documents of `include_docs` are read at a time.
 @Suite struct DocumentReadsTests {
-    @Test func fewReadsAreUnderWay() {
+    @Test func concurrentReadsAreBounded() {
         var reads = DocumentReads(count: 10)
         var places: [Int] = []
         while let place = reads.begin() { places.append(place) }
@@ -17,7 +17,7 @@ import ViewService
         // The bytes of each document, and how many of 64 are read.
         (100, 64), (1 << 20, 11), (20 << 20, 4), (0, 64),
     ])
-    func noReadBeginsOnceThereAreEnoughBytes(_ bytes: Int, _ count: Int) {
+    func readsOfARoundEndAtTheByteBound(_ bytes: Int, _ count: Int) {
         var reads = DocumentReads(count: 64)
         repeat {
             while reads.begin() != nil {}
@@ -26,7 +26,7 @@ import ViewService
         #expect(reads.begun == count)
     }
 
-    @Test func roundWithoutDocumentsBeginsNothing() {
+    @Test func roundWithoutDocumentsStartsNoRead() {
         var reads = DocumentReads(count: 0)
         let place = reads.begin()
         #expect(place == nil)

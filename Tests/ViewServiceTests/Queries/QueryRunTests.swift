@@ -139,7 +139,7 @@ import Vocabulary
         #expect(stopped.errors.map { $0[0] } == ["http://h2:8092/_view_merge/?stale=false"])
     }
 
-    @Test func silentNodeIsNamedAfterTheTimeout() async throws {
+    @Test func nodeWithoutAnswerIsNamedAfterTheTimeout() async throws {
         let world = try Self.twoNodes()
         defer { world.stop() }
         let one = try ScriptedNodes.rows([RunRow("1", "a")])

@@ -231,7 +231,7 @@ import Vocabulary
     }
 
     @Test(arguments: [1, 2, 3, 4] as [UInt64])
-    func answerIsThePlainEvaluation(hundred: UInt64) async throws {
+    func answersOfRandomQueriesEqualPlainEvaluation(hundred: UInt64) async throws {
         for seed in hundred * 100..<hundred * 100 + 100 {
             var random = try World(seed: seed)
             let (query, reduction) = random.query()

@@ -49,7 +49,7 @@ import ViewService
         first.cancel()
     }
 
-    @Test func placeHasTheSlotUntilItIsGone() async throws {
+    @Test func admittedQueryHoldsItsSlotUntilReleased() async throws {
         let world = Self.world(isAnswering: true)
         defer { world.stop() }
         let admission = await QueryRun.admit(
@@ -165,7 +165,7 @@ import ViewService
         #expect(world.slots.usedCount == 0)
     }
 
-    @Test func noSlotIsLostBetweenReleasesDeadlinesAndCancellations() async throws {
+    @Test func slotsSurviveConcurrentReleasesDeadlinesAndCancellations() async throws {
         let world = RunWorld([1], slots: 2, waiters: 100)
         defer { world.stop() }
         let grants = Guarded(0)

@@ -7,7 +7,7 @@ import Vocabulary
 
 /// How a node finds out that a new index is complete on all nodes.
 @Suite(.timeLimit(.minutes(2))) struct ReadinessCheckTests {
-    @Test func definitionSettlesOnceAllNodesHaveTheIndex() async throws {
+    @Test func definitionIsCompleteOnceAllNodesHaveTheIndex() async throws {
         let (own, queries) = (ServiceWorld(), RunWorld([1, 2]))
         defer {
             queries.stop()
@@ -39,7 +39,7 @@ import Vocabulary
         try own.stop(service)
     }
 
-    @Test func nodeThatDoesNotAnswerKeepsADefinitionUnsettled() async throws {
+    @Test func definitionStaysIncompleteWhileANodeDoesNotAnswer() async throws {
         let (own, queries) = (ServiceWorld(), RunWorld([1, 2]))
         defer {
             queries.stop()
