@@ -337,8 +337,8 @@ import Vocabulary
     /// A swarm without counts is below every floor, and a swarm that lacks one kind is below that
     /// kind's floor.
     @Test func tallyWithoutAKindIsBelowThatFloor() {
-        #expect(Floors.shortfalls(Tally(), seeds: 100).count == Floors.table.count)
-        for missing in Floors.table {
+        #expect(MinimumCounts.shortfalls(Tally(), seeds: 100).count == MinimumCounts.table.count)
+        for missing in MinimumCounts.table {
             var tally = Tally()
             for floor in MinimumCounts.table where floor != missing {
                 tally[floor.name.group, floor.name.kind] = floor.count
