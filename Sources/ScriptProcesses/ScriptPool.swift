@@ -177,7 +177,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     /// Frees a function in all processes, because no work of it will be submitted.
     ///
     /// Works of a map or sync function that are not answered yet fail, as if the pool had stopped: the
-    /// index that needed them is closed, or the database has another function, whose verdicts count now.
+    /// index that needed them is closed, or the database has another function, whose decisions count now.
     /// Queries get what they wait for.
     package func forget(_ function: ScriptFunction) {
         lane.post { [self] in
