@@ -17,7 +17,7 @@ enum FeedTarget {
         switch view[0] & 3 {
         case 0: check(rest.text)
         case 1: check(text(of: rest))
-        case 2: rewrite(ChangesRequest.self, rest)
+        case 2: rewrite(HTTPFeedRequest.self, rest)
         default: rewrite(ChangesMessage.self, rest)
         }
     }

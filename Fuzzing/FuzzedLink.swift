@@ -289,6 +289,7 @@ private final class HeldNetwork: Network, @unchecked Sendable {  // tidy:allow o
 private final class ClearChannel: SecureChannel {
     static let key = [UInt8](repeating: 1, count: 32)
 
+    let isOpen = true
     private(set) var peerKey: [UInt8]?
 
     func receive(_ input: ByteView, content: ByteWriter, output: ByteWriter) -> SecureProgress {

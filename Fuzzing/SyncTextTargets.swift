@@ -98,7 +98,7 @@ enum SyncHeaderTarget {
         }
         let acceptance = Acceptance(text)
         _ = (acceptance.listForm, acceptance.documentForm(hasBodies: true))
-        guard let query = try? QueryParameters(view) else { return }
+        guard let query = try? URLParameters(view) else { return }
         _ = try? ChangesRequest(query: query)
         _ = try? DocumentQuery(query)
         _ = try? AllDocumentsRequest(query: query, body: nil)
