@@ -5,7 +5,7 @@ package import Syncing
 /// Finds the route of a request, and answers what needs none: `OPTIONS`, unknown paths, other methods.
 ///
 /// The answers are those of Sync Gateway 1.4, but that a slash at the end of a path is not redirected.
-package final class GatewayRouter: @unchecked Sendable {  // tidy:allow belongs to its server's event loop
+package final class GatewayRouter: @unchecked Sendable {  // tidy:allow its event loop owns it
     private let crossOrigin: CrossOriginPolicy?
     private let administration: AdministrationGuard
     /// The routes of each port by the number of their paths' segments; the last element has those of all longer
