@@ -1,7 +1,7 @@
 import Simulation
 import Testing
 
-/// Simulated clusters, one seed each, in the simulator's program (Sources/Simulation/README.md).
+/// Simulated clusters, one seed each, in the simulator's program (docs/design/simulation.md).
 @Suite struct ClusterTests {
     /// Three nodes join, rebalance, and serve four clients: every write is read, and all copies are
     /// equal at the end.

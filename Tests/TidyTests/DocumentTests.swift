@@ -13,7 +13,7 @@ import Testing
         for module in house.modules {
             let path = module.folder + "/README.md"
             let readme = try #require(house.text(path), "\(path) is missing")
-            #expect(readme.lines.count <= 60, "\(path) is longer than a screen")
+            #expect(readme.lines.count <= 32, "\(path) is longer than half a screen")
             // A program only reads its arguments and starts; there is nothing to defend.
             let isProgram = module.floor == "programs"
             let defends = isProgram || readme.text.contains("**Why")
