@@ -455,7 +455,7 @@ def test_feed_follows_rebalance_without_gap_or_repeat(start, client):
 def test_failover_that_lost_seen_changes_is_announced(start):
     """The replica was down during writes that the consumer saw."""
     nodes = start(cluster.made, 3, ["travel"])
-    nodes.set_auto_failover(timeout=100)
+    nodes.set_auto_failover(timeout=1_000)
     rows = nodes.vbucket_map("travel")
     active, replica = next((row[0], row[1]) for row in rows if 0 not in row)
     keys = [

@@ -115,7 +115,7 @@ def test_consumers_follow_rebalance_and_failover_without_gap_or_repeat(start):
 def test_failover_that_loses_changes_rolls_back_the_consumers_that_have_them(start):
     """The replica of some vBuckets was down during writes that consumers received."""
     nodes = start(cluster.made, 3, [BUCKET])
-    nodes.set_auto_failover(timeout=100)
+    nodes.set_auto_failover(timeout=1_000)
     rows = nodes.vbucket_map(BUCKET)
     active, replica = next((row[0], row[1]) for row in rows if 0 not in row)
     lonely = {number for number, row in enumerate(rows) if row == [active, replica]}

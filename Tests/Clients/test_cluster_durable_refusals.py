@@ -42,7 +42,7 @@ def test_write_during_a_durable_write_gets_its_error_and_succeeds_afterwards(
     start, client, level
 ):
     cluster = start(made, 3, ["travel"])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     collection = client(cluster)
     await_copies(collection, cluster)
     key = keys_on(cluster, 0, 1)[0]

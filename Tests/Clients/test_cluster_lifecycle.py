@@ -283,6 +283,7 @@ def test_rebalance_can_be_stopped_and_begun_again_while_a_client_writes(start):
 
 def test_killed_node_is_failed_over_and_rebalanced_out(start):
     cluster = start(made, 3, ["travel"])
+    cluster.set_auto_failover(timeout=1_000)
     with Documents(cluster) as documents:
         documents.write("before")
         time.sleep(1)

@@ -36,7 +36,7 @@ def await_flush(node):
 def test_losses_of_a_failed_node_are_reported_at_failover_and_at_its_return(start):
     """Its replica was down during writes; a third node had received its report."""
     cluster = start(made, 3, [BUCKET])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     rows = cluster.vbucket_map(BUCKET, 0)
     active, replica = next((row[0], row[1]) for row in rows if 0 not in row)
     documents = Documents(cluster, BUCKET)
@@ -74,7 +74,7 @@ def test_losses_of_a_failed_node_are_reported_at_failover_and_at_its_return(star
 def test_running_node_stops_serving_at_once_when_failed_over_manually(start):
     """It accepts no write that would be lost with it, and reports its last seqno."""
     cluster = start(made, 3, [BUCKET])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     rows = cluster.vbucket_map(BUCKET, 0)
     acknowledged = []
     end = threading.Event()

@@ -205,7 +205,7 @@ def test_member_of_a_cluster_cannot_be_reset(idle):
 def test_node_in_a_running_rebalance_cannot_be_failed_over(start):
     cluster = start(made, 4, [BUCKET])
     # A suspended node keeps the rebalance running; it must not be failed over for that.
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     assert cluster.fail_over(3).status == 200
     assert 2 in cluster.followers()
     reply = cluster[0].admin.post(f"/pools/default/buckets/{BUCKET}", {"replicaNumber": 2})

@@ -195,6 +195,7 @@ def test_remaining_nodes_of_a_lost_majority_continue_by_order(start):
 
 def test_order_is_refused_while_an_unnamed_node_is_silent(start):
     cluster = start(made, 3, [BUCKET])
+    cluster.set_auto_failover(timeout=1_000)
     names, _ = lose(cluster, 2)
     cluster[1].kill()
     # It is only silent: the order is refused until it answers.

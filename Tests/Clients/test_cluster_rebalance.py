@@ -48,6 +48,13 @@ class Grid:
     def admin(self):
         return next(node for node in self.nodes if node.is_running).admin
 
+    def keep_killed_nodes(self):
+        """Has automatic failover wait for longer than a test."""
+        form = {"enabled": "true", "timeout": 1_000, "maxCount": 10}
+        reply = self.admin.post("/settings/autoFailover", form)
+        if reply.status != 200:
+            raise RuntimeError(f"autoFailover: {reply!r}")
+
     def join(self, number):
         form = {
             "hostname": f"127.0.0.1:{self.nodes[number].admin_port}",
@@ -437,6 +444,7 @@ def leader(grid):
 
 def test_next_leader_continues_the_rebalance_of_a_failed_leader(grid):
     grid = grid(3, replicaNumber=2)
+    grid.keep_killed_nodes()
     for number in (1, 2):
         grid.join(number)
     grid.rebalance()
@@ -471,6 +479,7 @@ def test_next_leader_continues_the_rebalance_of_a_failed_leader(grid):
 
 def test_rebalance_waits_with_a_reason_for_a_failed_participant(grid):
     grid = grid(2)
+    grid.keep_killed_nodes()
     follower = Follower(grid)
     keys = follower.load(40_000, size=256)
     grid.add_process()

@@ -34,7 +34,7 @@ def persisted(member):
 def came_back(start, way, recovery):
     """The number of changes that a recovering node received, and of its documents then."""
     cluster = start(made, 3, [BUCKET])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)
@@ -79,7 +79,7 @@ def test_full_recovery_copies_every_document(start):
 
 def test_full_recovery_of_a_node_started_during_the_rebalance_copies_everything(start):
     cluster = start(made, 3, [BUCKET])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)
@@ -98,7 +98,7 @@ def test_full_recovery_of_a_node_started_during_the_rebalance_copies_everything(
 @pytest.mark.parametrize("way", ["killed", "failed over while it lived"])
 def test_recovered_node_serves_its_last_copies(start, way):
     cluster = start(made, 3, [BUCKET], replicaNumber=0)
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     numbers(cluster[2])
@@ -122,7 +122,7 @@ def test_recovered_node_serves_its_last_copies(start, way):
 
 def test_empty_copy_is_not_promoted_while_the_complete_copy_is_silent(start):
     cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)
@@ -157,7 +157,7 @@ def test_empty_copy_is_not_promoted_while_the_complete_copy_is_silent(start):
 @pytest.mark.parametrize("way", ["after it is back", "while it is away"])
 def test_emptied_active_copy_waits_for_a_failed_over_replica(start, way):
     cluster = start(made, 3, [BUCKET], bucketType="ephemeral")
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     documents = Documents(cluster, BUCKET)
     documents.write("before", COUNT, at=0)
     documents.await_copies(at=0)

@@ -192,7 +192,7 @@ def test_graceful_failover_is_reported_as_its_own_task_by_every_node(start):
 
 def test_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(start):
     cluster = start(made, 3, ["travel"])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     down = cluster.followers()[0]
     at = 0 if down else 1
 
@@ -214,7 +214,7 @@ def test_node_that_is_down_cannot_leave_gracefully_and_its_copies_are_missing(st
 
 def test_stopped_rebalance_is_not_reported_as_failed(start):
     cluster = start(made, 3, ["travel"])
-    cluster.set_auto_failover(timeout=100)
+    cluster.set_auto_failover(timeout=1_000)
     assert 2 in cluster.followers()
     rows = cluster.vbucket_map("travel")
     reply = cluster[0].admin.post("/pools/default/buckets/travel", {"replicaNumber": 2})

@@ -561,7 +561,7 @@ def test_promoted_vbuckets_are_indexed_after_a_failover(start):
     """Also after the failed node is back and has received its vBuckets again."""
     cluster = start(made, 3, ["travel"])
     # Not within this test.
-    cluster.set_auto_failover(timeout=120)
+    cluster.set_auto_failover(timeout=1_000)
     stored = Stored(cluster, "travel")
     stored.fill(Chance(2), 400)
     nodes = views_of(cluster, "travel")
@@ -587,7 +587,7 @@ def test_promoted_vbuckets_are_indexed_after_a_failover(start):
 def test_restarted_node_has_its_rows_again(start, end):
     cluster = start(made, 3, ["travel"])
     # Not within this test.
-    cluster.set_auto_failover(timeout=120)
+    cluster.set_auto_failover(timeout=1_000)
     stored = Stored(cluster, "travel")
     stored.fill(Chance(3), 300)
     nodes = views_of(cluster, "travel")

@@ -53,6 +53,7 @@ def test_page_has_the_alert_and_does_not_call_the_copies_complete(make_node):
 
 def test_copies_lost_by_a_failover_are_an_alert_until_a_rebalance_creates_them(start):
     cluster = start(made, 3, buckets=["b"])
+    cluster.set_auto_failover(timeout=1_000)
     assert [alerts(node) for node in cluster.members] == [[], [], []]
     cluster[2].kill()
     wait_until(lambda: alerts(cluster[0], "does not answer"), 20, "the alert about the node")
