@@ -40,12 +40,14 @@ class Traffic(threading.Thread):
         self.sdk.wait_until_ready(datetime.timedelta(seconds=20))
         self.documents = self.sdk.bucket("travel").default_collection()
         self.stopping = threading.Event()
+        # Another client writes keys of its own.
+        self.prefix = path.stem
         self.errors = []
         self.count = 0
 
     def run(self):
         while not self.stopping.is_set():
-            key = f"key-{self.count % 500}"
+            key = f"{self.prefix}-{self.count % 500}"
             try:
                 self.documents.upsert(key, {"number": self.count})
                 if self.documents.get(key).content_as[dict] != {"number": self.count}:
