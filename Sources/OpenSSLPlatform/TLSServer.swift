@@ -20,7 +20,8 @@ package final class TLSServer: ClientSecurity {
             }
             self.pointer = pointer
             divan_ssl_keep_no_sessions(pointer)
-            divan_ssl_bound_buffers(pointer, TLSChannel.clientInputBufferBytes, certificateBytesMax)
+            // OpenSSL's own length of the input, one record, until the handshake is complete.
+            divan_ssl_bound_buffers(pointer, 0, certificateBytesMax)
             divan_ssl_bound_handshake(pointer, TLSChannel.handshakeRecordBytesMax)
         }
 

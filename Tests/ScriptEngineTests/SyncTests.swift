@@ -105,7 +105,7 @@ import Wire
 
     // MARK: State
 
-    /// What a function did to its context for the first document, and what the second one must see.
+    /// Changes of a function to its context at the first document, and the context of the second one.
     @Test(arguments: [
         // Members that documents name.
         ("var m = {}; m[doc.a] = m[doc.a] || {}; m[doc.a][doc.b] = 1; channel(typeof ({}).x);", 1),

@@ -209,15 +209,11 @@ extension AdministrationService {
     /// Handles connection events; a proved refusal `removed` ends this node's membership.
     func peerEvent(_ event: PeerEvent) {
         switch event {
-        case .failed(let node, let failure):
-            member.beats.attemptEnded(to: node, isRefused: failure.isByKernel)
-        case .connected(let node): member.beats.attemptEnded(to: node, isRefused: false)
-        case .refused, .disconnected, .dropped: break
-        }
-        switch event {
         case .refused(let address, .wrongKey):
             reportRefusal(of: address, "it does not have the key of the member that it says it is")
-        case .failed(let node, .refused(let refusal)):
+        case .failed(let node, let failure):
+            member.beats.attemptEnded(to: node, isRefused: failure.isByKernel)
+            guard case .refused(let refusal) = failure else { break }
             switch refusal {
             case .wrongKey: reportOther(at: node)
             case .removed: leave()
@@ -228,6 +224,7 @@ extension AdministrationService {
         case .disconnected(let node), .dropped(let node):
             member.driver.unreachable(node)
         case .connected(let node):
+            member.beats.attemptEnded(to: node, isRefused: false)
             sendStatistics(to: node)
             sendPlace(to: node)
         default: break

@@ -67,7 +67,7 @@ package enum AutoFailoverPolicy {
         return FailureTable.SilenceBound(silentNanoseconds: timeout, refusedNanoseconds: gone)
     }
 
-    /// Whether the leader and a majority know that no process listens at the node's address.
+    /// Whether the leader and a majority find the silence long enough, most of all by refused connections.
     ///
     /// Refusals of fewer nodes change nothing: a device on their path may be their source.
     private static func isGone(

@@ -40,9 +40,8 @@ static inline void divan_ssl_bound_buffers(SSL_CTX *context, size_t input, long 
   SSL_CTX_set_default_read_buffer_len(context, input);
 }
 
-/* Records of a handshake; 0 is OpenSSL's own length of the input. */
+/* record: the most bytes of a record of a handshake. */
 static inline void divan_ssl_bound_handshake(SSL_CTX *context, size_t record) {
-  SSL_CTX_set_default_read_buffer_len(context, 0);
   SSL_CTX_set_max_send_fragment(context, record);
 }
 
