@@ -234,7 +234,7 @@ extension AdministrationService {
     /// Deletes a bucket; returns when no node serves it any more.
     ///
     /// A node that is cut off serves reads and writes until its lease ends, without knowing of the
-    /// deletion. Until then the name stays reserved (`Orchestrator.finishDeletions`).
+    /// deletion. Until then the name stays reserved (`Reconciler.finishDeletions`).
     package func deleteBucket(_ name: String) async -> BucketOutcome {
         guard let bucket = state.bucket(named: name) else { return .unknown }
         let step = BucketStep(name: name, uuid: bucket.settings.uuid, phase: .begin)

@@ -1,4 +1,5 @@
 package import Credentials
+package import Orchestration
 package import Vocabulary
 
 /// The calls of the data service that the cluster service needs.

@@ -1,6 +1,7 @@
 internal import Bytes
 internal import ClusterService
 internal import DataService
+internal import Orchestration
 internal import Persistence
 internal import Vocabulary
 

@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Credentials
+import Orchestration
 import Vocabulary
 
 /// A data plane that records its calls in order; opening and flushing fail for refused buckets.

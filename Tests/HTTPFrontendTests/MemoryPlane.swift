@@ -1,6 +1,7 @@
 import Bytes
 import ClusterService
 import Credentials
+import Orchestration
 import Vocabulary
 
 /// A data service in memory that stores, counts and lists documents.

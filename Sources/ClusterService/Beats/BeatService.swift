@@ -48,8 +48,8 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     private var leaseEnd: UInt64?
     private var isStopped = false
     private var servedSentAt: UInt64 = 0
-    /// By node: the last received seqnos of what it serves.
-    private var served: [NodeNumber: [String: ActiveSeqnoDigest]] = [:]
+    /// By node, by bucket UUID: the last received seqnos of what it serves.
+    private(set) var served: [NodeNumber: [String: ActiveSeqnoDigest]] = [:]
     /// Nodes whose last beat said that not all buckets serve.
     private var unready: Set<NodeNumber> = []
     /// When each node was last heard, and the log index by which it acts; for other threads.
@@ -122,12 +122,6 @@ final class BeatService: @unchecked Sendable {  // tidy:allow belongs to the con
     ///   - isRefused: Whether the kernel of its machine refused the connection.
     func attemptEnded(to other: NodeNumber, isRefused: Bool) {
         if isRefused { table.refused(other, now: now) } else { table.attempted(other) }
-    }
-
-    /// By node: the last received seqnos of what it serves of a bucket; nodes without any are
-    /// missing.
-    func served(by others: [NodeNumber], ofBucket uuid: String) -> [NodeNumber: ActiveSeqnoDigest] {
-        others.reduce(into: [:]) { $0[$1] = served[$1]?[uuid] }
     }
 
     /// Nanoseconds since the last beat of a node; from any thread.

@@ -241,12 +241,6 @@ final class ClusterMember: @unchecked Sendable {  // tidy:allow belongs to the c
     /// counts.
     func beginLease() { beats.reportLease() }
 
-    func isUnready(_ other: NodeNumber) -> Bool {
-        let now = environment.time.monotonicNanoseconds()
-        if beats.table.isSuspect(other, now: now) { return false }
-        return !beats.isReady(other)
-    }
-
     // MARK: Life
 
     /// Starts the driver; the known committed entries are applied when this returns.

@@ -1,30 +1,13 @@
-package import Bytes
-package import Vocabulary
-
-/// A vBucket and the fence that the requesting node knows.
-package struct FencedVBucket: Hashable, Sendable {
-    package var vBucket: VBucketID
-    package var fence: UInt64
-
-    package init(_ vBucket: VBucketID, fence: UInt64) {
-        self.vBucket = vBucket
-        self.fence = fence
-    }
-}
+internal import Bytes
+internal import Orchestration
+internal import Vocabulary
 
 /// The part of a leader's call that concerns one vBucket.
 protocol LeaderSubject: ExtensibleFields, Hashable, Sendable {
     var vBucket: VBucketID { get }
 }
 
-extension FencedVBucket: LeaderSubject {
-    package init() { self.init(VBucketID(0), fence: 0) }
-
-    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
-        try coder.field(&vBucket, "vBucket")
-        try coder.field(&fence, "fence")
-    }
-}
+extension FencedVBucket: LeaderSubject {}
 
 /// A leader's call about copies of one bucket.
 ///
@@ -64,23 +47,7 @@ struct ReportsAnswer: ExtensibleFields, Hashable {
     }
 }
 
-/// A copy that its node is to activate, and the position that the map entry requires of it.
-package struct ActivationSubject: Hashable, Sendable {
-    package var vBucket: VBucketID
-    package var fence: UInt64
-    /// The minimum position of a promoted copy; nil for a takeover, whose copy must be complete.
-    package var expected: CopyPosition?
-}
-
-extension ActivationSubject: LeaderSubject {
-    package init() { self.init(vBucket: VBucketID(0), fence: 0) }
-
-    package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
-        try coder.field(&vBucket, "vBucket")
-        try coder.field(&fence, "fence")
-        try coder.field(&expected, "expected position")
-    }
-}
+extension ActivationSubject: LeaderSubject {}
 
 /// The answer to an activation or hand-over call: the vBuckets for which it was carried out.
 ///

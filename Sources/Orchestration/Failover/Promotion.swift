@@ -257,6 +257,9 @@ package struct PromotionRound: Hashable, Sendable {
         lost = []
     }
 
+    /// Reduces the round to the promotions that cannot lose committed writes.
+    mutating func keepSafe() { promotions.removeAll { $0.safety != .safe } }
+
     /// vBuckets whose promotion may lose committed writes.
     package var unsafe: [VBucketID] { promotions.filter { $0.safety != .safe }.map(\.vBucket) }
 

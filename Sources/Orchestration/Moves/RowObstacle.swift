@@ -51,10 +51,14 @@ package struct RowObstacle: Hashable, Sendable {
         }
     }
 
+    /// Whether only failed-over nodes may have data of the vBucket.
+    var isAbandoned: Bool {
+        if case .abandoned = cause { true } else { false }
+    }
+
     /// How long a rebalance waits until the obstacle is removed.
     package var timeoutMilliseconds: UInt64 {
-        if case .abandoned = cause { return Limits.failedOverWaitMilliseconds }
-        return Limits.moveStalledMilliseconds
+        isAbandoned ? Limits.failedOverWaitMilliseconds : Limits.moveStalledMilliseconds
     }
 
     /// A sentence for the console and the log.
