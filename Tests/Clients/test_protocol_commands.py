@@ -1,4 +1,4 @@
-"""Every command on documents, by its bytes (kv.md, 3)."""
+"""Every command on documents, by its bytes."""
 
 import struct
 import time

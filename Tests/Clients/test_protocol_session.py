@@ -1,4 +1,4 @@
-"""The start of a connection: HELLO, error map, login, bucket, cluster configuration (kv.md, 1)."""
+"""The start of a connection: HELLO, error map, login, bucket, cluster configuration."""
 
 import json
 import socket

@@ -6,7 +6,8 @@ package import Vocabulary
 /// Entries are indexed by seqno; each points to the item of its change. An item stores its seqno,
 /// so its entry is found without a search, and deduplication is one store. Readers stop only at
 /// *closed boundaries*, seqnos across which no change was deduplicated: up to a boundary, a reader
-/// has the vBucket's state at the moment of closing (storage.md 2, invariant P1).
+/// has the vBucket's state at the moment of closing. A reader that stopped elsewhere could have
+/// neither a version nor its successor.
 ///
 /// - An entry is 0 if a newer version of its key replaced it after the last closed boundary.
 /// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version,
