@@ -45,7 +45,7 @@ package struct Checkpoint: ~Copyable {
     let account: MemoryAccount
     /// The seqno of the newest change.
     package private(set) var highSeqno: Seqno
-    /// No change at or before this was deduplicated in favour of one after it.
+    /// The last closed boundary: no change at or before it was deduplicated in favour of a later one.
     package internal(set) var closedThrough: Seqno
     /// The flusher has persisted everything up to here; nil without one (ephemeral buckets).
     private(set) var flusher: Seqno?
@@ -87,7 +87,7 @@ package struct Checkpoint: ~Copyable {
     @inline(__always)
     package var lowestCursor: Seqno { hasReaders ? lowest : highSeqno }
 
-    /// All changes after this seqno can still be read.
+    /// The seqno after which every change can still be read.
     var firstReadable: Seqno { hasReaders ? retained : highSeqno }
 
     /// Whether the flusher has persisted every change.
