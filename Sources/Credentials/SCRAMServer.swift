@@ -9,7 +9,7 @@ package import Bytes
 /// - An unknown user gets a challenge like any other, the same each time, and is refused only at
 ///   the end, so that a client cannot find out which users exist. Its challenge takes the same
 ///   time: the keys of an unknown user are derived for every user.
-/// - Attributes are split only at commas: a nonce may contain spaces (kv.md 1.5).
+/// - Attributes are split only at commas: the nonces of the C++ client contain spaces.
 package struct SCRAMServer: Sendable {
     package enum Challenge: Sendable {
         /// Answer "continue" (0x21) with `serverFirst`, and keep the exchange for the next step.

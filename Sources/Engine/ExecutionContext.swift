@@ -3,7 +3,7 @@ package import Vocabulary
 
 /// A thread's arguments for calls of a vBucket: the time, read once per turn, and its own arena.
 package struct ExecutionContext {
-    /// Since 1970.
+    /// The time since 1970.
     package let wallNanoseconds: UInt64
     package let arena: Arena
     /// A buffer for values that are assembled before they are stored.

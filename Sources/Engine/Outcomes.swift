@@ -8,11 +8,11 @@ package enum MutationOutcome {
     case prepared(Stored)
     /// Another write of the key was prepared and is not completed.
     case inProgress
-    /// As `inProgress`, but the node that prepared it may already have committed it and shown it to
-    /// a client.
+    /// Another write of the key was prepared elsewhere or before a restart: it may have been
+    /// committed and shown to a client.
     case recommitting
     case notFound
-    /// There is a document, or another version of it than the request's CAS says.
+    /// A document exists where the request requires none, or has another CAS than the request.
     case exists
     case locked
     /// The unlock request met a document that is not locked.
@@ -51,7 +51,7 @@ package enum CommitOutcome {
     case committed(Stored)
     /// The write never becomes visible; `cas` is the prepare's.
     case aborted(Stored)
-    /// There is no such prepare, or this copy does not decide about it under that fence.
+    /// The prepare does not exist, or this copy does not decide about it under that fence.
     case gone
     case wouldBlock(Wait)
 }
@@ -61,9 +61,10 @@ package enum CommitOutcome {
 /// An item is valid only until the vBucket's lock is released.
 package enum ReadOutcome {
     case found(Item, cas: CAS)
-    /// As in `MutationOutcome`; only for commands that change or lock a document.
+    /// A write of the key is prepared; only for commands that change or lock a document.
     case inProgress
-    /// As in `MutationOutcome`: a value read here may be older than one that a client has seen.
+    /// A write of the key may have been committed elsewhere: a value read here may be older than
+    /// one that a client has seen.
     case recommitting
     case notFound
     case locked

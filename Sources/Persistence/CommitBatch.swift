@@ -8,7 +8,7 @@ package import Vocabulary
 ///
 /// - A vBucket's documents are added in ascending seqno, only the newest version of each key. All
 ///   are above the committed seqno and none above the `highSeqno` of the vBucket's record.
-/// - The record's `highSeqno` is a closed boundary (storage.md 2): no change below it is missing
+/// - The record's `highSeqno` is a closed boundary (`Checkpoint`): no change below it is missing
 ///   from the batch or the file.
 /// - Used by one thread at a time; reusable after `reset()`.
 package final class CommitBatch {

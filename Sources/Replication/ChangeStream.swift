@@ -187,7 +187,7 @@ package struct ChangeStream: Hashable, Sendable {
             state = .following
         case .disk(let through, let visible):
             scans += 1
-            // Only if the copy was dropped or emptied while its file was opened.
+            // The disk has less only if the copy was dropped or emptied while its file was opened.
             guard through >= promised else { return scanFailed() }
             announce(through, visible: visible, [.disk, .checkpoint])
         case .unpersisted(let seqno): state = .persisting(seqno)

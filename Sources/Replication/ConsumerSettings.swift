@@ -7,7 +7,7 @@ package enum ConsumerRefusal: Error, Hashable, Sendable {
 }
 
 /// The agreed settings of an outside consumer of changes: the flags of its DCP_OPEN and its DCP_CONTROL
-/// messages (kv.md, section 5).
+/// messages (docs/changes.md, *DCP*).
 ///
 /// A setting that would have no effect is accepted only if the protocol allows the server to
 /// ignore it, as with priorities. Every other unknown setting is refused.

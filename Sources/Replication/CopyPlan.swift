@@ -20,7 +20,7 @@ package struct CopyPlan: Hashable, Sendable {
         package var wasCleanStop: Bool
         /// The fence of its history's newest branch.
         package var branchFence: UInt64
-        /// Whether it has never had a change.
+        /// Whether the copy has never had a change.
         package var isEmpty: Bool
 
         package init(

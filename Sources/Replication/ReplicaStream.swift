@@ -81,8 +81,8 @@ package struct ReplicaStream: Hashable, Sendable {
     /// The logs were compared since `open`: the next rollback is not compared again.
     private var hasCompared = false
     private var state = State.idle
-    /// At a `rewind`: how many covered changes of the copy are not in the producer's history; 0 if
-    /// that is unknown.
+    /// The number of covered changes of the copy that the producer's history lacks, at a `rewind`; 0
+    /// if that is unknown.
     package private(set) var changesAlone: UInt64 = 0
 
     package init(_ resumePoint: ResumePoint) {

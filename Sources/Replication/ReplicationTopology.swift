@@ -15,7 +15,7 @@ package struct ReplicationTopology: Hashable, Sendable {
         }
     }
 
-    /// By node, then by the bucket's UUID.
+    /// The feeds of each node by the bucket's UUID.
     package private(set) var feeds: [NodeNumber: [String: Feed]] = [:]
 
     package init() {}

@@ -10,9 +10,9 @@ package import Vocabulary
 package struct StreamPump: Sendable {
     /// A stream; not equal to any later one.
     package struct Handle: Hashable, Sendable {
-        /// From 0; free again after `remove`.
+        /// The index of the stream's slot, from 0; `remove` frees the slot.
         package let index: Int
-        /// Never used again, from 1.
+        /// A number from 1 that no other stream gets.
         package let number: UInt64
     }
 

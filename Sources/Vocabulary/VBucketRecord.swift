@@ -22,7 +22,7 @@ package struct VBucketRecord: Hashable, Sendable {
     package var snapshotEnd: Seqno
     /// Tombstones up to this seqno may be purged.
     package var purgeSeqno: Seqno
-    /// No larger CAS was ever assigned; written in advance (storage.md 3.8).
+    /// No larger CAS was ever assigned: written ten seconds ahead, for a clock that was set back.
     package var maxCAS: CAS
     /// The highest revision of any purged tombstone; a new document starts above it.
     package var maxRevision: UInt64

@@ -1,4 +1,4 @@
-"""Changes for outside clients: the change protocol (DCP) on the data port (kv.md, section 5)."""
+"""Changes for outside clients: the change protocol (DCP) on the data port (docs/changes.md)."""
 
 import socket
 import struct

@@ -15,7 +15,7 @@ import pytest
 from cluster import Cluster, Member
 from rig.node import PASSWORD, USER, wait_until
 from rig.rest import Rest
-from rig.wire import Connection, Status, vbucket_of
+from rig.wire import Closed, Connection, Status, vbucket_of
 
 STRANGERS = int(os.environ.get("DIVAN_STRANGERS", "1500"))
 LIMITED = ["prlimit", "--nofile=300:300"]
@@ -50,7 +50,7 @@ class Writer(threading.Thread):
             for key in self.keys:
                 try:
                     status = self.connection.set(key, b"%d" % version).status
-                except (OSError, EOFError):
+                except (Closed, OSError):
                     self.is_over = True
                     return
                 if status == Status.SUCCESS:
@@ -139,7 +139,8 @@ def test_node_of_300_descriptors_outlives_crowds_on_each_port_and_loses_nothing_
     time.sleep(3)
     killed = time.monotonic()
     node.kill()
-    writer.is_over = True
+    writer.join(20)
+    assert not writer.is_alive(), "the writer ends with its connection"
     node.start()
     node.await_bucket("kept")
     with node.connect("kept") as connection:

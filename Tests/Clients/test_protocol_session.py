@@ -1,4 +1,4 @@
-"""The start of a connection: HELLO, error map, login, bucket, cluster configuration (kv.md, 1)."""
+"""The start of a connection: HELLO, error map, login, bucket, cluster configuration."""
 
 import json
 import socket
@@ -198,39 +198,39 @@ def test_plain_accepts_the_password(raw, bucket):
 
 
 @pytest.mark.parametrize(
-    "mechanism,value",
+    "mechanism,value,status",
     [
-        (b"SCRAM-SHA512", b""),
-        (b"SCRAM-SHA512", b"n,,"),
-        (b"SCRAM-SHA512", b"y,,n=user,r=x"),
-        (b"SCRAM-SHA512", b"\xff" * 1000),
-        (b"PLAIN", b"no zeros"),
-        (b"PLAIN", b"\0\0"),
-        (b"CRAM-MD5", b"x"),
-        (b"", b""),
+        (b"SCRAM-SHA512", b"", Status.INVALID),
+        (b"SCRAM-SHA512", b"n,,", Status.INVALID),
+        (b"SCRAM-SHA512", b"\xff" * 1000, Status.INVALID),
+        (b"PLAIN", b"no zeros", Status.INVALID),
+        (b"PLAIN", b"\0\0", Status.INVALID),
+        (b"CRAM-MD5", b"x", Status.AUTH_ERROR),
+        (b"", b"", Status.INVALID),
     ],
 )
-def test_malformed_sasl_request_leaves_the_connection_usable(raw, mechanism, value):
+def test_malformed_sasl_request_leaves_the_connection_usable(raw, mechanism, value, status):
     reply = raw.call(Op.SASL_AUTH, mechanism, value=value, vbucket=0)
-    assert reply.status in (
-        Status.AUTH_ERROR,
-        Status.INVALID,
-        Status.NOT_SUPPORTED,
-        Status.AUTH_CONTINUE,
-    )
-    if reply.status == Status.AUTH_CONTINUE:
-        assert b"n=user" in value
+    assert reply.status == status
     assert raw.call(Op.NOOP).status == Status.SUCCESS
+    assert raw.log_in(USER, PASSWORD).status == Status.SUCCESS
+
+
+def test_client_that_supports_channel_binding_is_answered_without_one(raw):
+    """`y` states that the client could bind the login to a TLS channel, and that the server cannot."""
+    value = f"y,,n={USER},r=x".encode()
+    reply = raw.call(Op.SASL_AUTH, b"SCRAM-SHA512", value=value, vbucket=0)
+    assert reply.status == Status.AUTH_CONTINUE and reply.value.startswith(b"r=x")
 
 
 def test_sasl_step_without_a_start_is_refused(raw):
     reply = raw.call(Op.SASL_STEP, b"SCRAM-SHA512", value=b"c=biws,r=x,p=eA==", vbucket=0)
-    assert reply.status in (Status.AUTH_ERROR, Status.INVALID)
+    assert reply.status == Status.INVALID
 
 
 def test_connection_without_login_has_no_access_to_documents(raw):
-    assert raw.get(b"key").status in (Status.ACCESS, Status.NO_BUCKET)
-    assert raw.set(b"key", b"value").status in (Status.ACCESS, Status.NO_BUCKET)
+    assert raw.get(b"key").status == Status.ACCESS
+    assert raw.set(b"key", b"value").status == Status.ACCESS
     assert raw.select_bucket("travel").status == Status.ACCESS
 
 
@@ -240,7 +240,7 @@ def test_connection_without_login_has_no_access_to_documents(raw):
 def test_selection_of_unknown_bucket_is_refused_and_the_connection_stays_open(node, bucket):
     with node.connect() as connection:
         assert connection.select_bucket("there-is-none").status == Status.ACCESS
-        assert connection.select_bucket("").status in (Status.ACCESS, Status.INVALID)
+        assert connection.select_bucket("").status == Status.INVALID
         assert connection.select_bucket(bucket).status == Status.SUCCESS
 
 
@@ -325,19 +325,26 @@ def test_known_configuration_version_gets_an_empty_answer(node, bucket):
         assert config(connection, b"12345").status == Status.INVALID
 
 
-def test_revision_of_the_configuration_never_decreases(node):
+def version(connection):
+    found = json.loads(config(connection).value)
+    return found["revEpoch"], found["rev"]
+
+
+def test_revision_of_the_global_configuration_is_independent_of_buckets(node):
     with node.connect() as connection:
-        before = json.loads(config(connection).value)
+        before = version(connection)
         node.create_bucket("one-more")
-        after = json.loads(config(connection).value)
-    assert (after["revEpoch"], after["rev"]) >= (before["revEpoch"], before["rev"])
+        assert version(connection) == before
+
+
+def test_revision_of_a_buckets_configuration_counts_its_changes(node):
     node.create_bucket("grows")
     with node.connect("grows") as connection:
-        first = json.loads(config(connection).value)
-        node.admin.post("/pools/default/buckets/grows", {"ramQuotaMB": 120})
-        wait_until(
-            lambda: json.loads(config(connection).value)["rev"] >= first["rev"], 5
-        )
+        epoch, revision = version(connection)
+        for number in (1, 2, 3):
+            node.admin.post("/pools/default/buckets/grows", {"ramQuotaMB": 120 + number})
+            wait_until(lambda: version(connection) != (epoch, revision + number - 1), 5)
+            assert version(connection) == (epoch, revision + number)
 
 
 # Unsupported commands
@@ -351,7 +358,7 @@ def test_unsupported_opcode_is_an_unknown_command(kv, op):
 
 def test_memcached_flush_is_refused_on_the_data_port(kv):
     kv.set(b"not-flushed", b"1")
-    assert kv.call(Op.FLUSH).status in (Status.UNKNOWN_COMMAND, Status.NOT_SUPPORTED)
+    assert kv.call(Op.FLUSH).status == Status.NOT_SUPPORTED
     assert kv.get(b"not-flushed").status == Status.SUCCESS
 
 

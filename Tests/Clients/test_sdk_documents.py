@@ -245,11 +245,14 @@ def test_unlock_needs_the_locks_cas(node, bucket, name):
     cluster.close()
 
 
-def test_lock_ends_by_itself(collection, name):
+def test_write_to_a_locked_document_succeeds_once_the_lock_has_ended(collection, name):
+    """The client retries the write until then."""
     collection.insert(name, {})
+    start = time.monotonic()
     collection.get_and_lock(name, SECOND)
-    time.sleep(2.1)
     collection.upsert(name, {"free": True})
+    assert time.monotonic() - start >= 1
+    assert collection.get(name).content_as[dict] == {"free": True}
 
 
 # Counters and pieces

@@ -1,4 +1,4 @@
-"""Values compressed with snappy: in requests, in answers and in streams (kv.md, section 0)."""
+"""Values compressed with snappy: in requests, in answers and in streams."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Sub-document commands and extended attributes, byte by byte (kv.md, section 4)."""
+"""Sub-document commands and extended attributes, byte by byte (docs/subdocuments.md)."""
 
 import json
 import struct

@@ -1,5 +1,5 @@
 """Versions of other clusters: SET_WITH_META, ADD_WITH_META, DELETE_WITH_META; GET_META and
-GET_RANDOM_KEY (kv.md, section 3)."""
+GET_RANDOM_KEY."""
 
 import struct
 import time

@@ -152,7 +152,7 @@ import Testing
         #expect(logIn(mechanism, user: "unknown", password: "pencil") == .refused)
     }
 
-    /// The C++ client's nonce is a dump of numbers (kv.md 1.5).
+    /// The C++ client's nonce is a dump of numbers, separated by spaces.
     @Test func nonceMayContainAnythingButCommas() throws {
         let nonce = "0x03 0x7c 0xffffff9e =2C p=x "
         let decision = logIn(.sha512, user: "user", password: "pencil", nonce: nonce)

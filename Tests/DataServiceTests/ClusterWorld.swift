@@ -34,6 +34,9 @@ final class ClusterWorld {
         for directory in directories.values { TestWorld.remove(directory) }
     }
 
+    /// The nodes to which streams were to be opened, in order.
+    var openedStreams: [NodeNumber] { streams.opened.values }
+
     subscript(number: UInt16) -> ClusterNode {
         guard let node = nodes[number] else { fatalError("node \(number) does not run") }
         return node

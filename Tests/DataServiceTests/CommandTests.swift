@@ -6,7 +6,7 @@ import Testing
 import Vocabulary
 import Wire
 
-/// Every command with each of its answers (kv.md 3), byte for byte where clients depend on bytes.
+/// Every command with each of its answers, byte for byte where clients depend on bytes.
 @Suite struct CommandTests {
     let world = TestWorld()
     let client: Client

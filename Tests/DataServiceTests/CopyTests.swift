@@ -127,7 +127,7 @@ import Vocabulary
         #expect(!world[1].logged("Rebuilding") && !world[2].logged("Rebuilding"))
     }
 
-    @Test func copiesOfAllBucketsConvergeOverOneNodeStream() throws {
+    @Test func copiesOfAllBucketsConvergeOverOneStreamOfEachNode() throws {
         let world = try ClusterWorld(nodes: 2)
         let types: [(String, BucketType)] = [
             ("a", .persistent), ("b", .ephemeral), ("c", .persistent),
@@ -143,6 +143,8 @@ import Vocabulary
         try world[2].service.delete("b")
         world[1].write(200..<300, "a")
         convergeBoth(world)
+        // Each node opens the stream of the copies that it receives.
+        #expect(world.openedStreams.map(\.value).sorted() == [1, 2])
     }
 
     @Test func threeNodesConvergeToThreeCopies() throws {

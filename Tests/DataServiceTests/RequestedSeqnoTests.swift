@@ -20,7 +20,7 @@ import Vocabulary
         let snapshotStart: UInt64
         let snapshotEnd: UInt64
 
-        /// Status and the seqno of a rollback, by the rules of kv.md 5.
+        /// Status and the seqno of a rollback (`StreamOpening`).
         func answer(isKnown: Bool) -> (status: UInt16, rollback: UInt64?) {
             if start == 0 { return (0, nil) }
             guard start <= end, snapshotStart <= start, start <= snapshotEnd else {

@@ -18,14 +18,22 @@ import Testing
         #expect(refusal(text) == nil)
     }
 
+    @Test(arguments: ["{", "[]", "1"])
+    func filterThatIsNoObjectIsRefused(_ text: String) {
+        #expect(refusal(text) == "The filter of a stream has to be a JSON object.")
+    }
+
     @Test(
         arguments: [
-            "{", "[]", "1", #"{"collections":[]}"#, #"{"collections":["8"]}"#,
-            #"{"collections":["0","8"]}"#, #"{"collections":[0]}"#, #"{"collections":"0"}"#,
-            #"{"scope":"8"}"#, #"{"sid":1}"#, #"{"uid":"5"}"#,
+            (#"{"collections":[]}"#, "collections"), (#"{"collections":["8"]}"#, "collections"),
+            (#"{"collections":["0","8"]}"#, "collections"),
+            (#"{"collections":[0]}"#, "collections"), (#"{"collections":"0"}"#, "collections"),
+            (#"{"scope":"8"}"#, "scope"), (#"{"sid":1}"#, "sid"), (#"{"uid":"5"}"#, "uid"),
+            (#"{"collections":["0"],"scope":"8","uid":"5"}"#, "scope"),
         ]
     )
-    func otherFilterIsRefusedWithItsReason(_ text: String) {
-        #expect(refusal(text)?.isEmpty == false)
+    func filterThatSelectsLessIsRefusedWithItsFirstMember(_ text: String, member: String) {
+        let reason = "Filters of streams need collections, which are not supported: \(member)."
+        #expect(refusal(text) == reason)
     }
 }

@@ -4,7 +4,7 @@ import TestWorld
 import Testing
 import Vocabulary
 
-/// SET_WITH_META, ADD_WITH_META and DELETE_WITH_META (kv.md, section 3).
+/// SET_WITH_META, ADD_WITH_META and DELETE_WITH_META.
 @Suite struct WithMetaTests {
     private static let (set, setQuiet): (UInt8, UInt8) = (0xa2, 0xa3)
     private static let (add, delete): (UInt8, UInt8) = (0xa4, 0xa8)

@@ -1,3 +1,4 @@
+import Bytes
 import LinuxPlatform
 import Seams
 import TestSupport
@@ -47,17 +48,35 @@ import Testing
         }
     }
 
-    /// Look-ups are bounded, and each completes or is refused.
-    @Test func concurrentLookupsAllComplete() async {
+    /// Each of the four threads calls `done` after its look-up, and continues after that.
+    @Test func lookupsAboveTheBoundAreRefusedAndAllOthersComplete() async throws {
         defer { network.stop() }
-        let signal = Signal<Bool>()
-        for _ in 0..<500 {
+        let (begun, found) = (Signal<Bool>(), Signal<Bool>())
+        let isReleased = Guarded(false)
+        for _ in 0..<4 {
             network.resolve("localhost") { result in
-                if case .success = result { signal.send(true) } else { signal.send(false) }
+                begun.send(true)
+                try? waitUntil("the look-ups continue") { isReleased.withLock { $0 } }
+                found.send((try? result.get()) != nil)
             }
         }
-        let answers = await signal.wait(500)
-        #expect(answers.count == 500 && answers.contains(true))
+        #expect(await begun.wait(4).count == 4)
+        let refusals = Signal<String>()
+        for _ in 0..<300 {
+            network.resolve("localhost") { result in
+                switch result {
+                case .success: found.send(true)
+                case .failure(let error): refusals.send(error.description)
+                }
+            }
+        }
+        #expect(refusals.values.count == 300 - 256)
+        #expect(refusals.values.allSatisfy { $0.contains("too many look-ups are waiting") })
+        #expect(found.values.isEmpty)
+        isReleased.withLock { $0 = true }
+        let answers = await found.wait(4 + 256)
+        #expect(answers.count == 4 + 256 && answers.allSatisfy { $0 })
+        #expect(refusals.values.count == 300 - 256)
     }
 
     @Test func listenerOnAllAddressesIsReachedOverLoopback() throws {

@@ -3,7 +3,7 @@ import Orchestration
 import Testing
 import Vocabulary
 
-/// The keys whose absence or wrong type crashes a client (kv.md 1.7 and 9).
+/// The keys whose absence or wrong type crashes a client.
 @Suite struct ConfigurationJSONTests {
     func parse(_ bytes: [UInt8]) throws -> [String: Any] {
         try #require(JSONSerialization.jsonObject(with: Data(bytes)) as? [String: Any])

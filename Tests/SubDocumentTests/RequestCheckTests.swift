@@ -29,7 +29,7 @@ import Wire
         }
     }
 
-    /// The flags of each operation, written out as in kv.md 4.
+    /// The flags of each operation, written out.
     @Test func eachOperationAllowsItsFlagsOnly() {
         let parents: [SubDocumentOperation] = [
             .dictionaryAdd, .dictionaryUpsert, .arrayPushLast, .arrayPushFirst, .arrayAddUnique,

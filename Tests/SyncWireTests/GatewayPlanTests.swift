@@ -154,8 +154,11 @@ import Testing
     }
 
     @Test func starEnablesAllSubjects() throws {
-        let plan = try plan(["-log=*", "f"], "{\"databases\": {}}")
-        #expect(plan.logKeys.contains("Changes+"))
+        let file = "{\"databases\": {}}"
+        for subject in ["Changes", "Changes+", "CRUD", "HTTP+", "Access", "a later subject"] {
+            #expect(try plan(["-log=*", "f"], file).logKeys.contains(subject), "\(subject)")
+            #expect(try !plan(["-log=bw", "f"], file).logKeys.contains(subject), "\(subject)")
+        }
     }
 
     @Test func logFileOfTheCommandLineComesBeforeThatOfTheFile() throws {

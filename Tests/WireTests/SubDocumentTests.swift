@@ -2,7 +2,7 @@ import Bytes
 import Testing
 import Wire
 
-/// Sub-document requests and answers, byte for byte (kv.md 4).
+/// Sub-document requests and answers, byte for byte.
 @Suite struct SubDocumentTests {
     /// A request with the key `k`.
     private static func frame(_ opcode: UInt8, _ extras: String, _ value: [UInt8]) -> [UInt8] {

@@ -4,8 +4,8 @@ internal import Vocabulary
 
 /// This node's proposals, in the order of their numbers: the waiting ones, and one batch under way.
 ///
-/// One batch at a time, because the state detects repetitions by the highest number that it
-/// applied: if a proposal overtook an earlier one, the earlier one would be dropped as a
+/// One batch at a time, because the state remembers only the newest `ProposalTable.window` numbers of
+/// this boot (64). If as many later proposals overtook a proposal, the state would drop it as a
 /// repetition.
 struct ProposalLine<Outcome: Sendable> {
     struct Proposal {

@@ -5,7 +5,7 @@ internal import Seams
 internal import Vocabulary
 internal import Wire
 
-/// The change protocol (DCP) as clients use it: this node is the producer (kv.md, section 5).
+/// The change protocol (DCP) as clients use it: this node is the producer (docs/changes.md, *DCP*).
 extension Connection {
     /// Executes a command of the change protocol.
     func changes(_ request: CommandContext) {

@@ -161,7 +161,7 @@ extension Connection {
         }
     }
 
-    /// A counter's answer always has its eight bytes: clients copy them unchecked (kv.md 9).
+    /// A counter's answer always has its eight bytes: clients copy them unchecked.
     private func answerCounter(
         _ request: CommandContext,
         _ cas: CAS,

@@ -9,8 +9,10 @@ package final class MemoryAccount: Sendable {
     private let ceilingWord: SharedWord
     private let highWord: SharedWord
     private let checkpointWord: SharedWord
-    /// Its lock serializes changes of quota and reservation, from which `ceilingWord` and
-    /// `highWord` are computed.
+    /// The reserved bytes.
+    ///
+    /// The lock serializes changes of quota and reservation, from which `ceilingWord` and `highWord`
+    /// are computed.
     private let reservedBox = Guarded<UInt64>(0)
 
     package init(quota: UInt64) {

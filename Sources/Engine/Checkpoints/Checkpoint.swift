@@ -6,7 +6,8 @@ package import Vocabulary
 /// Entries are indexed by seqno; each points to the item of its change. An item stores its seqno,
 /// so its entry is found without a search, and deduplication is one store. Readers stop only at
 /// *closed boundaries*, seqnos across which no change was deduplicated: up to a boundary, a reader
-/// has the vBucket's state at the moment of closing (storage.md 2, invariant P1).
+/// has the vBucket's state at the moment of closing. A reader that stopped elsewhere could have
+/// neither a version nor its successor.
 ///
 /// - An entry is 0 if a newer version of its key replaced it after the last closed boundary.
 /// - An `owned` entry's block belongs to the checkpoint: the table already holds a newer version,
@@ -44,7 +45,7 @@ package struct Checkpoint: ~Copyable {
     let account: MemoryAccount
     /// The seqno of the newest change.
     package private(set) var highSeqno: Seqno
-    /// No change at or before this was deduplicated in favour of one after it.
+    /// The last closed boundary: no change at or before it was deduplicated in favour of a later one.
     package internal(set) var closedThrough: Seqno
     /// The flusher has persisted everything up to here; nil without one (ephemeral buckets).
     private(set) var flusher: Seqno?
@@ -86,7 +87,7 @@ package struct Checkpoint: ~Copyable {
     @inline(__always)
     package var lowestCursor: Seqno { hasReaders ? lowest : highSeqno }
 
-    /// All changes after this seqno can still be read.
+    /// The seqno after which every change can still be read.
     var firstReadable: Seqno { hasReaders ? retained : highSeqno }
 
     /// Whether the flusher has persisted every change.

@@ -7,8 +7,8 @@ package struct CursorID: Hashable, Sendable {
 
 /// A reader of a vBucket's changes besides the flusher: a replica's stream, a client's, a view's.
 ///
-/// It reads one snapshot at a time. The snapshot's content is fixed when its boundary is closed, in
-/// one hold of the lock; the documents are read in slices, one hold of the lock each.
+/// A cursor reads one snapshot at a time. The snapshot's content is fixed when its boundary is
+/// closed, in one hold of the lock; the documents are read in slices, one hold of the lock each.
 struct Cursor {
     let id: CursorID
     /// The cursor has read everything up to this seqno.
@@ -52,7 +52,7 @@ package enum CursorSnapshot: Hashable, Sendable {
 
 /// The result of reading a part of a snapshot.
 package enum CursorRead: Hashable, Sendable {
-    /// There is more of the snapshot.
+    /// The snapshot has more changes.
     case more
     /// The snapshot's end was reached.
     case ended

@@ -87,7 +87,7 @@ extension VBucketCore {
 
     /// Deletes documents at or below `threshold` in some groups, for buckets without a disk.
     ///
-    /// Only on the active copy: replicas receive the tombstones.
+    /// Deletes on the active copy only: replicas receive the tombstones.
     package mutating func deleteSlice(
         from start: UInt64,
         groupsMax: Int,

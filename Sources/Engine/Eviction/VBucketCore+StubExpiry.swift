@@ -48,7 +48,7 @@ package enum StubExpiration: Hashable, Sendable {
 /// Expires documents without an access of which the disk has what memory lacks: fully ejected ones,
 /// and ones with extended attributes whose value is ejected.
 ///
-/// Only on the active copy, as `expireSlice`: replicas receive the tombstones.
+/// Works on the active copy only, as `expireSlice`: replicas receive the tombstones.
 extension VBucketCore {
     private var mayExpire: Bool { state == .active && isWritable }
 

@@ -19,7 +19,7 @@ package struct TombstoneCensus: Sendable {
 
 /// Purges tombstones after their interval; without a disk, earlier if memory is short.
 extension VBucketCore {
-    /// Up to this seqno the flusher and all cursors have read every tombstone.
+    /// The seqno up to which the flusher and all cursors have read every tombstone.
     package var purgeableSeqno: Seqno {
         isPersistent ? min(checkpoint.lowestCursor, persistedSeqno) : checkpoint.lowestCursor
     }

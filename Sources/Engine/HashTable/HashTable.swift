@@ -181,7 +181,7 @@ package struct HashTable: ~Copyable {
         // A split needs one more hash bit of each stub: without a spare bit, the segment grows.
         let canSplit = stubCount == 0 || coding.hashBits > Segment.homeBits + depth
         if slots < HashTable.segmentSlotsMax || !canSplit {
-            // By half while small, for fewer moves; by a quarter later, for less slack.
+            // Grow by half while small, for fewer moves; by a quarter later, for less slack.
             let wanted = segment.groups < 128 ? segment.groups * 3 / 2 : segment.groups * 5 / 4
             let groupsMax = HashTable.segmentSlotsMax / Segment.slotsPerGroup
             let groups = max(segment.groups + 1, canSplit ? min(wanted, groupsMax) : wanted)

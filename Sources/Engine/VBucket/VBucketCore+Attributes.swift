@@ -58,7 +58,7 @@ extension VBucketCore {
 
     /// The part of a document that a tombstone keeps: its system attributes, if it has any.
     ///
-    /// They are appended to the turn's scratch buffer, and valid until its next change.
+    /// The attributes are appended to the turn's scratch buffer, and valid until its next change.
     @inline(__always)
     func tombstoneValue(
         of item: Item,

@@ -60,7 +60,7 @@ extension VBucketCore {
     package struct Touched {
         package let outcome: ReadOutcome
         package let wakesFlusher: Bool
-        /// As in `Stored`.
+        /// A stream had read every change before this one, and its sender has to be woken.
         package var wakesStreams = false
         /// The bytes that memory is short of, if that caused a temporary failure; else nil.
         package var needed: Int?

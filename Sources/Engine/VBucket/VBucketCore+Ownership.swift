@@ -86,8 +86,8 @@ extension VBucketCore {
         ownership.exists = true
         ownership.wasCleanStop = wasClean
         ownership.intactFence = wasClean && record.isIntact ? record.fence : nil
-        // Other copies may have changes that it acknowledged and lost: only activation may let it
-        // serve.
+        // Other copies may have changes that this copy acknowledged and lost: only activation may let
+        // it serve.
         if !wasClean, state == .active { state = .dead }
     }
 
@@ -102,7 +102,7 @@ extension VBucketCore {
 
     /// Activates the copy.
     ///
-    /// It serves at once if `isConfirmed`, else when the map confirms it.
+    /// The copy serves at once if `isConfirmed`, otherwise when the map confirms the promotion.
     ///
     /// - Parameters:
     ///   - newUUID: The UUID of a history that begins at the covered seqno; nil to continue the

@@ -74,11 +74,11 @@ extension VBucketCore {
 
     private mutating func makeDrain() -> Drain {
         let (entries, boundary) = checkpoint.close(after: persistedSeqno)
-        // After a failed commit the list has versions that were never written. They are owned by
-        // now, so no later commit writes them either.
+        // After a failed commit the list has versions that were never written. Their entries are
+        // owned by now, so no later commit writes them either.
         let onDisk = superseded.filter { $0 <= persistedSeqno }
         superseded = []
-        // All are listed, also those of a failed commit: it may have written them nevertheless.
+        // List the prepares of a failed commit too: it may have written them nevertheless.
         let completed = completedPrepares
         completedPrepares = []
         drainedThrough = boundary

@@ -46,7 +46,8 @@ extension VBucketCore {
 
     /// The document with `key` on a replica, for GET_REPLICA.
     ///
-    /// It may be older than the active copy's. With `includesDeleted` also a tombstone with its value.
+    /// The document may be older than the active copy's. If `includesDeleted`, the result may be a
+    /// tombstone with its value.
     package mutating func getReplica(
         _ key: ByteView,
         hash: UInt64,

@@ -25,8 +25,8 @@ extension VBucketCore {
 
     /// The covered seqno that would remain after a crash.
     ///
-    /// It may be lower than the persisted seqno: the stored record may still be inside a snapshot
-    /// that has ended in memory since. The snapshot's end counts once it is persisted.
+    /// The result may be lower than the persisted seqno: the stored record may still be inside a
+    /// snapshot that has ended in memory since. The snapshot's end counts once it is persisted.
     package var coveredOnDisk: Seqno {
         isPersistent ? min(coveredSeqno, persistedCovered) : coveredSeqno
     }

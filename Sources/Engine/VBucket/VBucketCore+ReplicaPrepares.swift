@@ -86,8 +86,9 @@ extension VBucketCore {
 
     /// Loads a prepare from disk, after all documents; prepares are loaded in the order of seqnos.
     ///
-    /// It may have been committed before the restart, so its key is hidden until it is completed.
-    /// A prepare that a later change of its key has completed is not loaded, even if it is on disk.
+    /// The prepare may have been committed before the restart, so its key is hidden until the prepare
+    /// is completed. A prepare that a later change of its key has completed is not loaded, even if it
+    /// is on disk.
     package mutating func loadPrepare(
         _ meta: DocumentMeta,
         level: DurabilityLevel,

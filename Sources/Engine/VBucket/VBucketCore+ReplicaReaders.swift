@@ -2,8 +2,8 @@ package import Vocabulary
 
 /// Readers that wait for the end of the snapshot that a replica is receiving.
 ///
-/// Each has a cursor number already. At the snapshot's end a cursor with that number is opened; if
-/// that fails, the number counts as dropped and the reader calls `openChanges` again.
+/// Each reader has a cursor number already. At the snapshot's end a cursor with that number is
+/// opened; if that fails, the number counts as dropped and the reader calls `openChanges` again.
 struct WaitingReaders {
     struct Reader {
         let id: CursorID

@@ -5,14 +5,14 @@ package import Vocabulary
 package enum ChangeSource: Hashable, Sendable {
     /// All changes are in memory: read them with this cursor.
     case memory(CursorID)
-    /// On disk through a closed boundary; then call `openChanges` again. `pin` is a cursor that
-    /// keeps the later changes in memory.
+    /// The changes are on disk through a closed boundary; then call `openChanges` again. `pin` is a
+    /// cursor that keeps the later changes in memory.
     case disk(through: Seqno, pin: CursorID?)
-    /// On disk, after the flusher has persisted the changes through this seqno.
+    /// The changes are on disk once the flusher has persisted them through this seqno.
     case unpersisted(Seqno)
     /// Tombstones after the reader's position were purged: the reader has to restart from zero.
     case purged
-    /// Not yet: documents are being loaded, or the replica is receiving a snapshot.
+    /// The vBucket has no source yet: it loads documents, or the replica receives a snapshot.
     case notReady
 }
 

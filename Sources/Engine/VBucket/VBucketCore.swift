@@ -67,7 +67,7 @@ package struct VBucketCore: ~Copyable {
     package internal(set) var tombstoneCount = 0
     var ejected = EjectedCounts()
     var stubExpiry = StubExpiry()
-    /// By key of a locked document: the end of its lock, in absolute seconds.
+    /// The ends of locks by the keys of their documents, in absolute seconds.
     var lockExpiries: [[UInt8]: UInt32] = [:]
     let account: MemoryAccount
     let isPersistent: Bool

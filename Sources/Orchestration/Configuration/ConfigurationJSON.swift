@@ -13,8 +13,8 @@ package enum HostNaming: Hashable, Sendable {
 /// Renders the two configurations that clients use: the cluster's services, and a bucket's cluster
 /// map.
 ///
-/// Several clients crash if a key is missing or has another type (kv.md 9), so only this file
-/// renders configurations.
+/// Several clients crash if a key is missing or has another type, for example a node without
+/// `services` or a collections manifest as a number. So only this file renders configurations.
 ///
 /// - A port is listed only if the node listens on it.
 /// - Nodes without data are listed without data services. The answering node is always listed,

@@ -1,8 +1,6 @@
 internal import Bytes
 
-/// Size limits of blocks.
-///
-/// Simulations shrink them; fullEviction buckets halve them.
+/// Size limits of blocks, the same for all buckets; tests set smaller ones.
 package struct BlockLimits: Hashable, Sendable {
     /// Approximate bytes of uncompressed values per block; a larger value gets a block of its own.
     package var rawBytes = 32 << 10

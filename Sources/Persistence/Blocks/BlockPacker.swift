@@ -3,7 +3,7 @@
 /// A vBucket with enough documents in a commit gets blocks of its own (*pure*), so that a scan of
 /// that vBucket reads few other documents. All other documents share *mixed* blocks: at low write
 /// rates, block count and compression then do not depend on how many vBuckets a commit touches.
-/// Merging later rewrites mixed blocks as pure ones (storage.md 3.3).
+/// Merging later rewrites mixed blocks as pure ones.
 struct BlockPacker {
     let limits: BlockLimits
     /// Indices into the document buffer, block by block.

@@ -92,8 +92,8 @@ package final class ControlStore: Sendable {
     /// The value stored under `fact` in a directory's control file, read without a change; a server may
     /// have the file open.
     ///
-    /// Nil if there is none. After a clean stop there is no WAL, and reading makes none: if another user
-    /// reads it, the server could not open it later.
+    /// The value is nil if the fact is not stored. After a clean stop the file has no WAL, and the read
+    /// makes none: the server could not open the WAL of another user later.
     ///
     /// - Throws: `StorageError` if it is not a control file of this format, as `load` otherwise.
     package static func fact(

@@ -1,6 +1,6 @@
 /// A run of one vBucket's seqnos within one block.
 ///
-/// It takes 24 bytes, and two per dead document while other documents of the run live. Only this
+/// A run takes 24 bytes, and two per dead document while other documents of the run live. Only this
 /// type knows which documents are dead: the hash table knows that a key has a newer version, but
 /// not whether a newer version is already on disk.
 struct DirectoryRun {

@@ -1,6 +1,6 @@
 /// The lane's in-memory map: which block holds which seqnos of which vBucket.
 ///
-/// The seqno is the address (storage.md). Items store no disk location; this table does, with 24
+/// The seqno is the address. Items store no disk location; this table does, with 24
 /// bytes for about thirty documents. So compaction moves documents without touching items.
 ///
 /// - A vBucket's runs are sorted by first seqno and never overlap.

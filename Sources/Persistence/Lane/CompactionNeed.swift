@@ -1,9 +1,9 @@
 /// How urgently a lane needs compaction, from the directory's counts.
 ///
 /// Overwrites leave dead versions in old blocks. Rewriting early saves disk space but costs writes:
-/// at 50 % dead a change costs 0.24 rewritten documents, at 30 % 0.80 (storage.md 3.6). So the share
-/// of the lane's writes spent on compaction grows with the dead share. At 50 %, where disk use
-/// equals that of one row per document, compaction outpaces any load.
+/// if all keys are overwritten equally often, a change costs 0.24 rewritten documents at 50 % dead,
+/// and 0.80 at 30 %. So the share of the lane's writes spent on compaction grows with the dead
+/// share. At 50 %, where disk use equals that of one row per document, compaction outpaces any load.
 package struct CompactionNeed: Hashable, Sendable {
     /// Stored documents, dead ones included.
     package let documents: Int

@@ -200,7 +200,7 @@ extension LaneStore {
 
     // MARK: The write-ahead log
 
-    /// Copies the WAL into the file once it exceeds its limit (storage.md 3.8).
+    /// Copies the WAL into the file once it exceeds `walPagesPassive`.
     ///
     /// A failure loses no data: committed pages stay in the WAL, and the next commit retries.
     private func checkpointIfDue() {

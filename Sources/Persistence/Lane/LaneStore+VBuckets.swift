@@ -46,7 +46,7 @@ extension LaneStore {
 
     /// Deletes an unreadable block after its damage was reported.
     ///
-    /// Its documents are missing from now on; the caller may commit them again under new seqnos.
+    /// The block's documents are missing from now on; the caller may commit them again under new seqnos.
     ///
     /// - Throws: `StorageError` if the file cannot be written.
     package func discard(block: UInt64) throws(StorageError) {

@@ -125,8 +125,8 @@ struct PrepareSelection {
 extension LaneStore {
     /// The prepares of a vBucket that were outstanding when it was last committed, by seqno.
     ///
-    /// They are read on a read connection: a read error says nothing about commits and does not
-    /// count towards closing the lane.
+    /// The prepares are read on a read connection: a read error says nothing about commits and does
+    /// not count towards closing the lane.
     ///
     /// - Throws: `StorageError`: `.damaged` if a prepare is invalid, any code if the lane is closed
     ///   or its file fails.

@@ -4,8 +4,7 @@ package import Vocabulary
 /// Reads one vBucket from disk in seqno order, in slices, for a stream whose changes are no longer
 /// in memory.
 ///
-/// The result is the vBucket as it was at `end`, the committed seqno when the scan began
-/// (storage.md, "Backfill liveness").
+/// The result is the vBucket as it was at `end`, the committed seqno when the scan began.
 ///
 /// - During the scan's lifetime, compaction and purge keep the versions that it has not read yet.
 /// - No connection and no transaction is held between slices.

@@ -3,8 +3,8 @@ internal import CSQLite
 
 /// One connection to one SQLite file: a thin layer over the C API.
 ///
-/// A wrapper library costs twice the CPU on insert and more on scan (house.md, Decision 5), and the
-/// twenty calls needed here fit on a page.
+/// A wrapper library costs twice the CPU on insert and more on scan, and the twenty calls
+/// needed here fit on a page.
 ///
 /// - Used by one thread at a time (opened without SQLite's own mutex): the owner has a lock.
 /// - SQLite never checkpoints by itself; `walPages` is the size of the WAL. Never set the pragma

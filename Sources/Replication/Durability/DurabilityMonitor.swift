@@ -3,8 +3,9 @@ package import Wire
 
 /// Decides, on the active copy, which durable writes of one vBucket are committed or aborted.
 ///
-/// Its inputs are prepares, maps and the acknowledgements of copies. `next` returns the next step;
-/// the caller reports the step as done by `complete`. It has no clock: the time is an argument.
+/// The inputs are prepares, maps and the acknowledgements of copies. `next` returns the next step;
+/// the caller reports the step as done by `complete`. The monitor has no clock: the time is an
+/// argument.
 ///
 /// - Prepares are completed in the order of their seqnos; only prepares that a promotion voided are
 ///   aborted out of order, since they belong to no history.

@@ -134,7 +134,7 @@ extension SubDocumentSpec {
     var namesSystemAttribute: Bool { flags.contains(.attribute) && XattrBlob.isSystemKey(path) }
 }
 
-/// The flags, value and path that an operation allows or needs (kv.md 4).
+/// The flags, value and path that an operation allows or needs.
 struct OperationRule {
     let flags: PathFlags
     let documentFlags: DocumentFlags

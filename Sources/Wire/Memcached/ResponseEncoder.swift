@@ -130,7 +130,7 @@ package enum ResponseEncoder {
         Memory.copy(to: place + 40 + bucket.count, from: config.start, count: config.count)
     }
 
-    /// The only request a server may send: clients abort on any other (kv.md 9).
+    /// The only request a server may send: the Python client aborts on any other.
     private static let clusterMapChange: UInt8 = 0x01
 
     private struct Body {

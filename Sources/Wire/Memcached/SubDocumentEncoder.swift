@@ -1,6 +1,6 @@
 package import Bytes
 
-/// Encodes the values of answers to sub-document requests (kv.md 4).
+/// Encodes the values of answers to sub-document requests.
 package enum SubDocumentEncoder {
     /// Appends the result of one path of a lookup: status 2, length 4, value.
     package static func appendLookup(_ status: Status, _ value: ByteView, to writer: ByteWriter) {

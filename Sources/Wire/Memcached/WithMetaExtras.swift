@@ -2,7 +2,7 @@ package import Bytes
 package import Vocabulary
 
 /// The extras of SET_WITH_META, ADD_WITH_META and DELETE_WITH_META: the metadata that another
-/// cluster gave a version (kv.md, section 3).
+/// cluster gave a version.
 ///
 /// Layout: flags 4, expiry 4, revision 8, CAS 8; then options 4, the length of the extended metadata
 /// 2, or both.

@@ -1,4 +1,4 @@
-"""Extended attributes in their stored form, and versions of other clusters (kv.md, 3 and 4)."""
+"""Extended attributes in their stored form, and versions of other clusters."""
 
 import struct
 

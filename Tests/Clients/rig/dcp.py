@@ -1,4 +1,4 @@
-"""A consumer of the change protocol (DCP), byte by byte (kv.md, section 5)."""
+"""A consumer of the change protocol (DCP), byte by byte (docs/changes.md)."""
 
 import struct
 

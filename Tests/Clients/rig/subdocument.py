@@ -1,4 +1,4 @@
-"""Sub-document requests, byte by byte (kv.md, section 4), and attributes as they are sent."""
+"""Sub-document requests, byte by byte, and attributes as they are sent."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""The data port, byte by byte: memcached binary frames in Couchbase's dialect (kv.md, section 0)."""
+"""The data port, byte by byte: memcached binary frames in Couchbase's dialect."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ USUAL_FEATURES = (
 
 
 def vbucket_of(key, count=1024):
-    """The vBucket that a key belongs to (kv.md, section 2)."""
+    """The vBucket that a key belongs to, by a checksum of the key."""
     return (zlib.crc32(key) >> 16 & 0x7FFF) % count
 
 

@@ -201,8 +201,12 @@ import Testing
     }
 
     @Test func equalStartAndEndAreARange() throws {
-        _ = try Self.parse("startkey=1&endkey=1.0")
-        _ = try Self.parse("startkey=1&endkey=1&descending=true")
+        for query in ["startkey=1&endkey=1.0", "startkey=1&endkey=1&descending=true"] {
+            let selection = try Self.parse(query).selection
+            #expect(selection.startKey == StandInKeys.encode("1"), "\(query)")
+            #expect(selection.endKey == StandInKeys.encode("1"), "\(query)")
+            #expect(selection.includesEnd && selection.keys == nil, "\(query)")
+        }
     }
 
     // MARK: Refusals

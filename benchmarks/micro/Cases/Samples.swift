@@ -33,7 +33,7 @@ struct Samples {
     }
 
     /// An order with its items, exactly `count` bytes: LZ4 compresses a single one to 0.72 and
-    /// a block of 32 to 0.43, the ratios of the documents that storage.md was measured with.
+    /// a block of 32 to 0.43, the ratios of the documents that the storage design was measured with.
     mutating func json(_ count: Int) -> [UInt8] {
         var text = "{\"id\":\"\(hex(12))\",\"type\":\"order\",\"status\":\"\(status())\","
         text += "\"customer\":{\"name\":\"\(word()) \(word())\",\"email\":\"\(word()).\(word())"

@@ -25,7 +25,10 @@ package enum OwnershipCause: UInt8, Sendable {
 package struct VBucketPlacement: Hashable, Sendable {
     /// Index of the entry that last changed which node may write ~ ballot.
     package var fence: UInt64
-    /// Index of the entry that last changed fence, basis or confirmation ~ configuration number.
+    /// Index of the entry that last changed the fence, the confirmation or the set of copies to query
+    /// ~ configuration number.
+    ///
+    /// `finish` raises it without a new fence, as does `lose` if a lost node was in a chain.
     package var stage: UInt64
     /// Index of the entry that created or emptied the vBucket: copies of earlier histories count as
     /// empty.
