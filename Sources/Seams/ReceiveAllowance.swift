@@ -189,20 +189,20 @@ package struct ReceiveAllowance {
         let frameShare = max(0, needed - sizes.ownBytes)
         let holder = makeHolder(memory)
         if isIncomplete, !isWaiting {
-            if frameShare <= share, frameShare > 0 { return hold(frameShare, holder, memory) }
+            if frameShare <= share, frameShare > 0 { return hold(frameShare, holder, in: memory) }
             if count > sizes.ownBytes, memory.tryClaim(frameShare, for: holder) {
                 share = frameShare
                 return
             }
         }
         // The bytes are received already, so they are counted even above the bound.
-        hold(max(0, count - sizes.ownBytes), holder, memory)
+        hold(max(0, count - sizes.ownBytes), holder, in: memory)
     }
 
     private mutating func hold(
         _ bytes: Int,
         _ holder: ReceiveMemory.Holder,
-        _ memory: ConnectionMemory
+        in memory: ConnectionMemory
     ) {
         guard bytes != share || isWaiting else { return }
         share = bytes

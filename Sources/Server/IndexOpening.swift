@@ -27,7 +27,7 @@ final class IndexOpening: Sendable {
     private let state = Guarded(State())
 
     /// A service that is not open yet, of a node with these settings.
-    init(_ settings: NodeSettings, _ environment: Environment, _ data: DocumentService) {
+    init(_ settings: NodeSettings, _ environment: Environment, data: DocumentService) {
         directory = settings.directory
         self.environment = environment
         changes = ViewFeeds(data: data)

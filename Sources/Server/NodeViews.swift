@@ -30,7 +30,7 @@ package final class NodeViews: Sendable {
         var isStopped = false
     }
 
-    init(_ opening: IndexOpening, _ cluster: AdministrationService, _ environment: Environment) {
+    init(_ opening: IndexOpening, _ cluster: AdministrationService, environment: Environment) {
         self.environment = environment
         let programs = opening.programs
         self.programs = programs

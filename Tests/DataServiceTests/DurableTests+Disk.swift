@@ -48,7 +48,7 @@ extension DurableTests {
         world.service.follow(chosen, as: own)
         let outcomes = world.service.activate(
             "guests",
-            [CopyActivation(id, 3, .promotion(expected: nil))]
+            [CopyActivation(id, 3, reason: .promotion(expected: nil))]
         )
         if case .ready? = outcomes.first {} else { Issue.record("\(outcomes)") }
         world.settle()

@@ -328,7 +328,7 @@ import Vocabulary
         world.lanes.hold("durability")
         let outcomes = world.service.activate(
             "guests",
-            [CopyActivation(number, 2, .resumption(fence: 1))]
+            [CopyActivation(number, 2, reason: .resumption(fence: 1))]
         )
         guard case .ready? = outcomes.first else {
             Issue.record("the copy does not serve again: \(outcomes)")

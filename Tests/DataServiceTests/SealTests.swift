@@ -18,7 +18,7 @@ import Vocabulary
         let all = (0..<8).map { VBucketID(UInt16($0)) }
         let outcomes = world[1].service.activate(
             "a",
-            all.map { CopyActivation($0, 2, .resumption(fence: 1)) }
+            all.map { CopyActivation($0, 2, reason: .resumption(fence: 1)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
@@ -156,7 +156,7 @@ import Vocabulary
         #expect(reports.allSatisfy { $0.isSealed && $0.fence == 2 })
         let outcomes = world[1].service.activate(
             "a",
-            all.map { CopyActivation($0, 2, .promotion(expected: nil)) }
+            all.map { CopyActivation($0, 2, reason: .promotion(expected: nil)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }

@@ -46,7 +46,7 @@ import Vocabulary
 
     /// Activates all copies under a fence.
     private func activate(_ fence: UInt64, _ reason: CopyActivation.Reason) {
-        let asked = Self.all.map { CopyActivation($0, fence, reason) }
+        let asked = Self.all.map { CopyActivation($0, fence, reason: reason) }
         for outcome in world.service.activate("guests", asked) {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
         }

@@ -40,7 +40,7 @@ final class AccountTable: Sendable {
     subscript(name: String) -> Account? { state.withLock { $0.accounts[Array(name.utf8)] } }
 
     /// Adds or changes a user.
-    func set(_ name: String, _ stored: StoredCredentials, _ grants: Grants) {
+    func set(_ name: String, _ stored: StoredCredentials, grants: Grants) {
         let name = Array(name.utf8)
         state.withLock { state in
             // Keys are salted: a user that is created again has others, also with the same password.
@@ -79,7 +79,7 @@ extension DocumentService {
         grants: Grants = .all
     ) {
         if let stored {
-            accounts.set(user, stored, grants)
+            accounts.set(user, stored, grants: grants)
         } else {
             accounts.remove(user)
         }

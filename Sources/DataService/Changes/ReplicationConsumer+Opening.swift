@@ -74,7 +74,7 @@ extension ReplicationConsumer {
     func handleAnswer(
         _ address: NodeStreamAddress,
         _ number: UInt64,
-        _ answer: NodeStreamAnswer
+        answer: NodeStreamAnswer
     ) {
         guard let stream = streams[address], stream.phase == .asked, stream.asked == number
         else { return }

@@ -93,7 +93,7 @@ extension Connection {
         case .answer(let server, let text):
             started.server = server
             stranger.scram = started
-            answer(.authContinue, text, request)
+            answer(.authContinue, text, to: request)
         }
         return .done
     }
@@ -107,7 +107,7 @@ extension Connection {
         guard case .authenticated(_, let text) = server.finish(clientFinal: request.frame.value),
             let login = started.login, logIn(as: login)
         else { return refuseLogin(request, of: started.user) }
-        answer(.success, text, request)
+        answer(.success, text, to: request)
         return .done
     }
 
@@ -193,7 +193,7 @@ extension Connection {
         return stranger.noteRefusal(user, of: self) ? .close : .done
     }
 
-    private func answer(_ status: Status, _ text: [UInt8], _ request: CommandContext) {
+    private func answer(_ status: Status, _ text: [UInt8], to request: CommandContext) {
         text.withUnsafeBytes { buffer in
             respond(request, status, value: ByteView(buffer))
         }

@@ -369,7 +369,7 @@ package final class Connection: ConnectionHandler {
     func wait(
         _ request: CommandContext,
         _ phase: CommandPhase,
-        _ start: (@escaping @Sendable (Completion) -> Void) -> Void
+        start: (@escaping @Sendable (Completion) -> Void) -> Void
     ) -> Execution {
         waits.lastTicket += 1
         let ticket = waits.lastTicket

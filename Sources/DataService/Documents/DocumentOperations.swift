@@ -295,7 +295,7 @@ extension DocumentOperations {
         let outcome = document.vBucket.withCore { core in
             let outcome = body(&core, turn)
             if case .prepared(let stored) = outcome.mutation {
-                bucket.syncWrites.enter(stored, level, times, of: core.id)
+                bucket.syncWrites.enter(stored, level, times: times, of: core.id)
             }
             return outcome
         }

@@ -121,7 +121,7 @@ final class SyncWriteService: Sendable {
     func enter(
         _ stored: Stored,
         _ level: DurabilityLevel,
-        _ times: Times,
+        times: Times,
         of vBucket: VBucketID
     ) {
         listen(to: vBucket)

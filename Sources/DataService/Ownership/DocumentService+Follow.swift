@@ -107,7 +107,7 @@ extension DocumentService {
                 continue
             }
             let seal = seals[VBucketID(UInt16(number))]
-            if let change = applyMap(assignment, vBucket, own, isNew, seal) {
+            if let change = applyMap(assignment, vBucket, on: own, isNew: isNew, seal: seal) {
                 changes.append(change)
             }
         }
@@ -126,7 +126,7 @@ extension DocumentService {
             guard let fence = anew[id] else { return }
             _ = activate(
                 bucket.name,
-                [CopyActivation(id, fence, .promotion(expected: nil))]
+                [CopyActivation(id, fence, reason: .promotion(expected: nil))]
             )
         }
     }
@@ -134,9 +134,9 @@ extension DocumentService {
     private func applyMap(
         _ assignment: BucketAssignment,
         _ vBucket: VBucket,
-        _ own: NodeNumber,
-        _ isNew: Bool,
-        _ seal: UInt64?
+        on own: NodeNumber,
+        isNew: Bool,
+        seal: UInt64?
     ) -> Change? {
         vBucket.withCore { core in
             let entry = assignment[core.id]

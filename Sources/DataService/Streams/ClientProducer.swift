@@ -28,9 +28,9 @@ final class ClientProducer {
     init(
         name: String,
         _ bucket: OpenBucket,
-        _ settings: ConsumerSettings,
+        settings: ConsumerSettings,
         port: any ConnectionPort,
-        _ service: DocumentService
+        service: DocumentService
     ) {
         self.settings = settings
         self.service = service

@@ -96,7 +96,7 @@ final class TapProducer {
         _ bucket: OpenBucket,
         port: any ConnectionPort,
         login: Login,
-        _ service: DocumentService
+        service: DocumentService
     ) {
         self.request = request
         client = TapPositions.Client(login: "\(login)", host: port.peer.host)

@@ -205,7 +205,7 @@ final class ItemPager: Sendable {
         for _ in 0..<ItemPager.vBucketsPerTurn
         where pass.visited < engine.count && isAbove(pass.target) {
             let index = (first + pass.visited) % engine.count
-            pass.freed += page(engine.all[index], pass, context)
+            pass.freed += page(engine.all[index], pass, in: context)
             pass.visited += 1
         }
         guard pass.visited < engine.count, isAbove(pass.target) else { return endPass(pass) }
@@ -213,7 +213,7 @@ final class ItemPager: Sendable {
         worker.lane.post { [self] in work(next) }
     }
 
-    private func page(_ vBucket: VBucket, _ pass: Pass, _ context: LaneContext) -> Int {
+    private func page(_ vBucket: VBucket, _ pass: Pass, in context: LaneContext) -> Int {
         var freed = 0
         var place: UInt64? = 0
         while let from = place, isAbove(pass.target) {

@@ -49,8 +49,8 @@ struct UserSelection {
         let paged = isPaged ? query : FormParameters([])
         substring = (paged["substr"] ?? "").lowercased()
         let keys = Key.allCases.map(\.rawValue)
-        key = Key(rawValue: try Self.word(paged, "sortBy", keys) ?? "") ?? .id
-        isDescending = try Self.word(paged, "order", ["asc", "desc"]) == "desc"
+        key = Key(rawValue: try Self.word(paged, "sortBy", among: keys) ?? "") ?? .id
+        isDescending = try Self.word(paged, "order", among: ["asc", "desc"]) == "desc"
         parameters = ["permission", "substr", "sortBy", "order"].compactMap { name in
             query[name].map { (name, $0) }
         }
@@ -73,7 +73,7 @@ struct UserSelection {
     private static func word(
         _ query: FormParameters,
         _ field: String,
-        _ words: [String]
+        among words: [String]
     ) throws(FieldError) -> String? {
         guard let text = query[field] else { return nil }
         guard words.contains(text) else {

@@ -128,13 +128,13 @@ extension QueryCoordination {
         _ index: Int,
         _ batch: RowBatch,
         isGrouped: Bool,
-        _ now: UInt64
+        now: UInt64
     ) -> [Action] {
         guard responders[index].start != nil, isGrouped == mergePlan.isGrouped else {
-            return fail(index, .invalid("It sent rows that were not expected."), now)
+            return fail(index, .invalid("It sent rows that were not expected."), now: now)
         }
         guard merge.feed(index, batch) == .accepted else {
-            return fail(index, .invalid("It sent more rows than requested."), now)
+            return fail(index, .invalid("It sent more rows than requested."), now: now)
         }
         noteDisorder()
         return phase == .gathering ? reconcile(now) : []
@@ -144,7 +144,7 @@ extension QueryCoordination {
     mutating func fail(
         _ index: Int,
         _ cause: QueryFailure.Cause,
-        _ now: UInt64
+        now: UInt64
     ) -> [Action] {
         let isOver: Bool
         switch cause {

@@ -76,7 +76,7 @@ package final class BucketStore: Sendable {
             )
             try file.write(disk, directory)
         }
-        let store = BucketStore(disk, directory, name, settings, file)
+        let store = BucketStore(disk, directory, name: name, settings: settings, file: file)
         try store.removeUnknown()
         try store.openLanes(now: now)
         return store
@@ -85,9 +85,9 @@ package final class BucketStore: Sendable {
     private init(
         _ disk: any Disk,
         _ directory: String,
-        _ name: String,
-        _ settings: StoreSettings,
-        _ file: BucketFile
+        name: String,
+        settings: StoreSettings,
+        file: BucketFile
     ) {
         self.disk = disk
         self.directory = directory

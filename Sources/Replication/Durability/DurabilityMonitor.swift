@@ -149,23 +149,23 @@ package struct DurabilityMonitor: Sendable {
         guard entry.isInherited || row.isPossible else { return false }
         if entry.level != .majority, onDisk < entry.seqno { return false }
         let needed = entry.isInherited ? min(row.majority, row.chain.count) : row.majority
-        guard holders(entry, row.chain, row) >= needed else { return false }
+        guard holders(entry, row.chain, in: row) >= needed else { return false }
         guard let successor = row.nextChain.first else { return true }
         if entry.level == .majorityAndPersistOnActive, successor != row.own {
-            guard has(entry, successor, row, needsDisk: true) else { return false }
+            guard has(entry, successor, in: row, needsDisk: true) else { return false }
         }
-        return holders(entry, row.nextChain, row) >= min(row.nextMajority, row.nextChain.count)
+        return holders(entry, row.nextChain, in: row) >= min(row.nextMajority, row.nextChain.count)
     }
 
-    private func holders(_ entry: Entry, _ chain: [NodeNumber], _ row: DurabilityRow) -> Int {
+    private func holders(_ entry: Entry, _ chain: [NodeNumber], in row: DurabilityRow) -> Int {
         let needsDisk = entry.level == .persistToMajority
-        return chain.count { $0 == row.own || has(entry, $0, row, needsDisk: needsDisk) }
+        return chain.count { $0 == row.own || has(entry, $0, in: row, needsDisk: needsDisk) }
     }
 
     private func has(
         _ entry: Entry,
         _ node: NodeNumber,
-        _ row: DurabilityRow,
+        in row: DurabilityRow,
         needsDisk: Bool
     ) -> Bool {
         guard let copy = copies[node], copy.fence == row.fence, copy.covered >= entry.seqno

@@ -37,7 +37,7 @@ package struct Losses {
         return number < rows[bucket].count ? rows[bucket][number] : Row()
     }
 
-    private mutating func set(_ bucket: Int, _ vBucket: VBucketID, _ row: Row) {
+    private mutating func set(_ bucket: Int, _ vBucket: VBucketID, row: Row) {
         while rows[bucket].count <= Int(vBucket.number) { rows[bucket].append(Row()) }
         rows[bucket][Int(vBucket.number)] = row
     }
@@ -52,7 +52,7 @@ package struct Losses {
         var row = row(bucket, vBucket)
         if row.fence >= fence, row.high >= high { return }
         (row.fence, row.high) = (fence, high)
-        set(bucket, vBucket, row)
+        set(bucket, vBucket, row: row)
     }
 
     /// Whether a copy served before this fence and the promotion of this fence is not recorded yet.
@@ -72,7 +72,7 @@ package struct Losses {
         var row = row(bucket, vBucket)
         row.promoted = fence
         if row.high > covered { lost += row.high.value - covered.value }
-        set(bucket, vBucket, row)
+        set(bucket, vBucket, row: row)
     }
 
     /// Sums the losses that failovers reported in log lines ("at least N changes").

@@ -43,9 +43,21 @@ extension Watch {
                 else { continue }
                 let vBucket = VBucketID(UInt16(number))
                 if placement.isConfirmed {
-                    recordUnobservedPromotion(of: active, vBucket, place, placement.fence)
+                    recordUnobservedPromotion(
+                        of: active,
+                        vBucket,
+                        at: place,
+                        fence: placement.fence
+                    )
                 }
-                checkAcknowledgements(of: owner.bucket, active, placement, vBucket, bucket, copies)
+                checkAcknowledgements(
+                    of: owner.bucket,
+                    active,
+                    placement: placement,
+                    vBucket: vBucket,
+                    bucket: bucket,
+                    copies: copies
+                )
                 guard let promotion = pending[number] else { continue }
                 guard promotion.fence == placement.fence else {
                     pending[number] = nil
@@ -71,8 +83,8 @@ extension Watch {
     private func recordUnobservedPromotion(
         of active: VBucket,
         _ vBucket: VBucketID,
-        _ place: Int,
-        _ fence: UInt64
+        at place: Int,
+        fence: UInt64
     ) {
         guard losses.isNew(place, vBucket, fence: fence),
             let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
@@ -83,10 +95,10 @@ extension Watch {
     private func checkAcknowledgements(
         of owner: OpenBucket,
         _ active: VBucket,
-        _ placement: VBucketPlacement,
-        _ vBucket: VBucketID,
-        _ bucket: BucketRecord,
-        _ copies: [ClusterView.Copies]
+        placement: VBucketPlacement,
+        vBucket: VBucketID,
+        bucket: BucketRecord,
+        copies: [ClusterView.Copies]
     ) {
         guard active.withCore({ $0.feeds(placement.fence) }) else { return }
         for (node, acknowledgement) in owner.acknowledgements(of: vBucket)

@@ -53,7 +53,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     var index = 0
     private let remoteAddress: String
 
-    init(_ server: GatewayServer, _ kind: PortKind, _ remoteAddress: String) {
+    init(_ server: GatewayServer, _ kind: PortKind, from remoteAddress: String) {
         self.server = server
         self.kind = kind
         self.remoteAddress = remoteAddress
@@ -218,8 +218,8 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             flags.isLast = true
             // There is no request to answer to; the client gets the refusal all the same.
             let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
-            let request = GatewayRequest(head, kind, remoteAddress)
-            let refused = GatewayExchange(request, server.countRequest(), nil, self)
+            let request = GatewayRequest(head, kind, from: remoteAddress)
+            let refused = GatewayExchange(request, server.countRequest(), body: nil, on: self)
             exchange = refused
             refused.refuse(refusal)
         case .body, .end: preconditionFailure("a body belongs to a request")
@@ -228,7 +228,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
 
     private func begin(_ head: HTTPRequestHead) {
         patience.end()
-        let request = GatewayRequest(head, kind, remoteAddress)
+        let request = GatewayRequest(head, kind, from: remoteAddress)
         // The decoder does not go on behind a request that asks for another protocol.
         let asksForProtocol =
             head.method == .CONNECT
@@ -245,7 +245,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             flags.expectsContinue =
                 request.isVersion11 && request.lists("100-continue", in: "Expect")
         }
-        let begun = GatewayExchange(request, server.countRequest(), body, self)
+        let begun = GatewayExchange(request, server.countRequest(), body: body, on: self)
         exchange = begun
         server.router.serve(begun)
     }

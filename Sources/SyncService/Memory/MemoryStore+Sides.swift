@@ -40,7 +40,13 @@ extension MemoryStore: SideDocumentStore {
         case .numbered(let principal, let bytes):
             let sequence = drawSequence()
             let stored = setSide(key, bytes(sequence), expires: 0)
-            let row = LogRow(sequence, principal.rowID, nil, flags: .principal, entered: 0)
+            let row = LogRow(
+                sequence,
+                principal.rowID,
+                revision: nil,
+                flags: .principal,
+                entered: 0
+            )
             _ = log.record(row)
             notify([.principal(principal)])
             return stored

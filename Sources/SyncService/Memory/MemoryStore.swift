@@ -77,7 +77,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         _ function: SyncFunction,
         _ rules: WriteRules,
         quota: StoreQuota,
-        _ environment: Environment,
+        environment: Environment,
         on lane: any Lane
     ) {
         self.function = function

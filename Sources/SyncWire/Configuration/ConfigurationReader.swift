@@ -41,7 +41,7 @@ struct ConfigurationReader {
         self.path = path
         self.context = context
         guard case .object(let members) = tree.kind else {
-            throw context.mistake(tree, path, "expected an object, found \(tree.kindName)")
+            throw context.mistake(tree, path, reason: "expected an object, found \(tree.kindName)")
         }
         self.members = members
     }
@@ -66,14 +66,18 @@ struct ConfigurationReader {
         or other: String? = nil
     ) throws(ConfigurationMistake) -> String? {
         guard let value = value(key, or: other) else { return nil }
-        guard case .string(let text) = value.kind else { throw mistake(value, key, "a string") }
+        guard case .string(let text) = value.kind else {
+            throw mistake(value, key, expected: "a string")
+        }
         return text
     }
 
     /// - Throws: The value has another type.
     mutating func bool(_ key: String) throws(ConfigurationMistake) -> Bool? {
         guard let value = value(key) else { return nil }
-        guard case .bool(let claim) = value.kind else { throw mistake(value, key, "true or false") }
+        guard case .bool(let claim) = value.kind else {
+            throw mistake(value, key, expected: "true or false")
+        }
         return claim
     }
 
@@ -90,7 +94,7 @@ struct ConfigurationReader {
             range.contains(integer)
         else {
             let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
-            throw mistake(value, key, expected)
+            throw mistake(value, key, expected: expected)
         }
         return integer
     }
@@ -102,12 +106,12 @@ struct ConfigurationReader {
     ) throws(ConfigurationMistake) -> [String]? {
         guard let value = value(key, or: other) else { return nil }
         guard case .array(let elements) = value.kind else {
-            throw mistake(value, key, "an array of strings")
+            throw mistake(value, key, expected: "an array of strings")
         }
         var strings: [String] = []
         for element in elements {
             guard case .string(let text) = element.kind else {
-                throw mistake(element, key, "a string")
+                throw mistake(element, key, expected: "a string")
             }
             strings.append(text)
         }
@@ -131,7 +135,9 @@ struct ConfigurationReader {
         _ key: String
     ) throws(ConfigurationMistake) -> [(name: String, reader: ConfigurationReader)] {
         guard let value = value(key) else { return [] }
-        guard case .object(let members) = value.kind else { throw mistake(value, key, "an object") }
+        guard case .object(let members) = value.kind else {
+            throw mistake(value, key, expected: "an object")
+        }
         var readers: [(name: String, reader: ConfigurationReader)] = []
         var indexes: [String: Int] = [:]
         for member in members where !member.value.isNull {
@@ -183,7 +189,11 @@ struct ConfigurationReader {
 
     /// A mistake of a value, or of the object if `key` is absent.
     func mistake(_ key: String, _ reason: String) -> ConfigurationMistake {
-        context.mistake(member(key)?.value ?? tree, key.isEmpty ? path : path(of: key), reason)
+        context.mistake(
+            member(key)?.value ?? tree,
+            key.isEmpty ? path : path(of: key),
+            reason: reason
+        )
     }
 
     /// The place of a value, or of the object if `key` is absent.
@@ -209,9 +219,13 @@ struct ConfigurationReader {
     private func mistake(
         _ value: ConfigurationTree,
         _ key: String,
-        _ expected: String
+        expected: String
     ) -> ConfigurationMistake {
-        context.mistake(value, path(of: key), "expected \(expected), found \(value.kindName)")
+        context.mistake(
+            value,
+            path(of: key),
+            reason: "expected \(expected), found \(value.kindName)"
+        )
     }
 }
 
@@ -245,7 +259,7 @@ final class ConfigurationContext {
     func mistake(
         _ value: ConfigurationTree,
         _ path: String,
-        _ reason: String
+        reason: String
     ) -> ConfigurationMistake {
         mistake(at: value.offset, path, reason)
     }

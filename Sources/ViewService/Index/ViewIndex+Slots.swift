@@ -153,7 +153,11 @@ extension ViewIndex {
         if !places.isEmpty {
             try file.commit { (transaction) throws(StorageError) in
                 for (node, start, count) in places {
-                    try transaction.writeReduction(slot, node, tables.view.slice(start, count))
+                    try transaction.writeReduction(
+                        slot,
+                        node,
+                        body: tables.view.slice(start, count)
+                    )
                 }
             }
         }

@@ -144,7 +144,7 @@ package final class IndexService: Sendable {
         let followed = Guarded(Followed())
         self.followed = followed
         let opening = OpeningHook()
-        let resting = RestingIndexes(changes, settings.rest, environment)
+        let resting = RestingIndexes(changes, settings.rest, environment: environment)
         self.resting = resting
         let dependencies = RunningIndex.Dependencies(
             environment: environment,
@@ -160,7 +160,13 @@ package final class IndexService: Sendable {
         )
         let records = SuccessionFiles(root, environment.disk)
         newest = Guarded(Newest(successions: records.stored))
-        keeper = IndexKeeper(root, settings, records, lane: lanes.files, dependencies)
+        keeper = IndexKeeper(
+            root,
+            settings,
+            records: records,
+            lane: lanes.files,
+            dependencies: dependencies
+        )
         responder = QueryResponder(
             QueryResponder.Dependencies(
                 environment: environment,

@@ -38,7 +38,7 @@ final class RestingIndexes: Sendable {
     init(
         _ changes: any DocumentChangePort,
         _ limits: RestRule.Limits,
-        _ environment: Environment
+        environment: Environment
     ) {
         self.environment = environment
         self.changes = changes

@@ -82,8 +82,8 @@ final class RunningIndex: Sendable {
         _ name: IndexName,
         _ title: String,
         in directory: String,
-        _ function: ScriptFunction,
-        _ dependencies: Dependencies
+        function: ScriptFunction,
+        dependencies: Dependencies
     ) {
         self.name = name
         self.title = title
@@ -277,7 +277,13 @@ final class RunningIndex: Sendable {
         own.ticked = { [weak self] isQuiet in self?.checkRest(isQuiet: isQuiet) }
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
-            return try ViewIndex(title, ofBucket: name.bucket, file, function, own)
+            return try ViewIndex(
+                title,
+                ofBucket: name.bucket,
+                file: file,
+                function: function,
+                dependencies: own
+            )
         } catch {
             // Its error is the later one, of a file that is set aside.
             try? file.close()

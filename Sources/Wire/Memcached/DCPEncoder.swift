@@ -30,12 +30,12 @@ package struct DCPEncoder {
         )
         let body = place + (isSecond ? 1 : 0)
         if isSecond { place.storeBytes(of: 0, as: UInt8.self) }
-        store(marker.start.value, body, 0)
-        store(marker.end.value, body, 8)
-        store(marker.flags.rawValue, body, 16)
+        store(marker.start.value, body, at: 0)
+        store(marker.end.value, body, at: 8)
+        store(marker.flags.rawValue, body, at: 16)
         guard let maxVisible = marker.maxVisible else { return }
-        store(maxVisible.value, body, 20)
-        store(marker.highCompleted?.value ?? 0, body, 28)
+        store(maxVisible.value, body, at: 20)
+        store(marker.highCompleted?.value ?? 0, body, at: 28)
     }
 
     /// Appends a mutation, a deletion or an expiration.
@@ -45,22 +45,22 @@ package struct DCPEncoder {
         let opcode: Opcode =
             isExpiration ? .dcpExpiration : meta.isDeleted ? .dcpDeletion : .dcpMutation
         let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : includesDeleteTimes ? 21 : 18
-        let place = open(opcode, change, extras: extras, writer)
+        let place = open(opcode, change, extras: extras, in: writer)
         switch extras {
         case 31:
-            store(meta.flags, place, 16)
-            store(meta.expiry, place, 20)
+            store(meta.flags, place, at: 16)
+            store(meta.expiry, place, at: 20)
             // Lock time, no extended metadata, and a byte of history.
-            store(UInt32(0), place, 24)
-            store(UInt16(0), place, 28)
-            store(UInt8(0), place, 30)
+            store(UInt32(0), place, at: 24)
+            store(UInt16(0), place, at: 28)
+            store(UInt8(0), place, at: 30)
         case 21:
-            store(meta.expiry, place, 16)
-            store(UInt8(0), place, 20)
+            store(meta.expiry, place, at: 16)
+            store(UInt8(0), place, at: 20)
         case 20:
-            store(meta.expiry, place, 16)
+            store(meta.expiry, place, at: 16)
         default:
-            store(UInt16(0), place, 16)
+            store(UInt16(0), place, at: 16)
         }
     }
 
@@ -71,7 +71,7 @@ package struct DCPEncoder {
         _ opcode: Opcode,
         _ change: DCPChange,
         extras: Int,
-        _ writer: ByteWriter
+        in writer: ByteWriter
     ) -> UnsafeMutableRawPointer {
         let place = open(
             opcode,
@@ -82,8 +82,8 @@ package struct DCPEncoder {
             datatype: change.meta.datatype,
             cas: change.meta.cas
         )
-        store(change.meta.seqno.value, place, 0)
-        store(change.meta.revision, place, 8)
+        store(change.meta.seqno.value, place, at: 0)
+        store(change.meta.revision, place, at: 8)
         let key = place + extras
         Memory.copy(to: key, from: change.key.start, count: change.key.count)
         Memory.copy(
@@ -101,20 +101,20 @@ package struct DCPEncoder {
         to writer: ByteWriter
     ) {
         let meta = change.meta
-        let place = open(.dcpPrepare, change, extras: 31, writer)
-        store(meta.flags, place, 16)
-        store(meta.expiry, place, 20)
+        let place = open(.dcpPrepare, change, extras: 31, in: writer)
+        store(meta.flags, place, at: 16)
+        store(meta.expiry, place, at: 20)
         // Lock time and use count.
-        store(UInt32(0), place, 24)
-        store(UInt8(0), place, 28)
-        store(UInt8(meta.isDeleted ? 1 : 0), place, 29)
-        store(level.rawValue, place, 30)
+        store(UInt32(0), place, at: 24)
+        store(UInt8(0), place, at: 28)
+        store(UInt8(meta.isDeleted ? 1 : 0), place, at: 29)
+        store(level.rawValue, place, at: 30)
     }
 
     package func append(_ abort: DCPAbort, to writer: ByteWriter) {
         let place = open(.dcpAbort, writer, extras: 16, key: abort.key.count)
-        store(abort.prepare.value, place, 0)
-        store(abort.seqno.value, place, 8)
+        store(abort.prepare.value, place, at: 0)
+        store(abort.seqno.value, place, at: 8)
         Memory.copy(to: place + 16, from: abort.key.start, count: abort.key.count)
     }
 
@@ -122,11 +122,11 @@ package struct DCPEncoder {
     package static let changeBytesMax = FrameHeader.byteCount + 31
 
     package func append(_ end: DCPStreamEnd, to writer: ByteWriter) {
-        store(end.rawValue, open(.dcpStreamEnd, writer, extras: 4), 0)
+        store(end.rawValue, open(.dcpStreamEnd, writer, extras: 4), at: 0)
     }
 
     package func append(advancedTo seqno: Seqno, to writer: ByteWriter) {
-        store(seqno.value, open(.dcpSeqnoAdvanced, writer, extras: 8), 0)
+        store(seqno.value, open(.dcpSeqnoAdvanced, writer, extras: 8), at: 0)
     }
 
     package func appendNoop(to writer: ByteWriter) { _ = open(.dcpNoop, writer, extras: 0) }
@@ -143,19 +143,19 @@ package struct DCPEncoder {
 
     package func append(_ request: DCPStreamRequest, to writer: ByteWriter) {
         let place = open(.dcpStreamRequest, writer, extras: 48)
-        store(request.flags.rawValue, place, 0)
-        store(UInt32(0), place, 4)
-        store(request.start.value, place, 8)
-        store(request.end.value, place, 16)
-        store(request.uuid.value, place, 24)
-        store(request.snapshotStart.value, place, 32)
-        store(request.snapshotEnd.value, place, 40)
+        store(request.flags.rawValue, place, at: 0)
+        store(UInt32(0), place, at: 4)
+        store(request.start.value, place, at: 8)
+        store(request.end.value, place, at: 16)
+        store(request.uuid.value, place, at: 24)
+        store(request.snapshotStart.value, place, at: 32)
+        store(request.snapshotEnd.value, place, at: 40)
     }
 
     package func appendOpen(flags: UInt32, name: ByteView, to writer: ByteWriter) {
         let place = open(.dcpOpen, writer, extras: 8, key: name.count)
-        store(UInt32(0), place, 0)
-        store(flags, place, 4)
+        store(UInt32(0), place, at: 0)
+        store(flags, place, at: 4)
         Memory.copy(to: place + 8, from: name.start, count: name.count)
     }
 
@@ -166,7 +166,7 @@ package struct DCPEncoder {
     }
 
     package func append(acknowledged bytes: UInt32, to writer: ByteWriter) {
-        store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), 0)
+        store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), at: 0)
     }
 
     package func appendCloseStream(to writer: ByteWriter) {
@@ -206,7 +206,7 @@ package struct DCPEncoder {
     private func store<Integer: FixedWidthInteger>(
         _ value: Integer,
         _ place: UnsafeMutableRawPointer,
-        _ offset: Int
+        at offset: Int
     ) {
         place.storeBytes(of: value.bigEndian, toByteOffset: offset, as: Integer.self)
     }
