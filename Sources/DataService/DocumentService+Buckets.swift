@@ -60,7 +60,7 @@ extension DocumentService {
         var map = Map(assignment: assignment, own: own, isNew: isNew)
         (map.isCurrent, map.seals) = (isCurrent, seals)
         try open(settings, map)
-        links?.follow(assignment, own: own)
+        links?.applyMap(assignment, own: own)
         notifyMapListeners()
     }
 
@@ -199,7 +199,7 @@ extension DocumentService {
             ),
             map
         )
-        for id in changed { disk.noteDirty(id) }
+        for id in changed { disk.markDirty(id) }
         disk.warmup.start()
     }
 

@@ -3,7 +3,7 @@ extension ScriptSchedule {
     mutating func end(_ id: ScriptWorkerID, _ now: UInt64) {
         guard let worker = live(id) else { return }
         workers[id.slot] = nil
-        noteFailure(of: worker, now)
+        recordFailure(of: worker, now)
         for sent in worker.sent {
             let used = sent.isExecuting ? now - worker.lastStep : 0
             changeFunction(sent.function) { $0.correct(sent.estimate, to: used) }
@@ -33,7 +33,7 @@ extension ScriptSchedule {
     }
 
     /// Delays the next start if the process was of no use.
-    private mutating func noteFailure(of worker: Worker, _ now: UInt64) {
+    private mutating func recordFailure(of worker: Worker, _ now: UInt64) {
         if case .stopping(let reason) = worker.phase {
             switch reason {
             case .idle, .recycled, .recalled, .reassigned: return

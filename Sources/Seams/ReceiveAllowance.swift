@@ -173,15 +173,15 @@ package struct ReceiveAllowance {
     ///   - count: Bytes that it did not consume.
     ///   - consumed: Bytes that it consumed.
     ///   - needed: The total size that it needs; 0 if it is unknown.
-    package mutating func settle(count: Int, consumed: Int, needed: Int) {
+    package mutating func chargeReceived(count: Int, consumed: Int, needed: Int) {
         // A handler that another event woke inside a frame does not read the frame. Keep the frame's
         // length and its memory.
         if consumed > 0 || needed > 0 { self.needed = needed }
         guard share > 0 || isWaiting || count > sizes.ownBytes else { return }
-        settleShare(count)
+        chargeShare(count)
     }
 
-    private mutating func settleShare(_ count: Int) {
+    private mutating func chargeShare(_ count: Int) {
         guard let memory else { return }
         // A wakeup consumed nothing: the claim keeps its place in the queue.
         if isWaiting && count == countWhenClaimed { return }

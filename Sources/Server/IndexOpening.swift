@@ -37,8 +37,8 @@ final class IndexOpening: Sendable {
         )
     }
 
-    /// Carries out an order; returns whether this node has the document's indexes.
-    func follow(_ order: ViewCompactionOrder) -> Bool {
+    /// Applies an order; returns whether this node has the document's indexes.
+    func apply(_ order: ViewCompactionOrder) -> Bool {
         guard let service else { return false }
         let (document, bucket) = (order.designDocument, order.bucket)
         return order.isCancellation

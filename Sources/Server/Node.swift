@@ -63,7 +63,7 @@ package final class Node: Sendable {
         if settings.viewsPort != nil {
             let opening = IndexOpening(settings, environment, data: data)
             administration.scripts = ViewSourceCheck(opening: opening)
-            administration.compactViews = { opening.follow($0) }
+            administration.compactViews = { opening.apply($0) }
             administration.openIndexCount = { opening.openIndexCount }
             indexes = opening
         }

@@ -190,7 +190,7 @@ import Vocabulary
         let next = world.map("a", index: 2, fence: 2, isResumed: true) { _ in [1, 2] }
         let seals: [(vBucket: VBucketID, fence: UInt64)] = all.map { ($0, $0.number < 4 ? 2 : 1) }
         for node in [1, 2] as [UInt16] {
-            world[node].service.follow(next, as: NodeNumber(node), seals: seals)
+            world[node].service.applyMap(next, as: NodeNumber(node), seals: seals)
             let reports = world[node].service.reports("a")
             #expect(reports.count == 8 && reports.allSatisfy { $0.fence == 2 })
             #expect(reports.filter(\.isSealed).map(\.vBucket) == Array(all.prefix(4)))

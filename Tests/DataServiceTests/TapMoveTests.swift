@@ -42,7 +42,7 @@ import Vocabulary
         )
     }
 
-    private func follow(_ map: BucketAssignment) { world.service.follow(map, as: Self.own) }
+    private func follow(_ map: BucketAssignment) { world.service.applyMap(map, as: Self.own) }
 
     /// Activates all copies under a fence.
     private func activate(_ fence: UInt64, _ reason: CopyActivation.Reason) {

@@ -85,7 +85,7 @@ extension ReplicationConsumer {
                 NodeStreamEncoder.closeStream(at: address, to: outbox)
                 return retryLater(stream)
             }
-            link.noteStreamStarted()
+            link.resetFailures()
             stream.acknowledged = nil
             events.put(.persisted(address))
         case .rollback(let seqno, let log):

@@ -103,7 +103,7 @@ final class ReplicationProducer: StreamHandler {
                 limit: { limit($0, $1) },
                 stepped: { stream, before in
                     if stream.isPaced { service.copyPacer.sent(writer.count - before) }
-                    if writer.count > before { stream.noteSent { now } }
+                    if writer.count > before { stream.recordSent { now } }
                 }
             )
         }
@@ -282,7 +282,7 @@ final class ReplicationProducer: StreamHandler {
     }
 
     private func waitForRoom(_ stream: OutgoingStream) {
-        stream.feed.noteMoved()
+        stream.feed.recordMove()
         guard !stream.isWaiting else { return }
         stream.isWaiting = true
         awaitingRoom.append(stream)

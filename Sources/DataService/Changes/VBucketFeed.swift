@@ -104,12 +104,12 @@ package final class VBucketFeed {
         guard !isClosed else { return .over }
         let before = output.count
         let progress = advance(credit, output)
-        if output.count > before { noteMoved() }
+        if output.count > before { recordMove() }
         return progress
     }
 
     /// Restarts the stall timeout: the consumer itself delays the feed.
-    package func noteMoved() { movedAt = service.environment.time.monotonicNanoseconds() }
+    package func recordMove() { movedAt = service.environment.time.monotonicNanoseconds() }
 
     /// Ends the feed with `slow` if its scan made no progress for
     /// `Limits.backfillStallMilliseconds`: an open scan keeps compaction from freeing space.

@@ -228,7 +228,7 @@ extension Connection {
         let before = output.count
         let encoder = DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque)
         encoder.append(DCPStreamEnd.closed, to: output)
-        producer.streams.noteSent(output.count - before)
+        producer.streams.recordSent(output.count - before)
     }
 
     private func failoverLog(_ request: CommandContext) {

@@ -343,7 +343,7 @@ extension DocumentOperations {
 extension DocumentOperations {
     @inline(__always)
     private func noteChange(_ id: VBucketID, wakesFlusher: Bool, wakesStreams: Bool) {
-        if wakesFlusher { bucket.disk?.noteDirty(id) }
+        if wakesFlusher { bucket.disk?.markDirty(id) }
         if wakesStreams { bucket.traffic.notify(.changed, of: id) }
         if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
     }

@@ -96,7 +96,7 @@ extension SyncWriteService {
             if isHeld || outcome.obstacle != nil { answerTimedOut(vBucket, now, in: &outcome) }
             outcome.isHandingOver = core.ownership.isHandingOver
         }
-        if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
+        if outcome.wakesFlusher { around.disk?.markDirty(vBucket) }
         if outcome.wakesStreams { around.traffic.notify(.changed, of: vBucket) }
         for (answer, end, cause) in outcome.answers { answer(end, cause) }
         if outcome.isHandingOver, outcome.hasEnded { around.handOvers.notifyCompleted(vBucket) }

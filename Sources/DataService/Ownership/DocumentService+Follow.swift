@@ -40,7 +40,7 @@ extension DocumentService {
     ///   - own: This node.
     ///   - seals: The seals from before the restart: a copy that reaches such a fence is sealed
     ///     from the first moment.
-    package func follow(
+    package func applyMap(
         _ assignment: BucketAssignment,
         as own: NodeNumber,
         seals: [(vBucket: VBucketID, fence: UInt64)] = []
@@ -52,7 +52,7 @@ extension DocumentService {
         var kept: [VBucketID: UInt64] = [:]
         for (vBucket, fence) in seals { kept[vBucket] = max(fence, kept[vBucket] ?? 0) }
         applyMap(assignment, on: bucket, as: own, isNew: false, seals: kept)
-        links?.follow(assignment, own: own)
+        links?.applyMap(assignment, own: own)
         notifyMapListeners()
     }
 
@@ -113,9 +113,9 @@ extension DocumentService {
         }
         let ids = changes.map(\.id)
         // A new bucket has no changes that clients could miss.
-        if !isNew { noteCreated(changes.filter(\.isCreated).map(\.id), of: bucket) }
+        if !isNew { recordCreated(changes.filter(\.isCreated).map(\.id), of: bucket) }
         for id in ids {
-            bucket.disk?.noteDirty(id)
+            bucket.disk?.markDirty(id)
             bucket.handOvers.resume(id)
         }
         bucket.traffic.notify(.ownership, of: ids)

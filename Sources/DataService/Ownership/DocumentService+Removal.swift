@@ -129,6 +129,6 @@ extension DocumentService {
         let uuid = newUUID()
         bucket.engine[id.number]?.withCore { $0.endReset(uuid) }
         bucket.traffic.notify(.ownership, of: id)
-        bucket.disk?.noteDirty(id)
+        bucket.disk?.markDirty(id)
     }
 }

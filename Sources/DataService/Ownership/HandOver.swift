@@ -173,7 +173,7 @@ private final class HandOver: Sendable {
                 return .drained(final)
             } ?? .refused
         // Persisted, since the copy must not serve or feed under this fence after a restart either.
-        if case .drained = outcome { bucket.disk?.noteDirty(id) }
+        if case .drained = outcome { bucket.disk?.markDirty(id) }
         bucket.syncWrites.handOverEnded(id, wasHeldUp: outcome == .busy && final == nil)
         bucket.handOvers.resume(id)
         done(outcome)

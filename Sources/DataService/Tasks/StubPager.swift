@@ -50,7 +50,7 @@ final class StubPager: Sendable {
         /// The walk of this vBucket ends, and the next one begins it again.
         var isBroken = false
 
-        mutating func noteWakeups(of core: inout VBucketCore) {
+        mutating func countWakeups(of core: inout VBucketCore) {
             if core.takePendingWakeup() { wakesFlusher = true }
             if core.takeOwedStreamWake() { wakesStreams = true }
         }
@@ -194,7 +194,7 @@ final class StubPager: Sendable {
                 let count = value.count
                 let outcome = core.expireStub(meta, key: key, valueCount: count, value: value, turn)
                 if outcome == .expired { tally.expired += 1 }
-                tally.noteWakeups(of: &core)
+                tally.countWakeups(of: &core)
             }
         }
     }
@@ -231,7 +231,7 @@ final class StubPager: Sendable {
                     case .kept: break
                     }
                 } while cursor.next()
-                tally.noteWakeups(of: &core)
+                tally.countWakeups(of: &core)
             }
             return !tally.isBroken
         }
@@ -241,6 +241,6 @@ final class StubPager: Sendable {
     private func report(_ tally: Tally, of id: VBucketID, _ walk: Walk) {
         if tally.wakesStreams { walk.bucket.traffic.notify(.changed, of: id) }
         walk.bucket.counters.countShared(.expirations, by: tally.expired)
-        if tally.wakesFlusher { walk.disk.noteDirty(id) }
+        if tally.wakesFlusher { walk.disk.markDirty(id) }
     }
 }

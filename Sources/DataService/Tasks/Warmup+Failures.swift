@@ -28,7 +28,7 @@ extension Warmup {
     /// Notes that a vBucket cannot be read now.
     ///
     /// - Returns: False if nothing of the lane file can be read any more.
-    func noteFailure(_ id: VBucketID, _ lane: LaneStore, error: StorageError) -> Bool {
+    func recordFailure(_ id: VBucketID, _ lane: LaneStore, error: StorageError) -> Bool {
         guard canContinue(lane, after: error) else { return false }
         // A part of a vBucket is useless, and so are the versions that it marked as dead.
         parts.engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }

@@ -66,7 +66,7 @@ extension Warmup {
                 try lane.checkNoUnidentifiedBlocks(id)
                 end(id, try lane.prepares(of: id), in: worker.context)
             } catch {
-                guard noteFailure(id, lane, error: error) else { return }
+                guard recordFailure(id, lane, error: error) else { return }
             }
         }
         endRound(Round(vBuckets: left), lane, on: worker)
@@ -139,7 +139,7 @@ extension Warmup {
             try loadAlone(id, lane, in: context)
             return true
         } catch {
-            return noteFailure(id, lane, error: error)
+            return recordFailure(id, lane, error: error)
         }
     }
 

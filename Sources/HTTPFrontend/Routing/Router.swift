@@ -239,7 +239,7 @@ struct Router: Sendable {
             return .refused(reply)
         }
         // A route that is open to every client is no use of a bucket.
-        if sender.isAnonymous, !route.access.isOpen { request.connection?.login?.noteGuest() }
+        if sender.isAnonymous, !route.access.isOpen { request.connection?.login?.recordGuest() }
         let admitted = Admitted(
             route: route,
             identity: sender,

@@ -164,7 +164,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Ends the bound of the input once the client has logged in.
     private func endBound(_ context: ChannelHandlerContext) {
-        guard input.receivesLittle, watch.login?.isStranger == false, input.noteLogin() else {
+        guard input.receivesLittle, watch.login?.isStranger == false, input.recordLogin() else {
             return
         }
         setReceiveBytes(nil, context)

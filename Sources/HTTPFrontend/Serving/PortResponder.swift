@@ -70,7 +70,7 @@ struct PortResponder: Sendable {
         case .refused(let reply): return response(reply, to: asked, channel)
         case .admitted(let found): admitted = found
         }
-        asked.connection?.login?.noteAdmission()
+        asked.connection?.login?.notifyAdmitted()
         let bytesMax = admitted.bodyBytesMax
         if let declared = request.headers[.contentLength].flatMap({ Int($0) }), declared > bytesMax
         {

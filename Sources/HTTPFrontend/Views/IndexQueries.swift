@@ -168,7 +168,7 @@ package struct IndexQueries: ViewQueries {
         var query = QueryRun.Query(of: bucket, current)
         let reputation = indexes.reputation(of: definition, ofBucket: bucket.uuid)
         if !reputation.isSettled {
-            query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
+            query.isReady = { indexes.retirePrevious(of: definition, ofBucket: bucket.uuid) }
         }
         // A query that the previous definition would refuse is answered by the current one.
         if let old = reputation.previous, parsed.freshness != .current,

@@ -136,7 +136,7 @@ extension QueryCoordination {
         guard merge.feed(index, batch) == .accepted else {
             return fail(index, .invalid("It sent more rows than requested."), now: now)
         }
-        noteDisorder()
+        recordDisorder()
         return phase == .gathering ? reconcile(now) : []
     }
 
@@ -173,7 +173,7 @@ extension QueryCoordination {
     }
 
     /// Records the streams that the merge ended.
-    mutating func noteDisorder() {
+    mutating func recordDisorder() {
         guard !merge.disordered.isEmpty else { return }
         for index in merge.removeDisordered() {
             record(index, .invalid("Its rows are out of order."))

@@ -269,7 +269,7 @@ package struct QueryCoordination: Sendable {
     package mutating func next() -> RowMerge.Step? {
         guard phase == .open else { return nil }
         let step = merge.next()
-        noteDisorder()
+        recordDisorder()
         return step
     }
 

@@ -30,7 +30,7 @@ extension TreeEdit {
         let old = children(of: node)
         var new: [ChildRef] = []
         new.reserveCapacity(old.count + 8)
-        let writesBefore = result.writes.lastPlace
+        let writesBefore = result.writes.lastIndex
         let freedBefore = result.freed.count
         var next = 0
         var operation = range.lowerBound
@@ -57,7 +57,7 @@ extension TreeEdit {
             operation = end
         }
         new.append(contentsOf: old[next...])
-        if result.writes.lastPlace == writesBefore, result.freed.count == freedBefore {
+        if result.writes.lastIndex == writesBefore, result.freed.count == freedBefore {
             pieces.append(child)
             return
         }

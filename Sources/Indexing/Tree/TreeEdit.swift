@@ -122,7 +122,7 @@ package final class TreeEdit {
             discard(root)
             root = node.children[0]
             // The child may have been written by this edit.
-            root.place = result.writes.place(of: root.id)
+            root.place = result.writes.index(of: root.id)
             level -= 1
         }
         result.root = TreeRoot(
@@ -282,7 +282,7 @@ package final class TreeEdit {
         written.rows = run.rows
         written.bytes = run.bodyBytes
         run.write(to: result.writes, child.id, version: written.version, level: level)
-        written.place = result.writes.lastPlace
+        written.place = result.writes.lastIndex
         return written
     }
 }

@@ -139,11 +139,11 @@ private struct DumpedLane {
         var newest: [[UInt8]: Seqno] = [:]
         // Runs are in seqno order, so the last version of a key wins. The second pass reports
         // damage.
-        func noteVersions(_ block: UInt64) -> Bool {
+        func recordVersions(_ block: UInt64) -> Bool {
             while reader.cursor.next() { newest[reader.cursor.key.bytes] = reader.cursor.seqno }
             return true
         }
-        _ = try forEachRun(of: vBucket, { _ in }, noteVersions)
+        _ = try forEachRun(of: vBucket, { _ in }, recordVersions)
         return newest
     }
 

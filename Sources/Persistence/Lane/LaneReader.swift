@@ -105,8 +105,8 @@ final class LaneReader {
     ) throws(StorageError) -> Bool {
         var isFound = false
         let isThere = try withBody(block) { (body) throws(StorageError) in
-            guard let place = body.place(of: seqno, in: vBucket) else { return }
-            guard body.read(place, into: writer) else { throw damaged(block, .body) }
+            guard let index = body.index(of: seqno, in: vBucket) else { return }
+            guard body.read(index, into: writer) else { throw damaged(block, .body) }
             isFound = true
         }
         return isThere && isFound

@@ -150,13 +150,13 @@ extension LaneStore {
             (reader, block, after) throws(StorageError) in
             var outcome = WalkOutcome.moved
             let isThere = try reader.withBody(block) { (body) throws(StorageError) in
-                guard let places = body.places(of: vBucket.number, after: after) else { return }
+                guard let indexes = body.indexes(of: vBucket.number, after: after) else { return }
                 outcome = .visited
-                let wanted = places.filter { wants(Seqno(body.seqno($0))) }
+                let wanted = indexes.filter { wants(Seqno(body.seqno($0))) }
                 guard !wanted.isEmpty else { return }
                 guard body.readAll() else { throw reader.damaged(block, .body) }
-                for place in wanted where outcome == .visited {
-                    if !visit(Seqno(body.seqno(place)), body.value(place)) { outcome = .ended }
+                for index in wanted where outcome == .visited {
+                    if !visit(Seqno(body.seqno(index)), body.value(index)) { outcome = .ended }
                 }
             }
             return isThere ? outcome : .moved

@@ -10,7 +10,7 @@ extension WritePlan {
 
     /// The body and the acceptance of the leaf that becomes the winner.
     package struct PromotedLeaf: Hashable, Sendable {
-        /// The body where `DocumentMetadata.bodyPlace(of:)` says, without special members.
+        /// The body where `DocumentMetadata.bodyLocation(of:)` says, without special members.
         package let json: [UInt8]
         package let acceptance: Acceptance
 

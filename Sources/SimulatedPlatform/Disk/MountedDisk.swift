@@ -158,7 +158,7 @@ struct MountedDisk: Disk {
             throw error
         }
         file.sync()
-        disk.noteSync(file)
+        disk.countSync(file)
         try syncParent(of: path)
     }
 

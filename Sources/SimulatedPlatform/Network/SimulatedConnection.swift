@@ -329,7 +329,7 @@ final class SimulatedConnection: ConnectionPort,
 
     private func apply(_ progress: ReceiveProgress, _ consumed: Int) {
         allowance.setStranger(progress.isStranger)
-        allowance.settle(count: input.count, consumed: consumed, needed: progress.needed)
+        allowance.chargeReceived(count: input.count, consumed: consumed, needed: progress.needed)
         if allowance.isTimed { watchPace() }
         switch progress.next {
         case .receive: break

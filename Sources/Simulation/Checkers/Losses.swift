@@ -17,18 +17,18 @@ package struct Losses {
     /// Changes for each failover that may have happened since the last observation, 20 ms before.
     private static let unobservedMax: UInt64 = 8
 
-    private var places: [String: Int] = [:]
-    /// Rows by a bucket's place and the vBucket's number; read thousands of times a second.
+    private var indexes: [String: Int] = [:]
+    /// Rows by a bucket's index and the vBucket's number; read thousands of times a second.
     private var rows: [[Row]] = []
     package private(set) var lost: UInt64 = 0
 
     package init() {}
 
     /// The index of a bucket, by its UUID, for the calls below.
-    package mutating func place(of bucket: String) -> Int {
-        if let place = places[bucket] { return place }
+    package mutating func index(of bucket: String) -> Int {
+        if let index = indexes[bucket] { return index }
         rows.append([])
-        places[bucket] = rows.count - 1
+        indexes[bucket] = rows.count - 1
         return rows.count - 1
     }
 

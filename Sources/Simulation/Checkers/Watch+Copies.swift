@@ -21,7 +21,7 @@ extension Watch {
         for bucket in view.state.buckets {
             let copies = view.copies(of: bucket.settings.name)
             var pending = promotions[bucket.settings.uuid] ?? [:]
-            let place = losses.place(of: bucket.settings.uuid)
+            let index = losses.index(of: bucket.settings.uuid)
             for (number, placement) in bucket.placements.enumerated() {
                 // A restored vBucket is promoted later, after its copies report what they cover.
                 if !placement.isConfirmed, !placement.isRestored,
@@ -32,7 +32,7 @@ extension Watch {
                         covered: expected.covered
                     )
                     losses.recordPromotion(
-                        place,
+                        index,
                         VBucketID(UInt16(number)),
                         fence: placement.fence,
                         covered: expected.covered
@@ -46,7 +46,7 @@ extension Watch {
                     recordUnobservedPromotion(
                         of: active,
                         vBucket,
-                        at: place,
+                        at: index,
                         fence: placement.fence
                     )
                 }
@@ -83,13 +83,13 @@ extension Watch {
     private func recordUnobservedPromotion(
         of active: VBucket,
         _ vBucket: VBucketID,
-        at place: Int,
+        at index: Int,
         fence: UInt64
     ) {
-        guard losses.isNew(place, vBucket, fence: fence),
+        guard losses.isNew(index, vBucket, fence: fence),
             let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
         else { return }
-        losses.recordPromotion(place, vBucket, fence: fence, covered: entry.seqno)
+        losses.recordPromotion(index, vBucket, fence: fence, covered: entry.seqno)
     }
 
     private func checkAcknowledgements(

@@ -149,7 +149,7 @@ final class Watch {
         serving: inout [Int: (address: String, fence: UInt64)]
     ) {
         let name = bucket.settings.name
-        let place = losses.place(of: bucket.settings.uuid)
+        let index = losses.index(of: bucket.settings.uuid)
         for vBucket in data.bucket(named: name)?.engine.all ?? [] {
             let serves: (id: VBucketID, fence: UInt64, high: Seqno)? = vBucket.withCore { core in
                 guard core.state == .active, core.ownership.exists else { return nil }
@@ -157,7 +157,7 @@ final class Watch {
                 return (core.id, core.ownership.fence, high)
             }
             guard let (id, fence, high) = serves else { continue }
-            losses.recordActive(place, id, fence: fence, high: high)
+            losses.recordActive(index, id, fence: fence, high: high)
             let placement = bucket[id]
             if placement.fence == fence, !placement.isConfirmed {
                 verifier.reportFlaw(

@@ -17,7 +17,7 @@ extension ConsumerWatch {
             var flaws = 0
             for place in consumer.places {
                 guard let flaw = finalFlaw(of: place, consumer) else {
-                    noteFinal()
+                    countFinal()
                     continue
                 }
                 flaws += 1

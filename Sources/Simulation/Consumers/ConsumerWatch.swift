@@ -176,5 +176,5 @@ final class ConsumerWatch {
         link.close()
     }
 
-    func noteFinal() { finals += 1 }
+    func countFinal() { finals += 1 }
 }

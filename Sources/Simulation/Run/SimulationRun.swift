@@ -160,7 +160,7 @@ package final class SimulationRun {
         extras.views?.endFaults()
         note("the faults are over")
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
-        settle()
+        awaitConvergence()
         let left = quietUntil - min(quietUntil, cluster.world.now)
         guard !cluster.world.run(for: left, until: { verifier.hasFatalFlaw }) else { return }
         extras.views?.end()

@@ -42,7 +42,7 @@ enum ViewClient {
         var query = QueryRun.Query(of: place, version)
         let reputation = indexes.reputation(of: definition, ofBucket: uuid)
         if !reputation.isSettled {
-            query.isReady = { indexes.settle(definition, ofBucket: uuid) }
+            query.isReady = { indexes.retirePrevious(of: definition, ofBucket: uuid) }
         }
         // All versions of a changing view have a reduce function, so they accept the same parameters.
         if let previous = reputation.previous, !question.isFresh {

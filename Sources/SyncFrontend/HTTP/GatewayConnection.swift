@@ -98,9 +98,9 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        noteWritability(context.channel.isWritable)
+        applyWritability(context.channel.isWritable)
         guard context.channel.isWritable else { return }
-        exchange?.noteWritable()
+        exchange?.resumeWriters()
         advance()
     }
 
@@ -141,7 +141,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     /// The client must read while the socket accepts nothing more.
-    func noteWritability(_ isWritable: Bool) {
+    func applyWritability(_ isWritable: Bool) {
         if !isWritable {
             patience.begin(.send, server.settings.timeouts.send)
         } else if !flags.isLingering {
@@ -207,7 +207,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             body.fail(refusal)
         case .head: preconditionFailure("a request ends before the next one begins")
         }
-        settle(exchange)
+        releaseIfOver(exchange)
         return true
     }
 
@@ -357,7 +357,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         }
         send(bytes)
         answered.body?.drain()
-        settle(answered)
+        releaseIfOver(answered)
         advance()
     }
 
@@ -368,14 +368,14 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     /// Forgets an exchange whose answer and body are over; the connection is ready for the next one.
-    private func settle(_ settled: GatewayExchange) {
-        guard settled === exchange, case .ended = settled.progress else { return }
-        if let body = settled.body, !body.isOver {
+    private func releaseIfOver(_ ended: GatewayExchange) {
+        guard ended === exchange, case .ended = ended.progress else { return }
+        if let body = ended.body, !body.isOver {
             guard !body.isTooLongToDrain else { return closeBehindWrites(ByteBuffer()) }
             if patience.kind != .drain { patience.begin(.drain, server.settings.timeouts.head) }
             return
         }
-        settled.body?.release()
+        ended.body?.release()
         exchange = nil
         if patience.kind == .drain { patience.end() }
         if flags.isLast { closeBehindWrites(ByteBuffer()) }

@@ -89,7 +89,7 @@ package final class GatewayExchange: @unchecked Sendable {  // tidy:allow belong
 
     var endsWithInput: Bool { !closeWaiters.isEmpty }
 
-    func noteWritable() {
+    func resumeWriters() {
         for resume in exchange(&writableWaiters, with: []) { resume() }
     }
 

@@ -56,7 +56,7 @@ extension MemoryStore: SideDocumentStore {
     package func remove(_ key: String, version: UInt64) async -> Bool {
         guard tables.sides[key]?.document.version == version else { return false }
         removeSide(key)
-        if let principal = PrincipalKey(sideKey: key) { noteAccess(of: principal) }
+        if let principal = PrincipalKey(sideKey: key) { recordAccess(of: principal) }
         return true
     }
 

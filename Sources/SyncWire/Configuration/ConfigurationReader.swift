@@ -15,7 +15,7 @@ package struct ConfigurationNotice: Equatable, Sendable {
 }
 
 /// A value of a configuration, for mistakes that are found after the file was read.
-struct ConfigurationPlace: Equatable, Sendable {
+struct ConfigurationLocation: Equatable, Sendable {
     let position: SourcePosition
     let path: String
 }
@@ -196,10 +196,13 @@ struct ConfigurationReader {
         )
     }
 
-    /// The place of a value, or of the object if `key` is absent.
-    func place(of key: String) -> ConfigurationPlace {
+    /// The location of a value, or of the object if `key` is absent.
+    func location(of key: String) -> ConfigurationLocation {
         let offset = (member(key)?.value ?? tree).offset
-        return ConfigurationPlace(position: context.text.position(of: offset), path: path(of: key))
+        return ConfigurationLocation(
+            position: context.text.position(of: offset),
+            path: path(of: key)
+        )
     }
 
     /// The address of a listener.

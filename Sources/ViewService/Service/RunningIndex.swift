@@ -183,7 +183,7 @@ final class RunningIndex: Sendable {
                 return exchange(&state.index, with: nil)
             }
             dependencies.resting.remove(name)
-            if index != nil { dependencies.resting.noteClosed() }
+            if index != nil { dependencies.resting.countClosed() }
             index?.stop(keepsLog: keepsLog)
             // Runs after the file is closed.
             lane.post(done)
@@ -232,7 +232,7 @@ final class RunningIndex: Sendable {
                 state.rest.rule.opened(now: now)
                 return (state.wanted, exchange(&state.rest.health, with: nil))
             }
-            dependencies.resting.noteOpened()
+            dependencies.resting.countOpened()
             if let health { index.resume(health) }
             index.setSchedule(wanted.updates)
             index.serve(wanted.served)
@@ -323,7 +323,7 @@ final class RunningIndex: Sendable {
             if error.concernsContent { state.damage = error }
             return exchange(&state.index, with: nil)
         }
-        if index != nil { dependencies.resting.noteClosed() }
+        if index != nil { dependencies.resting.countClosed() }
         index?.stop()
         guard error.concernsContent else { return retry(error) }
         // Runs after the file is closed.
