@@ -51,12 +51,12 @@ enum AccessTarget {
         require(!Grants.none.allows(permission), "\(permission.text) needs no role")
         guard case .bucket(let name) = permission.owner else { return }
         // What is permitted in one bucket is permitted in some bucket.
-        let some = Permission(.anyBucket, permission.path, permission.operation)
+        let some = Permission(.anyBucket, permission.path, operation: permission.operation)
         require(
             !grants.allows(permission) || grants.allows(some),
             "\(permission.text) is permitted, and \(some.text) is not"
         )
-        let every = Permission(.everyBucket, permission.path, permission.operation)
+        let every = Permission(.everyBucket, permission.path, operation: permission.operation)
         require(
             !grants.allows(every) || grants.allows(permission),
             "\(every.text) is permitted, and \(permission.text) is not"

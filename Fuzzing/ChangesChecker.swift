@@ -58,7 +58,7 @@ struct ChangesChecker {
     }
 
     mutating func note(_ message: Reply) {
-        guard message.isRequest else { return noteAnswer(message) }
+        guard message.isRequest else { return recordAnswer(message) }
         messageCount += 1
         let extras = message.extras
         switch message.opcode {
@@ -110,7 +110,7 @@ struct ChangesChecker {
         streams[message.opaque] = stream
     }
 
-    private mutating func noteAnswer(_ answer: Reply) {
+    private mutating func recordAnswer(_ answer: Reply) {
         answers.append(answer)
         guard answer.status == 0 else { return }
         switch answer.opcode {

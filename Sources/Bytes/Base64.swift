@@ -10,12 +10,12 @@ package enum Base64 {
         for start in stride(from: 0, to: view.count, by: 3) {
             let count = min(3, view.count - start)
             var bits: UInt32 = 0
-            for place in 0..<3 {
-                bits = bits << 8 | (place < count ? UInt32(view[start + place]) : 0)
+            for index in 0..<3 {
+                bits = bits << 8 | (index < count ? UInt32(view[start + index]) : 0)
             }
-            for place in 0..<4 {
-                let digit = alphabet[Int(bits >> UInt32(18 - 6 * place) & 63)]
-                text.append(place <= count ? digit : UInt8(ascii: "="))
+            for index in 0..<4 {
+                let digit = alphabet[Int(bits >> UInt32(18 - 6 * index) & 63)]
+                text.append(index <= count ? digit : UInt8(ascii: "="))
             }
         }
         return text
@@ -33,19 +33,19 @@ package enum Base64 {
                 padding = text[start + 2] == UInt8(ascii: "=") ? 2 : 1
             }
             var bits: UInt32 = 0
-            for place in 0..<4 {
-                guard place < 4 - padding else {
+            for index in 0..<4 {
+                guard index < 4 - padding else {
                     bits <<= 6
                     continue
                 }
-                guard let digit = value(of: text[start + place]) else { return nil }
+                guard let digit = value(of: text[start + index]) else { return nil }
                 bits = bits << 6 | digit
             }
             // Bits that the padding cuts off must be zero, so that no two texts mean the same
             // bytes.
             guard bits & (1 << UInt32(8 * padding) - 1) == 0 else { return nil }
-            for place in 0..<3 - padding {
-                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(16 - 8 * place)))
+            for index in 0..<3 - padding {
+                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(16 - 8 * index)))
             }
         }
         return bytes

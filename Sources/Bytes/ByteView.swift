@@ -82,13 +82,13 @@ package struct ByteView {
 
     @inlinable
     package func equals(_ other: ByteView) -> Bool {
-        count == other.count && Memory.areEqual(start, other.start, count)
+        count == other.count && Memory.areEqual(start, other.start, count: count)
     }
 
     /// Lexicographic order of the bytes.
     @inlinable
     package func precedes(_ other: ByteView) -> Bool {
-        let order = Memory.compare(start, other.start, min(count, other.count))
+        let order = Memory.compare(start, other.start, count: min(count, other.count))
         return order == 0 ? count < other.count : order < 0
     }
 

@@ -142,7 +142,7 @@ package protocol Coder {
         _ list: inout [Element],
         _ name: StaticString,
         blank: @autoclosure () -> Element,
-        _ body: (inout Self, inout Element) throws(CodingFailure) -> Void
+        body: (inout Self, inout Element) throws(CodingFailure) -> Void
     ) throws(CodingFailure)
 
     /// Refuses a value that the field cannot have; a writer refuses none.
@@ -191,7 +191,7 @@ extension Coder {
     package mutating func flags(
         _ first: inout Bool,
         _ second: inout Bool,
-        _ name: StaticString
+        name: StaticString
     ) throws(CodingFailure) {
         var value = UInt8(first ? 1 : 0) | (second ? 2 : 0)
         try field(&value, name)

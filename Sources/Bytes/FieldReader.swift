@@ -109,7 +109,7 @@ package struct FieldReader: Coder {
         _ list: inout [Element],
         _ name: StaticString,
         blank: @autoclosure () -> Element,
-        _ body: (inout FieldReader, inout Element) throws(CodingFailure) -> Void
+        body: (inout FieldReader, inout Element) throws(CodingFailure) -> Void
     ) throws(CodingFailure) {
         self.name = name
         list.removeAll()

@@ -74,7 +74,7 @@ package struct FieldWriter: Coder {
         _ list: inout [Element],
         _ name: StaticString,
         blank: @autoclosure () -> Element,
-        _ body: (inout FieldWriter, inout Element) throws(CodingFailure) -> Void
+        body: (inout FieldWriter, inout Element) throws(CodingFailure) -> Void
     ) throws(CodingFailure) {
         write(number: list.count)
         for index in list.indices {

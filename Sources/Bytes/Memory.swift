@@ -19,9 +19,9 @@ package enum Memory {
     package static func areEqual(
         _ one: UnsafeRawPointer,
         _ other: UnsafeRawPointer,
-        _ count: Int
+        count: Int
     ) -> Bool {
-        guard count >= 8, count <= 40 else { return compare(one, other, count) == 0 }
+        guard count >= 8, count <= 40 else { return compare(one, other, count: count) == 0 }
         var offset = 0
         while offset < count - 8 {
             let word = one.loadUnaligned(fromByteOffset: offset, as: UInt64.self)
@@ -36,7 +36,7 @@ package enum Memory {
     package static func compare(
         _ one: UnsafeRawPointer,
         _ other: UnsafeRawPointer,
-        _ count: Int
+        count: Int
     ) -> Int {
         Int(memcmp(one, other, count))
     }

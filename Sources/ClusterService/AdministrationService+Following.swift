@@ -325,7 +325,7 @@ extension AdministrationService {
                 case .promoted: nil
                 }
             guard let reason else { continue }
-            due.append(CopyActivation(vBucket, placement.fence, reason))
+            due.append(CopyActivation(vBucket, placement.fence, reason: reason))
         }
         if !due.isEmpty { _ = dataPlane.activate(bucket: bucket.settings.name, due) }
     }
@@ -345,7 +345,8 @@ extension AdministrationService {
             let alone = bucket.numberedPlacements.compactMap { vBucket, placement in
                 placement.chain == [own] && placement.isConfirmed && !placement.isJoint
                     && placement.former == nil && waiting.contains(vBucket)
-                    ? CopyActivation(vBucket, placement.fence, .promotion(expected: nil)) : nil
+                    ? CopyActivation(vBucket, placement.fence, reason: .promotion(expected: nil))
+                    : nil
             }
             if !alone.isEmpty { _ = dataPlane.activate(bucket: name, alone) }
         }

@@ -67,7 +67,9 @@ package final class EventLog: Sendable {
         _ environment: Environment
     ) {
         let trace = environment.trace
-        if trace.threshold <= severity { trace.log(severity, "cluster", bucket: bucket, text) }
+        if trace.threshold <= severity {
+            trace.log(severity, "cluster", bucket: bucket, message: text)
+        }
         let now = environment.time.wallNanoseconds() / 1_000_000
         append(severity, kind, text, atMilliseconds: now, index: index)
     }

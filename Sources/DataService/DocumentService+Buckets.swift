@@ -60,7 +60,7 @@ extension DocumentService {
         var map = Map(assignment: assignment, own: own, isNew: isNew)
         (map.isCurrent, map.seals) = (isCurrent, seals)
         try open(settings, map)
-        links?.follow(assignment, own: own)
+        links?.applyMap(assignment, own: own)
         notifyMapListeners()
     }
 
@@ -92,13 +92,13 @@ extension DocumentService {
             settings: layout,
             now: environment.time.wallNanoseconds() / 1_000_000_000
         )
-        try serve(settings, from: store, map)
+        try serve(settings, from: store, map: map)
     }
 
     private func enterWithoutDisk(
         _ settings: BucketSettings,
         _ map: Map?,
-        _ selections: Selections = Selections()
+        selections: Selections = Selections()
     ) {
         let bucket = OpenBucket(
             settings,
@@ -147,8 +147,8 @@ extension DocumentService {
     private func serve(
         _ settings: BucketSettings,
         from store: BucketStore,
-        _ map: Map?,
-        _ selections: Selections = Selections()
+        map: Map?,
+        selections: Selections = Selections()
     ) throws(StorageError) {
         var (records, unclean) = try store.records()
         try store.markRunning()
@@ -199,7 +199,7 @@ extension DocumentService {
             ),
             map
         )
-        for id in changed { disk.noteDirty(id) }
+        for id in changed { disk.markDirty(id) }
         disk.warmup.start()
     }
 
@@ -241,7 +241,7 @@ extension DocumentService {
             // In this order: if the files cannot be put aside, the bucket stays as it was.
             try disk.store.flush()
             disk.stop()
-            try serve(settings, from: disk.store, map, old.selections)
+            try serve(settings, from: disk.store, map: map, selections: old.selections)
             let store = disk.store
             afterLanes { [environment] in
                 environment.tracingErrors { () throws(StorageError) in
@@ -249,7 +249,7 @@ extension DocumentService {
                 }
             }
         } else {
-            enterWithoutDisk(settings, map, old.selections)
+            enterWithoutDisk(settings, map, selections: old.selections)
         }
         tearDown(old)
     }

@@ -43,8 +43,8 @@ extension DocumentService {
             var found = SmallestKeys(count: range.skip + range.limit)
             do throws(StorageError) {
                 for vBucket in bucket.engine.all where vBucket.withCore({ $0.state == .active }) {
-                    collect(&found, range, of: vBucket, seconds)
-                    try collectStubs(&found, range, of: vBucket, bucket, seconds)
+                    collect(&found, range, of: vBucket, at: seconds)
+                    try collectStubs(&found, range, of: vBucket, bucket: bucket, at: seconds)
                 }
             } catch {
                 environment.trace.error("listing", error.description)
@@ -58,7 +58,7 @@ extension DocumentService {
         _ found: inout SmallestKeys,
         _ range: KeyRange,
         of vBucket: VBucket,
-        _ seconds: UInt32
+        at seconds: UInt32
     ) {
         vBucket.forEachSlice { core, from in
             core.table.visit(from: from, groupsMax: 64) { item in
@@ -75,8 +75,8 @@ extension DocumentService {
         _ found: inout SmallestKeys,
         _ range: KeyRange,
         of vBucket: VBucket,
-        _ bucket: OpenBucket,
-        _ seconds: UInt32
+        bucket: OpenBucket,
+        at seconds: UInt32
     ) throws(StorageError) {
         let (id, hasStubs) = vBucket.withCore { ($0.id, $0.table.stubCount > 0) }
         guard hasStubs, let disk = bucket.disk else { return }

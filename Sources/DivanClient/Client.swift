@@ -140,8 +140,8 @@ package final class Client: Sendable {
     func perform<Value: Sendable>(
         _ request: Request,
         _ timeout: OperationTimeout,
-        _ handler: @escaping Handler<Value>,
-        _ read: @escaping @Sendable (Operation.Reply) throws(ClientError) -> Value
+        handler: @escaping Handler<Value>,
+        read: @escaping @Sendable (Operation.Reply) throws(ClientError) -> Value
     ) {
         let complete: Operation.Completion = { result in
             handler(

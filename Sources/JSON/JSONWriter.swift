@@ -22,11 +22,11 @@ package struct JSONWriter {
     // MARK: Brackets
 
     package mutating func object(_ body: (inout JSONWriter) -> Void) {
-        bracket("{", "}", body)
+        bracket("{", "}", body: body)
     }
 
     package mutating func array(_ body: (inout JSONWriter) -> Void) {
-        bracket("[", "]", body)
+        bracket("[", "]", body: body)
     }
 
     package mutating func object(_ name: String, _ body: (inout JSONWriter) -> Void) {
@@ -127,7 +127,7 @@ package struct JSONWriter {
     private mutating func bracket(
         _ opening: Unicode.Scalar,
         _ closing: Unicode.Scalar,
-        _ body: (inout JSONWriter) -> Void
+        body: (inout JSONWriter) -> Void
     ) {
         separate()
         output.append(UInt8(ascii: opening))

@@ -118,63 +118,63 @@ struct SortKeyDecoder {
     /// Copies runs of plain bytes; escapes what JSON does not have unescaped, and lone surrogates.
     private func appendText(of bytes: ByteView, to output: ByteWriter) -> Bool {
         var plain = 0
-        var place = 0
-        while place < bytes.count {
-            let byte = bytes[place]
-            let surrogate = byte == 0xed ? surrogate(at: place, in: bytes) : nil
+        var position = 0
+        while position < bytes.count {
+            let byte = bytes[position]
+            let surrogate = byte == 0xed ? surrogate(at: position, in: bytes) : nil
             if let surrogate {
-                output.append(bytes.slice(plain, place - plain))
+                output.append(bytes.slice(plain, position - plain))
                 JSONEscapes.appendEscape(ofUnit: surrogate, to: output)
-                place += 3
-                plain = place
+                position += 3
+                plain = position
                 // The encoder makes one character of a pair.
                 let isPair =
-                    UTF16.isLeadSurrogate(surrogate) && place < bytes.count
-                    && bytes[place] == 0xed
-                let next = isPair ? self.surrogate(at: place, in: bytes) : nil
+                    UTF16.isLeadSurrogate(surrogate) && position < bytes.count
+                    && bytes[position] == 0xed
+                let next = isPair ? self.surrogate(at: position, in: bytes) : nil
                 if let next, UTF16.isTrailSurrogate(next) { return false }
             } else if byte >= 0x80 {
-                let count = JSONScanner.multibyteCount(at: place, in: bytes)
+                let count = JSONScanner.multibyteCount(at: position, in: bytes)
                 guard count > 0 else { return false }
-                place += count
+                position += count
             } else if JSONEscapes.needsEscape(byte) {
-                output.append(bytes.slice(plain, place - plain))
-                guard let length = appendEscape(at: place, in: bytes, to: output) else {
+                output.append(bytes.slice(plain, position - plain))
+                guard let length = appendEscape(at: position, in: bytes, to: output) else {
                     return false
                 }
-                place += length
-                plain = place
+                position += length
+                plain = position
             } else {
-                place += 1
+                position += 1
             }
         }
         output.append(bytes.dropFirst(plain))
         return true
     }
 
-    /// Appends the escape of the character at `place`, and returns the number of its bytes; nil if
+    /// Appends the escape of the character at `position`, and returns the number of its bytes; nil if
     /// they are no whole escape of 00 or 01.
     private func appendEscape(
-        at place: Int,
+        at position: Int,
         in bytes: ByteView,
         to output: ByteWriter
     ) -> Int? {
-        guard bytes[place] == ZeroEscape.escape else {
-            JSONEscapes.appendEscape(of: bytes[place], to: output)
+        guard bytes[position] == ZeroEscape.escape else {
+            JSONEscapes.appendEscape(of: bytes[position], to: output)
             return 1
         }
-        guard let byte = ZeroEscape.unescaped(at: place, in: bytes) else { return nil }
+        guard let byte = ZeroEscape.unescaped(at: position, in: bytes) else { return nil }
         JSONEscapes.appendEscape(of: byte, to: output)
         return 2
     }
 
-    /// The surrogate whose three bytes are at `place`, the first of which is ED; nil if the bytes
+    /// The surrogate whose three bytes are at `position`, the first of which is ED; nil if the bytes
     /// are a character or ill-formed.
-    private func surrogate(at place: Int, in bytes: ByteView) -> UInt16? {
-        guard bytes.count - place >= 3, 0xa0...0xbf ~= bytes[place + 1],
-            bytes[place + 2] & 0xc0 == 0x80
+    private func surrogate(at position: Int, in bytes: ByteView) -> UInt16? {
+        guard bytes.count - position >= 3, 0xa0...0xbf ~= bytes[position + 1],
+            bytes[position + 2] & 0xc0 == 0x80
         else { return nil }
-        return 0xd000 | UInt16(bytes[place + 1] & 0x3f) << 6 | UInt16(bytes[place + 2] & 0x3f)
+        return 0xd000 | UInt16(bytes[position + 1] & 0x3f) << 6 | UInt16(bytes[position + 2] & 0x3f)
     }
 
     private mutating func consume(_ byte: UInt8) -> Bool {

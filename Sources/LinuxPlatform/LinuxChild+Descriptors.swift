@@ -53,7 +53,7 @@ extension LinuxChild {
                 if count > 0 {
                     post(&shared)
                 } else if count == 0 || code != EAGAIN && code != EINTR {
-                    return noteClosed(&shared)
+                    return recordEnd(&shared)
                 } else if code == EAGAIN {
                     return
                 }
@@ -61,7 +61,7 @@ extension LinuxChild {
         }
     }
 
-    private func noteClosed(_ shared: inout Shared) {
+    private func recordEnd(_ shared: inout Shared) {
         guard !shared.hasEnded else { return }
         shared.hasEnded = true
         shared.isClosed = true

@@ -31,16 +31,16 @@ package final class LinuxDisk: Disk {
         switch errno {
         case EEXIST:
             guard LinuxDisk.isDirectory(path) else {
-                throw SystemError.disk(ENOTDIR, "create the directory", path)
+                throw SystemError.disk(ENOTDIR, "create the directory", at: path)
             }
         case ENOENT where !LinuxDisk.parent(of: path).isEmpty:
             try createDirectory(LinuxDisk.parent(of: path))
             guard mkdir(path, PrivateFiles.directoryMode) == 0 || errno == EEXIST else {
-                throw SystemError.disk(errno, "create the directory", path)
+                throw SystemError.disk(errno, "create the directory", at: path)
             }
             try syncParent(of: path)
         case let code:
-            throw SystemError.disk(code, "create the directory", path)
+            throw SystemError.disk(code, "create the directory", at: path)
         }
     }
 
@@ -50,7 +50,7 @@ package final class LinuxDisk: Disk {
     package func list(_ path: String) throws(DiskError) -> [String] {
         guard let directory = opendir(path) else {
             if errno == ENOENT { return [] }
-            throw SystemError.disk(errno, "list", path)
+            throw SystemError.disk(errno, "list", at: path)
         }
         defer { closedir(directory) }
         var names: [String] = []
@@ -62,7 +62,7 @@ package final class LinuxDisk: Disk {
             }
             if name != "." && name != ".." { names.append(name) }
         }
-        try check(errno == 0, "list", path)
+        try check(errno == 0, "list", at: path)
         return names.sorted()
     }
 
@@ -70,14 +70,16 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be read.
     package func read(_ path: String) throws(DiskError) -> [UInt8]? {
-        guard let descriptor = try openIfPresent(path, O_RDONLY, "read") else { return nil }
+        guard let descriptor = try openIfPresent(path, O_RDONLY, attempt: "read") else {
+            return nil
+        }
         defer { Glibc.close(descriptor) }
         var content: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 64 << 10)
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count < 0 && errno == EINTR { continue }
-            try check(count >= 0, "read", path)
+            try check(count >= 0, "read", at: path)
             if count == 0 { return content }
             content.append(contentsOf: chunk[..<count])
         }
@@ -92,7 +94,7 @@ package final class LinuxDisk: Disk {
         let temporary = path + ".tmp"
         do throws(DiskError) {
             try write(bytes, to: temporary)
-            try check(Glibc.rename(temporary, path) == 0, "replace", path)
+            try check(Glibc.rename(temporary, path) == 0, "replace", at: path)
         } catch {
             unlink(temporary)
             throw error
@@ -105,7 +107,7 @@ package final class LinuxDisk: Disk {
     /// - Throws: `DiskError` if the path does not exist or cannot be renamed.
     package func rename(_ path: String, to newPath: String) throws(DiskError) {
         guard Glibc.rename(path, newPath) == 0 else {
-            throw SystemError.disk(errno, "rename to \(newPath) the path", path)
+            throw SystemError.disk(errno, "rename to \(newPath) the path", at: path)
         }
         try syncParent(of: newPath)
         if LinuxDisk.parent(of: path) != LinuxDisk.parent(of: newPath) {
@@ -121,10 +123,10 @@ package final class LinuxDisk: Disk {
         switch errno {
         case ENOENT: return
         case EISDIR: break
-        case let code: throw SystemError.disk(code, "remove", path)
+        case let code: throw SystemError.disk(code, "remove", at: path)
         }
         for name in try list(path) { try remove(path + "/" + name) }
-        try check(rmdir(path) == 0 || errno == ENOENT, "remove", path)
+        try check(rmdir(path) == 0 || errno == ENOENT, "remove", at: path)
         try syncParent(of: path)
     }
 
@@ -132,17 +134,21 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be read, written or synced.
     package func rewriteDurably(_ path: String) throws(DiskError) {
-        guard let descriptor = try openIfPresent(path, O_RDWR, "write again") else { return }
+        guard let descriptor = try openIfPresent(path, O_RDWR, attempt: "write again") else {
+            return
+        }
         defer { Glibc.close(descriptor) }
         var buffer = [UInt8](repeating: 0, count: 256 << 10)
         var offset = 0
         while true {
-            let count = buffer.withUnsafeMutableBytes { LinuxDisk.rewrite(descriptor, $0, offset) }
-            try check(count >= 0, "write again", path)
+            let count = buffer.withUnsafeMutableBytes {
+                LinuxDisk.rewrite(descriptor, $0, at: offset)
+            }
+            try check(count >= 0, "write again", at: path)
             if count == 0 { break }
             offset += count
         }
-        try check(fsync(descriptor) == 0, "sync", path)
+        try check(fsync(descriptor) == 0, "sync", at: path)
         try syncParent(of: path)
     }
 
@@ -152,10 +158,10 @@ package final class LinuxDisk: Disk {
     private static func rewrite(
         _ descriptor: Int32,
         _ buffer: UnsafeMutableRawBufferPointer,
-        _ offset: Int
+        at offset: Int
     ) -> Int {
         let count = pread(descriptor, buffer.baseAddress, buffer.count, off_t(offset))
-        if count < 0, errno == EINTR { return rewrite(descriptor, buffer, offset) }
+        if count < 0, errno == EINTR { return rewrite(descriptor, buffer, at: offset) }
         guard count > 0, let start = buffer.baseAddress else { return count }
         var written = 0
         while written < count {
@@ -172,10 +178,10 @@ package final class LinuxDisk: Disk {
     ///
     /// - Throws: `DiskError` if the file cannot be extended.
     package func preallocate(_ path: String, to bytes: UInt64) throws(DiskError) {
-        guard let descriptor = try openIfPresent(path, O_WRONLY, "extend") else { return }
+        guard let descriptor = try openIfPresent(path, O_WRONLY, attempt: "extend") else { return }
         defer { Glibc.close(descriptor) }
         var status = stat()
-        try check(fstat(descriptor, &status) == 0, "extend", path)
+        try check(fstat(descriptor, &status) == 0, "extend", at: path)
         let zeros = [UInt8](repeating: 0, count: 256 << 10)
         var end = Int(status.st_size)
         while end < Int(bytes) {
@@ -183,11 +189,11 @@ package final class LinuxDisk: Disk {
             let count = pwrite(descriptor, zeros, min(zeros.count, Int(bytes) - end), off_t(end))
             if count < 0, errno == EINTR { continue }
             guard count > 0 else {
-                return try truncateAfterFailure(descriptor, status.st_size, path)
+                return try truncateAfterFailure(descriptor, status.st_size, at: path)
             }
             end += count
         }
-        try check(fsync(descriptor) == 0, "extend", path)
+        try check(fsync(descriptor) == 0, "extend", at: path)
     }
 
     /// Truncates a file to its size before a failed extension, which frees the space again.
@@ -196,10 +202,10 @@ package final class LinuxDisk: Disk {
     private func truncateAfterFailure(
         _ descriptor: Int32,
         _ size: off_t,
-        _ path: String
+        at path: String
     ) throws(DiskError) {
-        let error = SystemError.disk(errno, "extend", path)
-        try check(ftruncate(descriptor, size) == 0, "cut", path)
+        let error = SystemError.disk(errno, "extend", at: path)
+        try check(ftruncate(descriptor, size) == 0, "cut", at: path)
         throw error
     }
 
@@ -211,14 +217,14 @@ package final class LinuxDisk: Disk {
         try PrivateFiles.withhold(path)
         let file = path + "/lock"
         let descriptor = open(file, O_RDWR | O_CREAT | O_CLOEXEC, PrivateFiles.fileMode)
-        try check(descriptor >= 0, "lock", file)
+        try check(descriptor >= 0, "lock", at: file)
         // Not fcntl: its locks vanish when anything in this process closes the same file.
         while flock(descriptor, LOCK_EX | LOCK_NB) != 0 {
             let code = errno
             if code == EINTR { continue }
             Glibc.close(descriptor)
             if code == EWOULDBLOCK { return false }
-            throw SystemError.disk(code, "lock", file)
+            throw SystemError.disk(code, "lock", at: file)
         }
         // The process id informs operators; nothing depends on it.
         let note = Array("\(getpid())\n".utf8)
@@ -234,7 +240,7 @@ package final class LinuxDisk: Disk {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             if errno == ENOENT { return 0 }
-            throw SystemError.disk(errno, "measure", path)
+            throw SystemError.disk(errno, "measure", at: path)
         }
         guard status.st_mode & S_IFMT == S_IFDIR else { return UInt64(status.st_size) }
         var sum: UInt64 = 0
@@ -247,7 +253,7 @@ package final class LinuxDisk: Disk {
     /// - Throws: `DiskError` if the file system cannot be measured.
     package func space(_ path: String) throws(DiskError) -> (free: UInt64, total: UInt64) {
         var status = statvfs()
-        try check(statvfs(path, &status) == 0, "measure the file system of", path)
+        try check(statvfs(path, &status) == 0, "measure the file system of", at: path)
         let unit = UInt64(status.f_frsize)
         return (free: UInt64(status.f_bavail) * unit, total: UInt64(status.f_blocks) * unit)
     }
@@ -255,7 +261,7 @@ package final class LinuxDisk: Disk {
     private func write(_ bytes: [UInt8], to path: String) throws(DiskError) {
         let access = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC
         let descriptor = open(path, access, PrivateFiles.fileMode)
-        try check(descriptor >= 0, "write", path)
+        try check(descriptor >= 0, "write", at: path)
         defer { Glibc.close(descriptor) }
         var written = 0
         while written < bytes.count {
@@ -265,10 +271,10 @@ package final class LinuxDisk: Disk {
                 } ?? 0
             }
             if count < 0 && errno == EINTR { continue }
-            try check(count >= 0, "write", path)
+            try check(count >= 0, "write", at: path)
             written += count
         }
-        try check(fsync(descriptor) == 0, "write", path)
+        try check(fsync(descriptor) == 0, "write", at: path)
     }
 
     /// Makes a name durable by an fsync of its directory.
@@ -278,9 +284,9 @@ package final class LinuxDisk: Disk {
         let parent = LinuxDisk.parent(of: path)
         let directory = parent.isEmpty ? (path.hasPrefix("/") ? "/" : ".") : parent
         let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-        try check(descriptor >= 0, "open", directory)
+        try check(descriptor >= 0, "open", at: directory)
         defer { Glibc.close(descriptor) }
-        try check(fsync(descriptor) == 0, "sync", directory)
+        try check(fsync(descriptor) == 0, "sync", at: directory)
     }
 
     /// Opens a file; nil if there is none.
@@ -289,11 +295,11 @@ package final class LinuxDisk: Disk {
     private func openIfPresent(
         _ path: String,
         _ access: Int32,
-        _ attempt: String
+        attempt: String
     ) throws(DiskError) -> Int32? {
         let descriptor = open(path, access | O_CLOEXEC)
         if descriptor < 0, errno == ENOENT { return nil }
-        try check(descriptor >= 0, attempt, path)
+        try check(descriptor >= 0, attempt, at: path)
         return descriptor
     }
 
@@ -301,9 +307,9 @@ package final class LinuxDisk: Disk {
     private func check(
         _ hasSucceeded: Bool,
         _ attempt: String,
-        _ path: String
+        at path: String
     ) throws(DiskError) {
-        if !hasSucceeded { throw SystemError.disk(errno, attempt, path) }
+        if !hasSucceeded { throw SystemError.disk(errno, attempt, at: path) }
     }
 
     private static func isDirectory(_ path: String) -> Bool {

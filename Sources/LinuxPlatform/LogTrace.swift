@@ -28,15 +28,15 @@ package struct LogTrace: Trace {
     package init(appendingTo path: String) throws(DiskError) {
         let flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC
         let descriptor = Glibc.open(path, flags, PrivateFiles.fileMode)
-        guard descriptor >= 0 else { throw SystemError.disk(errno, "append to", path) }
+        guard descriptor >= 0 else { throw SystemError.disk(errno, "append to", at: path) }
         self.init(descriptor: descriptor)
     }
 
-    package func log(_ severity: Severity, _ module: String, _ message: String) {
-        log(severity, module, bucket: nil, message)
+    package func log(_ severity: Severity, _ module: String, message: String) {
+        log(severity, module, bucket: nil, message: message)
     }
 
-    package func log(_ severity: Severity, _ module: String, bucket: String?, _ message: String) {
+    package func log(_ severity: Severity, _ module: String, bucket: String?, message: String) {
         guard severity >= threshold else { return }
         let line = LogLine(
             wallNanoseconds: LinuxClock().wallNanoseconds(),

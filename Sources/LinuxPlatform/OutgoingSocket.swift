@@ -79,7 +79,7 @@ final class OutgoingSocket: ReadinessTarget, @unchecked Sendable  // tidy:allow 
     func abandon() { if slot != nil { fail(ECANCELED) } }
 
     private func fail(_ code: Int32) {
-        fail(SystemError.network(code, "connect to", address))
+        fail(SystemError.network(code, "connect to", at: address))
     }
 
     private func fail(_ error: NetworkError) {

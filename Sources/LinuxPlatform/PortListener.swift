@@ -59,8 +59,8 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
             opened = divan_socket(family)
             guard opened >= 0 else { return errno }
             // After a crash, old connections in TIME_WAIT must not block the port.
-            set(opened, SOL_SOCKET, SO_REUSEADDR, 1)
-            if family == AF_INET6 { set(opened, Int32(IPPROTO_IPV6), IPV6_V6ONLY, 1) }
+            set(opened, SOL_SOCKET, option: SO_REUSEADDR, to: 1)
+            if family == AF_INET6 { set(opened, Int32(IPPROTO_IPV6), option: IPV6_V6ONLY, to: 1) }
             setOptions(opened)
             if address.isLoopback { simplifyCongestionControl(opened) }
             guard bind(opened, system, length) == 0, Glibc.listen(opened, 4_096) == 0 else {
@@ -77,7 +77,7 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
         }
         guard code == 0, let local = SocketAddress.local(of: opened) else {
             if opened >= 0 { Glibc.close(opened) }
-            throw SystemError.network(code == 0 ? errno : code, "listen on", address)
+            throw SystemError.network(code == 0 ? errno : code, "listen on", at: address)
         }
         return (opened, local)
     }
@@ -100,15 +100,15 @@ final class PortListener: ReadinessTarget, @unchecked Sendable  // tidy:allow on
     /// Sets the options of every connection; set on a listener, accepted sockets inherit them.
     static func setOptions(_ descriptor: Int32) {
         let tcp = Int32(IPPROTO_TCP)
-        set(descriptor, tcp, TCP_NODELAY, 1)
+        set(descriptor, tcp, option: TCP_NODELAY, to: 1)
         // The peer's machine may fail without closing the connection: probe after six idle minutes.
-        set(descriptor, SOL_SOCKET, SO_KEEPALIVE, 1)
-        set(descriptor, tcp, TCP_KEEPIDLE, 360)
-        set(descriptor, tcp, TCP_KEEPINTVL, 10)
-        set(descriptor, tcp, TCP_KEEPCNT, 3)
+        set(descriptor, SOL_SOCKET, option: SO_KEEPALIVE, to: 1)
+        set(descriptor, tcp, option: TCP_KEEPIDLE, to: 360)
+        set(descriptor, tcp, option: TCP_KEEPINTVL, to: 10)
+        set(descriptor, tcp, option: TCP_KEEPCNT, to: 3)
     }
 
-    private static func set(_ descriptor: Int32, _ level: Int32, _ option: Int32, _ value: Int32) {
+    private static func set(_ descriptor: Int32, _ level: Int32, option: Int32, to value: Int32) {
         var value = value
         let size = socklen_t(MemoryLayout<Int32>.size)
         let code = setsockopt(descriptor, level, option, &value, size)

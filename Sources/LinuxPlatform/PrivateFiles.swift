@@ -28,7 +28,7 @@ package enum PrivateFiles {
     ///   the description has the command that corrects it.
     package static func check(directory path: String) throws(DiskError) {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw SystemError.disk(errno, "inspect", path) }
+        guard stat(path, &status) == 0 else { throw SystemError.disk(errno, "inspect", at: path) }
         try check(status, path, of: path)
     }
 
@@ -46,7 +46,7 @@ package enum PrivateFiles {
             guard (path == root ? stat(path, &status) : lstat(path, &status)) == 0 else {
                 // A server that uses the directory may remove files meanwhile.
                 if errno == ENOENT { continue }
-                throw SystemError.disk(errno, "inspect", path)
+                throw SystemError.disk(errno, "inspect", at: path)
             }
             try check(status, path, of: root)
             let isDirectory = status.st_mode & S_IFMT == S_IFDIR
@@ -57,7 +57,7 @@ package enum PrivateFiles {
         }
         for (path, mode) in open {
             guard chmod(path, mode) == 0 || errno == ENOENT else {
-                throw SystemError.disk(errno, "change the mode of", path)
+                throw SystemError.disk(errno, "change the mode of", at: path)
             }
         }
     }

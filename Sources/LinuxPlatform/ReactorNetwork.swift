@@ -55,7 +55,7 @@ package final class ReactorNetwork: Network {
         let isPosted = loop.postIfRunning { listener.start() }
         guard isPosted else {
             Glibc.close(descriptor)
-            throw SystemError.network(ECANCELED, "listen on", address)
+            throw SystemError.network(ECANCELED, "listen on", at: address)
         }
         return ClaimedPort(address: claimed) { [reactors] in
             ReactorNetwork.close(listener, on: loop, reactors: reactors)
@@ -76,7 +76,7 @@ package final class ReactorNetwork: Network {
         )
         guard !loop.postIfRunning({ socket.start() }) else { return }
         loop.load.subtract(1, ordering: .relaxed)
-        failed(SystemError.network(ECANCELED, "connect to", address))
+        failed(SystemError.network(ECANCELED, "connect to", at: address))
     }
 
     package func resolve(

@@ -314,7 +314,7 @@ final class SocketConnection: ConnectionPort, ReadinessTarget,
         let rest = view.dropFirst(progress.consumed)
         guard send(output) else { return }
         allowance.setStranger(progress.isStranger)
-        allowance.settle(
+        allowance.chargeReceived(
             count: rest.count,
             consumed: progress.consumed,
             needed: progress.needed

@@ -142,12 +142,12 @@ package struct SpawnServer {
             guard let child = children.first(where: { $0.number == number }) else { break }
             _ = divan_signal_child(child.handle, SIGKILL)
         case .start(let number, let program, let arguments):
-            start(number, program, arguments)
+            start(number, program, arguments: arguments)
         }
         return true
     }
 
-    private mutating func start(_ number: UInt32, _ program: String, _ arguments: [String]) {
+    private mutating func start(_ number: UInt32, _ program: String, arguments: [String]) {
         guard rules.allow(program, arguments),
             !children.contains(where: { $0.number == number })
         else { return report(.refused, number, value: 0) }

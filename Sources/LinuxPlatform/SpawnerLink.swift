@@ -101,7 +101,7 @@ final class SpawnerLink: ReadinessTarget,
         }
         let path = rules.path(of: child.program.name)
         switch kind {
-        case .started: begin(child, report.child, descriptors, path)
+        case .started: begin(child, report.child, descriptors: descriptors, path: path)
         case .refused:
             children[report.child] = nil
             child.fail(report.value == 0 ? refusal(path) : SystemError.child(report.value, path))
@@ -115,8 +115,8 @@ final class SpawnerLink: ReadinessTarget,
     private func begin(
         _ child: LinuxChild,
         _ number: UInt32,
-        _ descriptors: [Int32],
-        _ path: String
+        descriptors: [Int32],
+        path: String
     ) {
         guard descriptors.allSatisfy({ $0 >= 0 }) else {
             // This process has no descriptors left.

@@ -12,7 +12,7 @@ enum SystemError {
         return text.isEmpty ? "error \(code)" : "\(text), error \(code)"
     }
 
-    static func disk(_ code: Int32, _ attempt: String, _ path: String) -> DiskError {
+    static func disk(_ code: Int32, _ attempt: String, at path: String) -> DiskError {
         let (kind, reason): (DiskError.Code, String) =
             switch code {
             case ENOSPC:
@@ -45,7 +45,7 @@ enum SystemError {
         )
     }
 
-    static func network(_ code: Int32, _ attempt: String, _ address: SocketAddress) -> NetworkError
+    static func network(_ code: Int32, _ attempt: String, at address: SocketAddress) -> NetworkError
     {
         let (kind, reason): (NetworkError.Code, String) =
             switch code {

@@ -68,9 +68,9 @@ final class TLSIdentity: SecurityIdentity,
         defer { EVP_PKEY_free(key) }
         let certificate = try TLSIdentity.certificate(of: key)
         defer { X509_free(certificate) }
-        initiating = try TLSIdentity.context(TLS_client_method(), certificate, key)
+        initiating = try TLSIdentity.context(TLS_client_method(), certificate, key: key)
         do throws(TLSError) {
-            accepting = try TLSIdentity.context(TLS_server_method(), certificate, key)
+            accepting = try TLSIdentity.context(TLS_server_method(), certificate, key: key)
         } catch {
             SSL_CTX_free(initiating)
             throw error
@@ -106,7 +106,7 @@ final class TLSIdentity: SecurityIdentity,
     private static func context(
         _ method: OpaquePointer?,
         _ certificate: OpaquePointer,
-        _ key: OpaquePointer
+        key: OpaquePointer
     ) throws(TLSError) -> OpaquePointer {
         guard let context = SSL_CTX_new(method) else {
             throw TLSError("no TLS context can be made")

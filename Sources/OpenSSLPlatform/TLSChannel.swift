@@ -309,7 +309,13 @@ package final class TLSChannel: SecureSocket {
         BIO_meth_set_read_ex(method) { bio, place, capacity, count in
             let channel = TLSChannel.of(bio)
             if let socket = channel.socket {
-                return channel.read(socket.descriptor, bio, place, capacity, count)
+                return channel.read(
+                    socket.descriptor,
+                    bio,
+                    into: place,
+                    capacity: capacity,
+                    counting: count
+                )
             }
             let part = min(capacity, channel.input.count - channel.consumed)
             guard part > 0, let place else {
@@ -369,9 +375,9 @@ package final class TLSChannel: SecureSocket {
     private func read(
         _ descriptor: Int32,
         _ bio: OpaquePointer?,
-        _ place: UnsafeMutablePointer<CChar>?,
-        _ capacity: Int,
-        _ count: UnsafeMutablePointer<Int>?
+        into place: UnsafeMutablePointer<CChar>?,
+        capacity: Int,
+        counting count: UnsafeMutablePointer<Int>?
     ) -> Int32 {
         divan_bio_clear_retry(bio)
         while socket?.state == .readable {

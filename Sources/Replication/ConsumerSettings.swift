@@ -155,11 +155,11 @@ package struct ConsumerSettings: Hashable, Sendable {
         _ value: String
     ) throws(ConsumerRefusal) {
         switch name {
-        case "set_priority": try choice(name, value, ["low", "medium", "high"])
-        case "backfill_order": try choice(name, value, ["round-robin", "sequential"])
-        case "max_marker_version": try choice(name, value, ["2.0", "2.2"])
+        case "set_priority": try choice(name, value, among: ["low", "medium", "high"])
+        case "backfill_order": try choice(name, value, among: ["round-robin", "sequential"])
+        case "max_marker_version": try choice(name, value, among: ["2.0", "2.2"])
         case "enable_out_of_order_snapshots":
-            try choice(name, value, ["true", "false", "true_with_seqno_advanced"])
+            try choice(name, value, among: ["true", "false", "true_with_seqno_advanced"])
         case "supports_cursor_dropping", "supports_cursor_dropping_vulcan", "enable_ext_metadata":
             _ = try flag(name, value)
         case "enable_stream_id", "enable_sync_writes", "change_streams":
@@ -182,7 +182,7 @@ package struct ConsumerSettings: Hashable, Sendable {
     private func choice(
         _ name: String,
         _ value: String,
-        _ choices: [String]
+        among choices: [String]
     ) throws(ConsumerRefusal) {
         guard choices.contains(value) else {
             throw .invalid("\(name) has to be one of \(choices.joined(separator: ", ")).")

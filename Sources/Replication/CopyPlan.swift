@@ -116,7 +116,7 @@ package struct CopyPlan: Hashable, Sendable {
         // The copy is emptied first and serves after its activation.
         case .active where isOutlived: return .hold
         case .kept where isOutlived: return .drop
-        case .active: return serving(copy, assignment, own, isNew)
+        case .active: return serving(copy, assignment, on: own, isNew: isNew)
         case .pending: return .hold
         case .replica: return .follow
         case .kept: return copy.exists ? .keep : .stay
@@ -127,8 +127,8 @@ package struct CopyPlan: Hashable, Sendable {
     private static func serving(
         _ copy: Copy,
         _ assignment: VBucketAssignment,
-        _ own: NodeNumber,
-        _ isNew: Bool
+        on own: NodeNumber,
+        isNew: Bool
     ) -> Action {
         if isNew, !copy.exists { return .create }
         // A copy that is sealed under a fence may serve only under a later one.

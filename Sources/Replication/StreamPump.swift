@@ -78,7 +78,7 @@ package struct StreamPump: Sendable {
     }
 
     /// Counts bytes that were sent besides the streams' steps.
-    package mutating func noteSent(_ bytes: Int, window number: Int) {
+    package mutating func recordSent(_ bytes: Int, window number: Int) {
         windows[number].flow.sent(bytes)
     }
 

@@ -33,7 +33,7 @@ final class ScriptContext {
         guard let context = JSGlobalContextCreateInGroup(group, nil) else { return nil }
         self.context = context
         self.cells = cells
-        guard let harness = ScriptContext.makeHarness(context, definition, cells) else {
+        guard let harness = ScriptContext.makeHarness(context, definition, cells: cells) else {
             JSGlobalContextRelease(context)
             return nil
         }
@@ -112,7 +112,7 @@ final class ScriptContext {
     private static func makeHarness(
         _ context: JSGlobalContextRef,
         _ definition: ScriptDefinition,
-        _ cells: HarnessCells
+        cells: HarnessCells
     ) -> JSObjectRef? {
         let source = EngineText(Harness.source(for: definition.use))
         let limits = EngineText(Harness.limits)

@@ -118,7 +118,7 @@ package final class ScriptWorker {
                 execute(
                     request,
                     batch,
-                    BatchExecution.Replies(
+                    to: BatchExecution.Replies(
                         batch: batch,
                         encoder: encoder,
                         output: output,
@@ -143,7 +143,7 @@ package final class ScriptWorker {
     private func execute(
         _ request: ScriptBatch,
         _ batch: UInt32,
-        _ replies: BatchExecution.Replies
+        to replies: BatchExecution.Replies
     ) {
         if isUseful, !host.hasMemory {
             replies.encoder.retiring()
@@ -158,7 +158,7 @@ package final class ScriptWorker {
             guard let function = functions[number],
                 (function.use == .reduce) == (request.purpose != .map)
             else {
-                refuseAll(request, number, replies)
+                refuseAll(request, number, to: replies)
                 continue
             }
             var execution = BatchExecution(
@@ -180,13 +180,13 @@ package final class ScriptWorker {
                 return isClean
             }
             functions[number]?.context = execution.context
-            if !isClean { recreate(number, function, batch) }
+            if !isClean { recreate(number, function, batch: batch) }
             replies.encoder.finished(function: number)
         }
     }
 
     /// Gives a function a new context, because its globals cannot be restored.
-    private func recreate(_ number: UInt32, _ function: Function, _ batch: UInt32) {
+    private func recreate(_ number: UInt32, _ function: Function, batch: UInt32) {
         let context = observed(batch, number) { renewed(number, function) }
         if let context { functions[number]?.context = context }
     }
@@ -214,7 +214,7 @@ package final class ScriptWorker {
     private func refuseAll(
         _ request: ScriptBatch,
         _ number: UInt32,
-        _ replies: BatchExecution.Replies
+        to replies: BatchExecution.Replies
     ) {
         for item in 0..<request.count {
             let problem = ScriptProblem(
@@ -232,7 +232,7 @@ package final class ScriptWorker {
         _ batch: UInt32,
         _ function: UInt32,
         timeout: UInt32 = ScriptLimits.mapTimeoutMilliseconds,
-        _ body: () -> Result
+        body: () -> Result
     ) -> Result {
         cells.item = HarnessCells.noItem
         host.willExecute(batch: batch, function: function, timeout: timeout)

@@ -150,7 +150,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         } else {
             demand = .background
         }
-        lane.post { self.add(work, demand, done) }
+        lane.post { self.add(work, demand, done: done) }
     }
 
     /// The processes, their memory and the unanswered works at one time.
@@ -225,7 +225,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
 
     private var now: UInt64 { environment.time.monotonicNanoseconds() }
 
-    private func add(_ work: ScriptWork, _ demand: ScriptJob.Demand, _ done: @escaping Done) {
+    private func add(_ work: ScriptWork, _ demand: ScriptJob.Demand, done: @escaping Done) {
         guard !isStopped else { return done(ScriptResults(stoppedBefore: work)) }
         jobNumbers += 1
         jobs[jobNumbers] = Job(work: work, done: done)
@@ -263,7 +263,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
     private func perform(_ action: ScriptSchedule.Action) {
         switch action {
         case .start(let id): start(id)
-        case .send(let piece, let batch, let id): send(piece, batch, id)
+        case .send(let piece, let batch, let id): send(piece, batch, to: id)
         case .stop(let id, let reason):
             if !reason.isOrdinary {
                 environment.trace.warning(category, "Ending a script process: \(reason.rawValue)")
@@ -294,7 +294,7 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         processes[id] = ScriptProcess(id, program, for: self)
     }
 
-    private func send(_ piece: ScriptPiece, _ batch: UInt32, _ id: ScriptWorkerID) {
+    private func send(_ piece: ScriptPiece, _ batch: UInt32, to id: ScriptWorkerID) {
         guard let job = jobs[piece.job] else { return }
         let check = ScriptBatchCheck(
             job.work.purpose,
@@ -348,11 +348,11 @@ package final class ScriptPool: @unchecked Sendable {  // tidy:allow belongs to 
         case .retiring: handle(.retiring(id))
         case .refused(let function, let complaint):
             processes[id]?.note(complaint, about: function)
-        default: accept(reply, frame.batch, id)
+        default: accept(reply, frame.batch, from: id)
         }
     }
 
-    private func accept(_ reply: ScriptReply, _ batch: UInt32, _ id: ScriptWorkerID) {
+    private func accept(_ reply: ScriptReply, _ batch: UInt32, from id: ScriptWorkerID) {
         guard schedule.accepts(id, batch: batch), var frame = sent[batch] else { return }
         if frame.check.accept(reply, isJSON: { json.isDocument($0) }) != nil {
             return handle(.violated(id))

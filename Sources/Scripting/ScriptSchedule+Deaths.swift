@@ -3,7 +3,7 @@ extension ScriptSchedule {
     mutating func end(_ id: ScriptWorkerID, _ now: UInt64) {
         guard let worker = live(id) else { return }
         workers[id.slot] = nil
-        noteFailure(of: worker, now)
+        recordFailure(of: worker, now)
         for sent in worker.sent {
             let used = sent.isExecuting ? now - worker.lastStep : 0
             changeFunction(sent.function) { $0.correct(sent.estimate, to: used) }
@@ -16,7 +16,7 @@ extension ScriptSchedule {
         guard jobs[first.piece.job] != nil else { return }
         if let item = first.overran {
             resend(first.piece.without(item: item), of: first.function)
-            skip(first, item, .timedOut)
+            skip(first, item, reason: .timedOut)
         } else {
             // A process begins with the oldest frame; it may have died while it read it.
             suspect(first, worker)
@@ -33,7 +33,7 @@ extension ScriptSchedule {
     }
 
     /// Delays the next start if the process was of no use.
-    private mutating func noteFailure(of worker: Worker, _ now: UInt64) {
+    private mutating func recordFailure(of worker: Worker, _ now: UInt64) {
         if case .stopping(let reason) = worker.phase {
             switch reason {
             case .idle, .recycled, .recalled, .reassigned: return
@@ -74,7 +74,7 @@ extension ScriptSchedule {
         if worker.id.slot == limits.quarantineSlot, sent.piece.isSingle {
             waiting.strikes = sent.isTrial ? sent.strikes + 1 : sent.strikes
             guard waiting.strikes < limits.strikesMax else {
-                return skip(sent, sent.piece.items.lowerBound, reason(of: worker))
+                return skip(sent, sent.piece.items.lowerBound, reason: reason(of: worker))
             }
             // A process that did other work before may have died of that: the call runs alone.
             waiting.needsFreshWorker = true
@@ -91,7 +91,7 @@ extension ScriptSchedule {
         }
     }
 
-    private mutating func skip(_ sent: Sent, _ item: Int, _ reason: ScriptBlame.Reason) {
+    private mutating func skip(_ sent: Sent, _ item: Int, reason: ScriptBlame.Reason) {
         actions.append(.skip(ScriptBlame(job: sent.piece.job, item: item, reason: reason)))
         count(1, of: sent.piece.job)
         changeReputation(sent.function) { $0.fail() }

@@ -139,7 +139,7 @@ package struct ScriptSchedule: Sendable {
                 worker.lastStep = now
             }
         case .executing(let id, let batch): begin(batch, on: id, now)
-        case .finished(let id, let batch, let timeouts): finish(batch, timeouts, on: id, now)
+        case .finished(let id, let batch, let timeouts): finish(batch, timeouts, on: id, now: now)
         case .violated(let id): stop(id, .violated)
         case .overran(let id, let batch, let item): overrun(batch, item, on: id)
         case .measured(let id, let bytes): measure(id, bytes)
@@ -170,7 +170,7 @@ package struct ScriptSchedule: Sendable {
         _ batch: UInt32,
         _ timeouts: Int,
         on id: ScriptWorkerID,
-        _ now: UInt64
+        now: UInt64
     ) {
         guard let worker = live(id), worker.phase == .ready else { return }
         guard let first = worker.sent.first, first.batch == batch, first.isExecuting else {

@@ -74,7 +74,7 @@ package final class ConnectionMemory: Sendable {
     /// As `ReceiveMemory.tryClaim`.
     func tryClaim(_ bytes: Int, for holder: ReceiveMemory.Holder) -> Bool {
         state.withLock { state in
-            defer { noteReadAhead(state) }
+            defer { publishReadAhead(state) }
             return state.receive.tryClaim(bytes, for: holder)
         }
     }
@@ -86,7 +86,7 @@ package final class ConnectionMemory: Sendable {
         granted: @escaping @Sendable () -> Void
     ) -> Bool {
         state.withLock { state in
-            defer { noteReadAhead(state) }
+            defer { publishReadAhead(state) }
             if state.receive.claim(bytes, for: holder) { return true }
             state.granted[holder] = granted
             return false
@@ -96,7 +96,7 @@ package final class ConnectionMemory: Sendable {
     /// As `ReceiveMemory.hold`; resumes the connections whose claims are granted.
     func hold(_ bytes: Int, by holder: ReceiveMemory.Holder) {
         let resuming = state.withLock { state in
-            defer { noteReadAhead(state) }
+            defer { publishReadAhead(state) }
             state.granted[holder] = nil
             return state.receive.hold(bytes, by: holder)
                 .compactMap { state.granted.removeValue(forKey: $0) }
@@ -104,7 +104,7 @@ package final class ConnectionMemory: Sendable {
         for resume in resuming { resume() }
     }
 
-    private func noteReadAhead(_ state: State) {
+    private func publishReadAhead(_ state: State) {
         let allows = state.receive.allowsReadAhead
         guard allows != allowsReadAhead else { return }
         readAhead.store(allows, ordering: .relaxed)

@@ -52,14 +52,14 @@ package struct DescriptorPlan: Hashable, Sendable {
     /// - Parameter limit: The most descriptors that the process may have open.
     package init(limit: Int) {
         self.limit = limit
-        func part(_ divisor: Int, _ least: Int, _ most: Int) -> Int {
+        func part(_ divisor: Int, _ least: Int, most: Int) -> Int {
             min(max(limit / divisor, least), most)
         }
-        files = part(10, 16, Self.filesMax)
+        files = part(10, 16, most: Self.filesMax)
         parts = [
-            .clients: part(10, 16, Self.clientsMax),
-            .administration: part(16, 8, Self.administrationMax),
-            .nodes: part(10, 16, Self.nodesMax),
+            .clients: part(10, 16, most: Self.clientsMax),
+            .administration: part(16, 8, most: Self.administrationMax),
+            .nodes: part(10, 16, most: Self.nodesMax),
         ]
     }
 

@@ -173,15 +173,15 @@ package struct ReceiveAllowance {
     ///   - count: Bytes that it did not consume.
     ///   - consumed: Bytes that it consumed.
     ///   - needed: The total size that it needs; 0 if it is unknown.
-    package mutating func settle(count: Int, consumed: Int, needed: Int) {
+    package mutating func chargeReceived(count: Int, consumed: Int, needed: Int) {
         // A handler that another event woke inside a frame does not read the frame. Keep the frame's
         // length and its memory.
         if consumed > 0 || needed > 0 { self.needed = needed }
         guard share > 0 || isWaiting || count > sizes.ownBytes else { return }
-        settleShare(count)
+        chargeShare(count)
     }
 
-    private mutating func settleShare(_ count: Int) {
+    private mutating func chargeShare(_ count: Int) {
         guard let memory else { return }
         // A wakeup consumed nothing: the claim keeps its place in the queue.
         if isWaiting && count == countWhenClaimed { return }
@@ -189,20 +189,20 @@ package struct ReceiveAllowance {
         let frameShare = max(0, needed - sizes.ownBytes)
         let holder = makeHolder(memory)
         if isIncomplete, !isWaiting {
-            if frameShare <= share, frameShare > 0 { return hold(frameShare, holder, memory) }
+            if frameShare <= share, frameShare > 0 { return hold(frameShare, holder, in: memory) }
             if count > sizes.ownBytes, memory.tryClaim(frameShare, for: holder) {
                 share = frameShare
                 return
             }
         }
         // The bytes are received already, so they are counted even above the bound.
-        hold(max(0, count - sizes.ownBytes), holder, memory)
+        hold(max(0, count - sizes.ownBytes), holder, in: memory)
     }
 
     private mutating func hold(
         _ bytes: Int,
         _ holder: ReceiveMemory.Holder,
-        _ memory: ConnectionMemory
+        in memory: ConnectionMemory
     ) {
         guard bytes != share || isWaiting else { return }
         share = bytes

@@ -16,16 +16,16 @@ package enum Severity: Int, Comparable, Sendable {
 package protocol Trace: Sendable {
     /// Events below this severity are not logged; check it before building an expensive message.
     var threshold: Severity { get }
-    func log(_ severity: Severity, _ module: String, _ message: String)
+    func log(_ severity: Severity, _ module: String, message: String)
     /// An event about a bucket; without a bucket, or in a trace without fields, like the other `log`.
-    func log(_ severity: Severity, _ module: String, bucket: String?, _ message: String)
+    func log(_ severity: Severity, _ module: String, bucket: String?, message: String)
     /// Sets the name by which the cluster knows the node whose events these are.
     func identify(node: String)
 }
 
 extension Trace {
-    package func log(_ severity: Severity, _ module: String, bucket: String?, _ message: String) {
-        log(severity, module, message)
+    package func log(_ severity: Severity, _ module: String, bucket: String?, message: String) {
+        log(severity, module, message: message)
     }
 
     package func identify(node: String) {}
@@ -37,7 +37,7 @@ extension Trace {
         bucket: String? = nil,
         _ message: @autoclosure () -> String
     ) {
-        if threshold <= .debug { log(.debug, module, bucket: bucket, message()) }
+        if threshold <= .debug { log(.debug, module, bucket: bucket, message: message()) }
     }
 
     package func info(
@@ -45,7 +45,7 @@ extension Trace {
         bucket: String? = nil,
         _ message: @autoclosure () -> String
     ) {
-        if threshold <= .info { log(.info, module, bucket: bucket, message()) }
+        if threshold <= .info { log(.info, module, bucket: bucket, message: message()) }
     }
 
     package func warning(
@@ -53,7 +53,7 @@ extension Trace {
         bucket: String? = nil,
         _ message: @autoclosure () -> String
     ) {
-        if threshold <= .warning { log(.warning, module, bucket: bucket, message()) }
+        if threshold <= .warning { log(.warning, module, bucket: bucket, message: message()) }
     }
 
     package func error(
@@ -61,10 +61,10 @@ extension Trace {
         bucket: String? = nil,
         _ message: @autoclosure () -> String
     ) {
-        if threshold <= .error { log(.error, module, bucket: bucket, message()) }
+        if threshold <= .error { log(.error, module, bucket: bucket, message: message()) }
     }
 
     package func fault(_ module: String, _ message: @autoclosure () -> String) {
-        log(.fault, module, message())
+        log(.fault, module, message: message())
     }
 }

@@ -54,7 +54,7 @@ package struct DataDump {
                     visit: { id, meta, key, value in
                         line.removeAll(keepingAtMost: 1 << 20)
                         var json = JSONWriter(line)
-                        DataDump.append(name, id, meta, key, value, to: &json)
+                        DataDump.append(name, id, meta: meta, key: key, value: value, to: &json)
                         line.append(UInt8(ascii: "\n"))
                         write(line.view)
                         return true
@@ -71,9 +71,9 @@ package struct DataDump {
     private static func append(
         _ bucket: String,
         _ id: VBucketID,
-        _ meta: DocumentMeta,
-        _ key: ByteView,
-        _ value: ByteView,
+        meta: DocumentMeta,
+        key: ByteView,
+        value: ByteView,
         to json: inout JSONWriter
     ) {
         json.object { json in

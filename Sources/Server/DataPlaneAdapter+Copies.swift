@@ -45,7 +45,7 @@ extension DataPlaneAdapter {
     }
 
     func follow(_ assignment: BucketAssignment, as own: NodeNumber, seals: [FencedVBucket]) {
-        data.follow(assignment, as: own, seals: seals.map { ($0.vBucket, $0.fence) })
+        data.applyMap(assignment, as: own, seals: seals.map { ($0.vBucket, $0.fence) })
         readiness.invalidate()
     }
 

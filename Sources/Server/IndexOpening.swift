@@ -27,7 +27,7 @@ final class IndexOpening: Sendable {
     private let state = Guarded(State())
 
     /// A service that is not open yet, of a node with these settings.
-    init(_ settings: NodeSettings, _ environment: Environment, _ data: DocumentService) {
+    init(_ settings: NodeSettings, _ environment: Environment, data: DocumentService) {
         directory = settings.directory
         self.environment = environment
         changes = ViewFeeds(data: data)
@@ -37,8 +37,8 @@ final class IndexOpening: Sendable {
         )
     }
 
-    /// Carries out an order; returns whether this node has the document's indexes.
-    func follow(_ order: ViewCompactionOrder) -> Bool {
+    /// Applies an order; returns whether this node has the document's indexes.
+    func apply(_ order: ViewCompactionOrder) -> Bool {
         guard let service else { return false }
         let (document, bucket) = (order.designDocument, order.bucket)
         return order.isCancellation

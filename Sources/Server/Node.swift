@@ -61,9 +61,9 @@ package final class Node: Sendable {
         administration.answerChanges = { [data] in data.answerChanges(on: $0, to: $1) }
         var indexes: IndexOpening?
         if settings.viewsPort != nil {
-            let opening = IndexOpening(settings, environment, data)
+            let opening = IndexOpening(settings, environment, data: data)
             administration.scripts = ViewSourceCheck(opening: opening)
-            administration.compactViews = { opening.follow($0) }
+            administration.compactViews = { opening.apply($0) }
             administration.openIndexCount = { opening.openIndexCount }
             indexes = opening
         }
@@ -78,7 +78,7 @@ package final class Node: Sendable {
         } catch {
             throw NodeError(error.description)
         }
-        views = indexes.map { [cluster] in NodeViews($0, cluster, environment) }
+        views = indexes.map { [cluster] in NodeViews($0, cluster, environment: environment) }
     }
 
     /// Names of files and directories of which every data directory of Divan has at least one.
@@ -206,7 +206,12 @@ package final class Node: Sendable {
     }
 
     private var kvTLSPort: UInt16 {
-        tlsPort(settings.tls?.kv, beside: (settings.kvPort, 11_210), 11_207, remembered?.dataTLS)
+        tlsPort(
+            settings.tls?.kv,
+            beside: (settings.kvPort, 11_210),
+            known: 11_207,
+            remembered: remembered?.dataTLS
+        )
     }
 
     /// The port of the admin interface over TLS, as `adminPort`.
@@ -214,8 +219,8 @@ package final class Node: Sendable {
         tlsPort(
             settings.tls?.admin,
             beside: (settings.adminPort, 8_091),
-            18_091,
-            remembered?.adminTLS
+            known: 18_091,
+            remembered: remembered?.adminTLS
         )
     }
 
@@ -224,8 +229,8 @@ package final class Node: Sendable {
         tlsPort(
             settings.tls?.views,
             beside: (settings.viewsPort ?? 0, 8_092),
-            18_092,
-            remembered?.viewsTLS
+            known: 18_092,
+            remembered: remembered?.viewsTLS
         )
     }
 
@@ -234,8 +239,8 @@ package final class Node: Sendable {
     private func tlsPort(
         _ configured: UInt16?,
         beside plain: (port: UInt16, known: UInt16),
-        _ known: UInt16,
-        _ remembered: UInt16?
+        known: UInt16,
+        remembered: UInt16?
     ) -> UInt16 {
         if configured == nil, plain.port == plain.known { return known }
         let port = configured ?? 0

@@ -12,7 +12,7 @@ package final class NodeViews: Sendable {
     private let environment: Environment
     private let programs: ScriptPrograms
     private let opening: IndexOpening
-    private let follower: ViewReconciler
+    private let reconciler: ViewReconciler
     private let links: QueryTransport
     private let acceptor: QueryAcceptor
     private let documents: IncludedDocumentReader
@@ -30,12 +30,12 @@ package final class NodeViews: Sendable {
         var isStopped = false
     }
 
-    init(_ opening: IndexOpening, _ cluster: AdministrationService, _ environment: Environment) {
+    init(_ opening: IndexOpening, _ cluster: AdministrationService, environment: Environment) {
         self.environment = environment
         let programs = opening.programs
         self.programs = programs
         self.opening = opening
-        follower = ViewReconciler(cluster, opening)
+        reconciler = ViewReconciler(cluster, opening)
         documents = IncludedDocumentReader(cluster)
         let meter = ViewMeter(environment.time, of: { opening.service })
         self.meter = meter
@@ -113,13 +113,13 @@ package final class NodeViews: Sendable {
             return (indexes, dependencies)
         }
         readiness.withLock { $0 = check }
-        follower.whenFollowed { [weak check] in check?.viewsChanged() }
-        follower.start(hasFiles: opening.hasFiles)
+        reconciler.whenReconciled { [weak check] in check?.viewsChanged() }
+        reconciler.start(hasFiles: opening.hasFiles)
     }
 
     /// Ends queries, indexes and script processes; idempotent.
     func stop() async {
-        follower.stop()
+        reconciler.stop()
         readiness.withLock { $0 }?.stop()
         links.stop()
         let lane = queries.withLock { queries in
@@ -141,8 +141,8 @@ package final class NodeViews: Sendable {
     /// They are at most some seconds old; nothing waits for them.
     package var reading: ViewReading? {
         var reading = meter.read()
-        reading?.latencies = latencies.readings { [follower] bucket in
-            follower.servingMap(ofBucket: bucket.uuid) != nil
+        reading?.latencies = latencies.readings { [reconciler] bucket in
+            reconciler.servingMap(ofBucket: bucket.uuid) != nil
         }
         return reading
     }
@@ -176,7 +176,7 @@ package final class NodeViews: Sendable {
             environment: environment,
             lane: shared.lane,
             scripts: scripts,
-            ports: QueryRun.Ports(nodes: links, maps: follower, documents: documents),
+            ports: QueryRun.Ports(nodes: links, maps: reconciler, documents: documents),
             slots: shared.slots
         )
         dependencies.keys = keys

@@ -61,7 +61,9 @@ struct ViewFeeds: DocumentChangePort {
         ofBucket uuid: String,
         _ changed: @escaping @Sendable () -> Void
     ) -> (any ChangeWatch)? {
-        data.bucket(uuid: uuid).map { ViewWatch(watch: BucketWatch($0, vBuckets, changed)) }
+        data.bucket(uuid: uuid).map {
+            ViewWatch(watch: BucketWatch($0, vBuckets, changed: changed))
+        }
     }
 
     private static func encode(_ item: FeedItem, _ output: ByteWriter) {

@@ -24,7 +24,7 @@ final class ViewReconciler: ServingMapSource {
 
     private struct Core {
         /// The buckets and the node that the index service follows; nil before the first update.
-        var followed: Followed?
+        var followed: PlacementInputs?
         /// Whether the index service may have indexes.
         var hasIndexes = false
         var observers: [UInt64: Observer] = [:]
@@ -37,11 +37,11 @@ final class ViewReconciler: ServingMapSource {
         var isUpdating = false
         var isStopped = false
         /// Called after the index service got other buckets.
-        var followedHook: (@Sendable () -> Void)?
+        var reconciledHook: (@Sendable () -> Void)?
     }
 
     /// The inputs of a node's index placement, for change detection.
-    private struct Followed: Equatable {
+    private struct PlacementInputs: Equatable {
         let marks: [Mark]
         let node: NodeNumber
         let settings: IndexingSettings
@@ -96,9 +96,9 @@ final class ViewReconciler: ServingMapSource {
         stateChanged()
     }
 
-    /// Calls `followed` each time after the index service got other buckets.
-    func whenFollowed(_ followed: @escaping @Sendable () -> Void) {
-        core.withLock { $0.followedHook = followed }
+    /// Calls `reconciled` each time after the index service got other buckets.
+    func whenReconciled(_ reconciled: @escaping @Sendable () -> Void) {
+        core.withLock { $0.reconciledHook = reconciled }
     }
 
     /// Changes nothing any more.
@@ -130,7 +130,7 @@ final class ViewReconciler: ServingMapSource {
         guard cluster.isFollowingState else { return }
         let (state, node) = (cluster.state, cluster.thisNode)
         let isNews = core.withLock { core in
-            let followed = Followed(state, on: node)
+            let followed = PlacementInputs(state, on: node)
             guard core.followed != followed else { return false }
             core.followed = followed
             // Made again when they are asked for; so none of a deleted bucket stays.
@@ -146,8 +146,8 @@ final class ViewReconciler: ServingMapSource {
         if isNeeded {
             if let indexes = opening.open() {
                 indexes.set(IndexTerms(state.indexing))
-                indexes.follow(followed)
-                core.withLock { $0.followedHook }?()
+                indexes.reconcile(followed)
+                core.withLock { $0.reconciledHook }?()
             } else {
                 // Due again with the next change, or when another caller has opened the service.
                 core.withLock { $0.followed = nil }

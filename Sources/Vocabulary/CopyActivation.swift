@@ -17,7 +17,7 @@ package struct CopyActivation: Hashable, Sendable {
     package var fence: UInt64
     package var reason: Reason
 
-    package init(_ vBucket: VBucketID, _ fence: UInt64, _ reason: Reason) {
+    package init(_ vBucket: VBucketID, _ fence: UInt64, reason: Reason) {
         self.vBucket = vBucket
         self.fence = fence
         self.reason = reason

@@ -32,7 +32,7 @@ enum ConfinedWorker {
 
         let output = ByteWriter()
         ScriptReplyEncoder(batch: 0, output: output).ready(isFiltered: unfiltered == nil)
-        serve(socket, worker, output)
+        serve(socket, worker, to: output)
     }
 
     /// Runs a function once, so that the engine has started its compiler's thread and read the time zone.
@@ -73,7 +73,7 @@ enum ConfinedWorker {
     private static func serve(
         _ socket: InheritedSocket,
         _ worker: ScriptWorker,
-        _ output: ByteWriter
+        to output: ByteWriter
     ) -> Never {
         let input = ByteWriter(capacity: 2 * readBytes)
         func flush() {

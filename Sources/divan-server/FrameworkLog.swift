@@ -28,6 +28,6 @@ struct FrameworkLog: LogHandler {
             case .warning: .warning
             case .error, .critical: .error
             }
-        if trace.threshold <= severity { trace.log(severity, "admin", "\(event.message)") }
+        if trace.threshold <= severity { trace.log(severity, "admin", message: "\(event.message)") }
     }
 }

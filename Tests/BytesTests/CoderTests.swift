@@ -39,7 +39,7 @@ private struct Whole: CodedFields, Equatable {
         try coder.optional(&most, "most")
         try coder.fixed(&boot, "boot")
         try coder.choice(&state, "state")
-        try coder.flags(&isFirst, &isLast, "flags")
+        try coder.flags(&isFirst, &isLast, name: "flags")
         try coder.bytes(&key, count: 2, "key")
         var last: UInt64 = 0
         try coder.list(&rising, "rising", blank: 0) { coder, number throws(CodingFailure) in

@@ -125,7 +125,7 @@ struct AttributedVersion {
             Issue.record("the version was not stored: \(String(describing: outcome))")
             return
         }
-        bucket.noteChanged(id)
+        bucket.recordChange(id)
     }
 
     private func meta(_ seqno: Seqno, _ turn: ExecutionContext) -> DocumentMeta {

@@ -105,7 +105,7 @@ final class ClusterWorld {
 
     func follow(_ map: BucketAssignment, on numbers: [UInt16]? = nil) {
         for number in numbers ?? nodes.keys.sorted() {
-            self[number].service.follow(map, as: NodeNumber(number))
+            self[number].service.applyMap(map, as: NodeNumber(number))
         }
     }
 

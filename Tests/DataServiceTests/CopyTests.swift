@@ -230,7 +230,7 @@ import Vocabulary
         #expect(!world[1].write("key1", "x", "a"))
         let outcomes = world[1].service.activate(
             "a",
-            (0..<8).map { CopyActivation(VBucketID(UInt16($0)), 2, .resumption(fence: 1)) }
+            (0..<8).map { CopyActivation(VBucketID(UInt16($0)), 2, reason: .resumption(fence: 1)) }
         )
         #expect(outcomes.count == 8)
         #expect(world[1].write("key1", "x", "a"))
@@ -256,7 +256,7 @@ import Vocabulary
         let tooMuch = CopyPosition(branchFence: 1, covered: Seqno(1 << 40))
         let refused = world[2].service.activate(
             "a",
-            [CopyActivation(VBucketID(0), 2, .promotion(expected: tooMuch))]
+            [CopyActivation(VBucketID(0), 2, reason: .promotion(expected: tooMuch))]
         )
         #expect(refused.count == 1)
         if case .ready = refused.first {
@@ -265,7 +265,11 @@ import Vocabulary
         let outcomes = world[2].service.activate(
             "a",
             (0..<8).map {
-                CopyActivation(VBucketID(UInt16($0)), 2, .promotion(expected: positions[$0]))
+                CopyActivation(
+                    VBucketID(UInt16($0)),
+                    2,
+                    reason: .promotion(expected: positions[$0])
+                )
             }
         )
         for outcome in outcomes {
@@ -306,7 +310,11 @@ import Vocabulary
             "a",
             (0..<8).map {
                 let expected = CopyPosition(branchFence: 1, covered: .zero)
-                return CopyActivation(VBucketID(UInt16($0)), 3, .promotion(expected: expected))
+                return CopyActivation(
+                    VBucketID(UInt16($0)),
+                    3,
+                    reason: .promotion(expected: expected)
+                )
             }
         )
         for outcome in outcomes {
@@ -344,7 +352,11 @@ import Vocabulary
         let outcomes = world[2].service.activate(
             "a",
             (0..<8).map {
-                CopyActivation(VBucketID(UInt16($0)), 2, .takeover(final: finals[$0] ?? .zero))
+                CopyActivation(
+                    VBucketID(UInt16($0)),
+                    2,
+                    reason: .takeover(final: finals[$0] ?? .zero)
+                )
             }
         )
         for outcome in outcomes {

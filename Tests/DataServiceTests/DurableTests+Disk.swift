@@ -18,7 +18,7 @@ extension DurableTests {
         try world.service.open(settings, DurableTests.map([1, 2]), as: own, isNew: true)
         #expect(client().ask(Ask.set(key, old)).map(\.status) == [0])
         world.pass(milliseconds: 500)
-        world.service.follow(DurableTests.map([2, 1], index: 2, fence: 2), as: own)
+        world.service.applyMap(DurableTests.map([2, 1], index: 2, fence: 2), as: own)
         // A frequently used document survives the first pass.
         for _ in 0..<2 { world.ejectAll(from: "guests") }
         let engine = try #require(world.service.bucket(named: "guests")).engine
@@ -45,10 +45,10 @@ extension DurableTests {
         }
         if case .applied = outcome {} else { Issue.record("\(outcome)") }
         let chosen = DurableTests.map([1], copies: 1, index: 3, fence: 3, isConfirmed: false)
-        world.service.follow(chosen, as: own)
+        world.service.applyMap(chosen, as: own)
         let outcomes = world.service.activate(
             "guests",
-            [CopyActivation(id, 3, .promotion(expected: nil))]
+            [CopyActivation(id, 3, reason: .promotion(expected: nil))]
         )
         if case .ready? = outcomes.first {} else { Issue.record("\(outcomes)") }
         world.settle()
@@ -57,7 +57,7 @@ extension DurableTests {
     /// Confirms the map: the inherited prepares have to be committed.
     private func confirm() {
         let confirmed = DurableTests.map([1], copies: 1, index: 4, fence: 3)
-        world.service.follow(confirmed, as: NodeNumber(1))
+        world.service.applyMap(confirmed, as: NodeNumber(1))
         world.settle()
     }
 

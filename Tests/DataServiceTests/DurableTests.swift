@@ -272,10 +272,10 @@ import Vocabulary
         switch end {
         case .takenAway:
             let map = DurableTests.map([2, 1], index: 2, fence: 2)
-            world.service.follow(map, as: NodeNumber(1))
+            world.service.applyMap(map, as: NodeNumber(1))
         case .tooFew:
             let map = DurableTests.map([1], index: 2, fence: 2)
-            world.service.follow(map, as: NodeNumber(1))
+            world.service.applyMap(map, as: NodeNumber(1))
         case .sealed:
             let all = (0..<64).map { (vBucket: VBucketID(UInt16($0)), fence: UInt64(1)) }
             _ = world.service.seal("guests", all)
@@ -293,14 +293,14 @@ import Vocabulary
         client.send(set("a", "1"))
         client.settle()
         let map = DurableTests.map([1, 2], copies: 3, index: 2, fence: 2, isResumed: true)
-        world.service.follow(map, as: NodeNumber(1))
+        world.service.applyMap(map, as: NodeNumber(1))
         client.settle()
         #expect(client.replies().isEmpty)
         // Neither inherited, so that readers would wait for it, nor forgotten.
         #expect(self.client().ask(Ask.get("a")).map(\.status) == [1])
         #expect(self.client().ask(Ask.set("b", "2")).map(\.status) == [0])
         let alone = DurableTests.map([1], copies: 1, index: 3, fence: 2, isResumed: true)
-        world.service.follow(alone, as: NodeNumber(1))
+        world.service.applyMap(alone, as: NodeNumber(1))
         client.settle()
         #expect(client.replies().map(\.status) == [0])
         #expect(self.client().ask(Ask.get("a")).map(\.text) == ["1"])
@@ -324,11 +324,11 @@ import Vocabulary
         client.settle()
         #expect(client.replies().map(\.status) == [0xa3])
         let map = DurableTests.map([1], copies: 1, index: 2, fence: 2)
-        world.service.follow(map, as: NodeNumber(1))
+        world.service.applyMap(map, as: NodeNumber(1))
         world.lanes.hold("durability")
         let outcomes = world.service.activate(
             "guests",
-            [CopyActivation(number, 2, .resumption(fence: 1))]
+            [CopyActivation(number, 2, reason: .resumption(fence: 1))]
         )
         guard case .ready? = outcomes.first else {
             Issue.record("the copy does not serve again: \(outcomes)")

@@ -98,7 +98,7 @@ import Wire
                 return bucket.engine[0]?.withCore { $0.store(request, turn) }
             }
         }
-        bucket.noteChanged(VBucketID(0))
+        bucket.recordChange(VBucketID(0))
         switch outcome {
         case .prepared(let stored): return stored.seqno
         // The key was fully ejected, so nothing is written.
@@ -121,7 +121,7 @@ import Wire
         case .committed where commits, .aborted where !commits: break
         default: Issue.record("prepare \(prepare) ended with \(String(describing: outcome))")
         }
-        bucket.noteChanged(VBucketID(0))
+        bucket.recordChange(VBucketID(0))
     }
 
     func highs(_ bucket: OpenBucket) -> [UInt64?] {

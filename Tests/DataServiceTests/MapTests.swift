@@ -314,7 +314,7 @@ import Wire
         var map = MapTests.map(index: 2)
         map.vBuckets[Int(number.number)].fence = 2
         map.vBuckets[Int(number.number)].chain = [NodeNumber(2), NodeNumber(1)]
-        world.service.follow(map, as: MapTests.own)
+        world.service.applyMap(map, as: MapTests.own)
         client.settle()
         #expect(client.replies().map(\.status) == [7])
     }

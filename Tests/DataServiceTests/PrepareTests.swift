@@ -167,7 +167,7 @@ extension ClusterNode {
         var prepared: PreparedKey?
         if case .prepared(let stored) = outcome {
             prepared = PreparedKey(number: Int(id.number), seqno: stored.seqno)
-            if stored.wakesFlusher || stored.wakesStreams { bucket.noteChanged(id) }
+            if stored.wakesFlusher || stored.wakesStreams { bucket.recordChange(id) }
         }
         return try #require(prepared, "\(key) ended with \(outcome)")
     }
@@ -183,7 +183,7 @@ extension ClusterNode {
         switch outcome {
         case .committed(let stored), .aborted(let stored):
             guard stored.wakesFlusher || stored.wakesStreams else { return }
-            service.bucket(named: name)?.noteChanged(VBucketID(UInt16(prepare.number)))
+            service.bucket(named: name)?.recordChange(VBucketID(UInt16(prepare.number)))
         default:
             Issue.record("completing \(prepare.seqno) ended with \(String(describing: outcome))")
         }

@@ -63,11 +63,11 @@ import Testing
     }
 
     @Test mutating func roomIsReservedOnlyAfterAPassDidNotFreeEnough() {
-        queue.notePassWasShort()
+        queue.recordShortPass()
         #expect(queue.reserved(now: 0) == 0)
         _ = queue.add(300, now: 0, bounds)
         #expect(queue.reserved(now: 0) == 0)
-        queue.notePassWasShort()
+        queue.recordShortPass()
         #expect(queue.reserved(now: 0) == 300)
         #expect(queue.expire(now: RoomQueue.timeoutNanoseconds) == [1])
         #expect(queue.reserved(now: RoomQueue.timeoutNanoseconds) == 0)
@@ -98,7 +98,7 @@ import Testing
         let end = late + RoomQueue.memoryNanoseconds
         #expect(queue.target(now: end - 1, bounds) == 620)
         #expect(queue.target(now: end, bounds) == 750)
-        queue.noteTargetReached()
+        queue.forgetRemembered()
         #expect(queue.target(now: late, bounds) == 750)
     }
 
@@ -124,7 +124,7 @@ import Testing
     @Test mutating func closingBucketRemovesAllWrites() {
         _ = queue.add(100, now: 0, bounds)
         _ = queue.add(100, now: 0, bounds)
-        queue.notePassWasShort()
+        queue.recordShortPass()
         #expect(queue.removeAll() == [1, 2])
         #expect(queue.isEmpty && queue.reserved(now: 0) == 0)
     }

@@ -18,7 +18,7 @@ import Vocabulary
         let all = (0..<8).map { VBucketID(UInt16($0)) }
         let outcomes = world[1].service.activate(
             "a",
-            all.map { CopyActivation($0, 2, .resumption(fence: 1)) }
+            all.map { CopyActivation($0, 2, reason: .resumption(fence: 1)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
@@ -156,7 +156,7 @@ import Vocabulary
         #expect(reports.allSatisfy { $0.isSealed && $0.fence == 2 })
         let outcomes = world[1].service.activate(
             "a",
-            all.map { CopyActivation($0, 2, .promotion(expected: nil)) }
+            all.map { CopyActivation($0, 2, reason: .promotion(expected: nil)) }
         )
         for outcome in outcomes {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
@@ -190,7 +190,7 @@ import Vocabulary
         let next = world.map("a", index: 2, fence: 2, isResumed: true) { _ in [1, 2] }
         let seals: [(vBucket: VBucketID, fence: UInt64)] = all.map { ($0, $0.number < 4 ? 2 : 1) }
         for node in [1, 2] as [UInt16] {
-            world[node].service.follow(next, as: NodeNumber(node), seals: seals)
+            world[node].service.applyMap(next, as: NodeNumber(node), seals: seals)
             let reports = world[node].service.reports("a")
             #expect(reports.count == 8 && reports.allSatisfy { $0.fence == 2 })
             #expect(reports.filter(\.isSealed).map(\.vBucket) == Array(all.prefix(4)))

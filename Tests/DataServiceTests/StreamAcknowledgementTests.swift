@@ -132,7 +132,7 @@ import Wire
         stream.turn()
         let first = try #require(stream.requests.last)
         // The map changes before the answer arrives.
-        service.follow(map(2, fence: 2, [2, 1]), as: NodeNumber(1))
+        service.applyMap(map(2, fence: 2, [2, 1]), as: NodeNumber(1))
         stream.turn()
         let second = try #require(stream.requests.last)
         #expect(first.fence == 1 && second.fence == 2 && first.number != second.number)

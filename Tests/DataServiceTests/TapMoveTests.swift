@@ -42,11 +42,11 @@ import Vocabulary
         )
     }
 
-    private func follow(_ map: BucketAssignment) { world.service.follow(map, as: Self.own) }
+    private func follow(_ map: BucketAssignment) { world.service.applyMap(map, as: Self.own) }
 
     /// Activates all copies under a fence.
     private func activate(_ fence: UInt64, _ reason: CopyActivation.Reason) {
-        let asked = Self.all.map { CopyActivation($0, fence, reason) }
+        let asked = Self.all.map { CopyActivation($0, fence, reason: reason) }
         for outcome in world.service.activate("guests", asked) {
             if case .refused(let report) = outcome { Issue.record("refused: \(report)") }
         }

@@ -286,7 +286,7 @@ import Wire
             }
         }
         #expect(isApplied)
-        bucket.noteChanged(VBucketID(0))
+        bucket.recordChange(VBucketID(0))
     }
 
     private func begin(_ start: UInt64, _ end: UInt64, _ vBucket: VBucket) {

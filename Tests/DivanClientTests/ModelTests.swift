@@ -65,13 +65,13 @@ import Vocabulary
                 guard let before else { return }
                 let wrong = CAS(before.cas.value ^ 1)
                 await expect(.exists) {
-                    $0.replace(key.bytes, value, .ifUnchanged(since: wrong), done: $1)
+                    $0.replace(key.bytes, value, options: .ifUnchanged(since: wrong), done: $1)
                 } then: {
                     $0.note(key, value, $1)
                 }
                 let right = WriteOptions.ifUnchanged(since: before.cas)
                 let made = try await client.perform {
-                    $0.replace(key.bytes, value, right, done: $1)
+                    $0.replace(key.bytes, value, options: right, done: $1)
                 }
                 note(key, value, made.cas)
             default:

@@ -123,7 +123,7 @@ extension Client {
         _ value: [UInt8],
         _ options: WriteOptions = .plain
     ) async throws(ClientError) -> MutationResult {
-        try await perform { $0.set(key.bytes, value, options, done: $1) }
+        try await perform { $0.set(key.bytes, value, options: options, done: $1) }
     }
 }
 

@@ -60,10 +60,10 @@ import Wire
             let first = try await client.perform { $0.add("k".bytes, [1], done: $1) }
             await expect(.exists, from: client) { $0.add("k".bytes, [2], done: $1) }
             let second = try await client.perform {
-                $0.replace("k".bytes, [2], .ifUnchanged(since: first.cas), done: $1)
+                $0.replace("k".bytes, [2], options: .ifUnchanged(since: first.cas), done: $1)
             }
             await expect(.exists, from: client) {
-                $0.set("k".bytes, [3], .ifUnchanged(since: first.cas), done: $1)
+                $0.set("k".bytes, [3], options: .ifUnchanged(since: first.cas), done: $1)
             }
             #expect(second.cas > first.cas)
             try await client.perform { $0.append("k".bytes, [3], done: $1) }
@@ -120,7 +120,7 @@ import Wire
             var brief = WriteOptions()
             brief.timeout = .milliseconds(2_000)
             await expect(.locked, from: client) { [brief] in
-                $0.set("n".bytes, [1], brief, done: $1)
+                $0.set("n".bytes, [1], options: brief, done: $1)
             }
             await expect(.locked, from: client) { $0.unlock("n".bytes, cas: CAS(5), done: $1) }
             // A write waits for the lock, and succeeds after the unlock.

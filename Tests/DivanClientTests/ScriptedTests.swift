@@ -209,7 +209,7 @@ import Wire
         plain.configure(MapText(rev: 1, ports: [plain.port]))
         try await with([plain]) { client in
             let error = await failure(client) {
-                $0.set("key".bytes, [1], .durable(.majority), done: $1)
+                $0.set("key".bytes, [1], options: .durable(.majority), done: $1)
             }
             #expect(error?.code == .unsupported)
         }

@@ -11,7 +11,10 @@ import Vocabulary
             histogram.record(latency)
         }
         var page = MetricsText()
-        page.add(.commands, [.init(.commands, [("bucket", "b"), ("opcode", "GET")], histogram)])
+        page.add(
+            .commands,
+            [.init(.commands, [("bucket", "b"), ("opcode", "GET")], histogram: histogram)]
+        )
         let lines = page.lines
         #expect(lines[1] == "# TYPE kv_cmd_duration_seconds histogram")
         let name = "kv_cmd_duration_seconds"

@@ -153,8 +153,13 @@ import Vocabulary
 
     @Test func valuesOfLabelsAndHelpAreEscaped() {
         var page = MetricsText()
-        page.add("a", .gauge, "A \\ and \"b\".\nC", [.init([("l", "x\\y\"z\n")], UInt64(1))])
-        page.add("none", .gauge, "Without a sample.", [])
+        page.add(
+            "a",
+            .gauge,
+            help: "A \\ and \"b\".\nC",
+            samples: [.init([("l", "x\\y\"z\n")], UInt64(1))]
+        )
+        page.add("none", .gauge, help: "Without a sample.", samples: [])
         #expect(
             page.lines == [
                 "# HELP a A \\\\ and \"b\".\\nC", "# TYPE a gauge",

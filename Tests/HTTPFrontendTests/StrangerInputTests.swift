@@ -25,7 +25,7 @@ import Testing
     @Test func bodyOfAClientWithALoginIsReadAtOnceAndInLargePieces() {
         var input = StrangerInput(isStranger: true)
         input.beginRequest()
-        let logins = [input.noteLogin(), input.noteLogin()]
+        let logins = [input.recordLogin(), input.recordLogin()]
         #expect(logins == [true, false])
         let release = input.release()
         #expect(!input.receivesLittle && !release)
@@ -35,7 +35,7 @@ import Testing
         #expect(afterLogin)
         var exempt = StrangerInput(isStranger: false)
         exempt.beginRequest()
-        let exemptAnswers = [exempt.mayRead(), exempt.noteLogin()]
+        let exemptAnswers = [exempt.mayRead(), exempt.recordLogin()]
         #expect(exemptAnswers == [true, false])
     }
 }

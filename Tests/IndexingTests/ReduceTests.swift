@@ -181,7 +181,7 @@ extension Tree {
         partials: any PartialSource,
         _ body: (_ prefix: [UInt8], NumericPartial) -> Void
     ) throws(IndexError) {
-        let groups = GroupWalk(self, range, settings)
+        let groups = GroupWalk(self, range, settings: settings)
         while true {
             var total = NumericPartial()
             let group = try groups.next { (entry) throws(IndexError) in

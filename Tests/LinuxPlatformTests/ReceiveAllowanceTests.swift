@@ -39,9 +39,9 @@ import Testing
         let memory = memory()
         var one = allowance(memory)
         #expect(one.step(count: 0, capacity: 0) == .readShared(256))
-        one.settle(count: 30, consumed: 0, needed: 60)
+        one.chargeReceived(count: 30, consumed: 0, needed: 60)
         #expect(one.step(count: 30, capacity: 30) == .readShared(226))
-        one.settle(count: 0, consumed: 2_000, needed: 24)
+        one.chargeReceived(count: 0, consumed: 2_000, needed: 24)
         #expect(!one.isTimed)
         #expect(memory.usage.receivedBytes == 0)
     }
@@ -49,18 +49,18 @@ import Testing
     @Test func largeFrameClaimsItsMemoryAtOnceAndFreesItWhenConsumed() {
         let memory = memory()
         var one = allowance(memory)
-        one.settle(count: 200, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 200, consumed: 0, needed: 2_000)
         #expect(one.share == 2_000 - 64)
         #expect(one.capacity(for: 200) == 2_000)
         #expect(one.step(count: 200, capacity: 2_000) == .readOwn(capacity: 2_000, most: 1_800))
         // The handler was woken for an earlier request: the frame keeps its memory.
-        one.settle(count: 500, consumed: 0, needed: 0)
+        one.chargeReceived(count: 500, consumed: 0, needed: 0)
         #expect(one.share == 2_000 - 64 && one.needed == 2_000)
         // The frame is complete and its request waits for the disk: buffered bytes stay counted.
-        one.settle(count: 2_000, consumed: 0, needed: 0)
+        one.chargeReceived(count: 2_000, consumed: 0, needed: 0)
         #expect(one.share == 2_000 - 64)
         #expect(memory.usage.receivedBytes == 2_000 - 64)
-        one.settle(count: 0, consumed: 2_000, needed: 24)
+        one.chargeReceived(count: 0, consumed: 2_000, needed: 24)
         #expect(one.share == 0)
         #expect(memory.usage.receivedBytes == 0)
     }
@@ -70,7 +70,7 @@ import Testing
         var others = exhaust(memory)
         var one = allowance(memory)
         #expect(one.step(count: 0, capacity: 0) == .readShared(64))
-        one.settle(count: 30, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 30, consumed: 0, needed: 2_000)
         #expect(one.step(count: 30, capacity: 30) == .readOwn(capacity: 64, most: 34))
         #expect(one.step(count: 64, capacity: 64) == .claim(2_000 - 64))
         let resumed = Guarded(false)
@@ -78,7 +78,7 @@ import Testing
         #expect(!isGranted && one.isWaiting && !resumed.withLock { $0 })
         #expect(memory.usage.waitingCount == 1)
         // Waking a handler that consumes nothing does not change the connection's place.
-        one.settle(count: 64, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 64, consumed: 0, needed: 2_000)
         #expect(one.isWaiting && memory.usage.waitingCount == 1)
         others[0].end()
         #expect(resumed.withLock { $0 })
@@ -92,9 +92,9 @@ import Testing
         let others = exhaust(memory)
         defer { withExtendedLifetime(others) {} }
         var one = allowance(memory)
-        one.settle(count: 40, consumed: 0, needed: 60)
+        one.chargeReceived(count: 40, consumed: 0, needed: 60)
         #expect(one.step(count: 40, capacity: 40) == .readOwn(capacity: 60, most: 20))
-        one.settle(count: 20, consumed: 0, needed: 60)
+        one.chargeReceived(count: 20, consumed: 0, needed: 60)
         #expect(one.step(count: 20, capacity: 60) == .readShared(44))
     }
 
@@ -102,17 +102,17 @@ import Testing
         let memory = memory()
         var one = allowance(memory)
         // Pipelined requests after a request that waits.
-        one.settle(count: 250, consumed: 0, needed: 0)
+        one.chargeReceived(count: 250, consumed: 0, needed: 0)
         #expect(one.share == 186)
-        one.settle(count: 100, consumed: 150, needed: 0)
+        one.chargeReceived(count: 100, consumed: 150, needed: 0)
         #expect(one.share == 36)
-        one.settle(count: 64, consumed: 36, needed: 0)
+        one.chargeReceived(count: 64, consumed: 36, needed: 0)
         #expect(one.share == 0)
     }
 
     @Test func frameOfUnknownLengthClaimsTheMaximum() {
         var one = allowance(memory())
-        one.settle(count: 200, consumed: 0, needed: 0)
+        one.chargeReceived(count: 200, consumed: 0, needed: 0)
         #expect(one.step(count: 200, capacity: 200) == .claim(2_936))
         let isGranted = one.claim(2_936, count: 200) {}
         #expect(isGranted)
@@ -124,7 +124,7 @@ import Testing
         let memory = memory()
         var others = exhaust(memory)
         var one = allowance(memory)
-        one.settle(count: 64, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 64, consumed: 0, needed: 2_000)
         let isGranted = one.claim(1_936, count: 64) {
             Issue.record("an ended connection was resumed")
         }
@@ -141,22 +141,22 @@ import Testing
         defer { withExtendedLifetime(others) {} }
         var one = allowance(nil)
         #expect(one.step(count: 0, capacity: 0) == .readShared(256))
-        one.settle(count: 250, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 250, consumed: 0, needed: 2_000)
         #expect(one.step(count: 250, capacity: 250) == .readOwn(capacity: 2_000, most: 1_750))
         #expect(!one.isTimed)
-        one.settle(count: 250, consumed: 0, needed: 3_001)
+        one.chargeReceived(count: 250, consumed: 0, needed: 3_001)
         #expect(one.step(count: 250, capacity: 250) == .refuse)
     }
 
     @Test func onlyAConnectionThatHoldsMemoryAndDoesNotWaitCanStall() {
         let memory = memory()
         var one = allowance(memory)
-        one.settle(count: 60, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 60, consumed: 0, needed: 2_000)
         for now in [10, 100, 1_000] as [UInt64] {
             let isStalled = one.isStalled(at: now, isAwaited: true)
             #expect(!isStalled)
         }
-        one.settle(count: 100, consumed: 0, needed: 2_000)
+        one.chargeReceived(count: 100, consumed: 0, needed: 2_000)
         var isStalled = one.isStalled(at: 2_000, isAwaited: true)
         #expect(!isStalled)
         isStalled = one.isStalled(at: 2_029, isAwaited: true)

@@ -52,24 +52,24 @@ import Testing
         var delays: [UInt64] = []
         for _ in 0..<30 {
             delays.append(book.delayNanoseconds("a", at: 7) / 1_000_000)
-            book.noteRefusal("a", at: 7)
+            book.recordRefusal("a", at: 7)
         }
         let steps: [UInt64] = [0, 100, 200, 400, 800, 1_000]
         #expect(delays == steps.flatMap { Array(repeating: $0, count: 5) })
         #expect(book.delayNanoseconds("b", at: 7) == 0)
         // A right login does not end the wait; time does.
-        book.noteLogin("a", "ann", at: 7)
+        book.recordLogin("a", "ann", at: 7)
         #expect(book.delayNanoseconds("a", at: 59 * Self.second) == Self.second)
         #expect(book.delayNanoseconds("a", at: 61 * Self.second) == 0)
     }
 
     @Test func addressIsKnownForAnHourAfterALogin() {
         var book = AddressBook()
-        book.noteLogin("a", "ann", at: 1)
+        book.recordLogin("a", "ann", at: 1)
         #expect(book.isKnown("a", at: 3_600 * Self.second))
         #expect(!book.isKnown("a", at: 1 + 3_600 * Self.second))
         #expect(book.isKnown("a", "ann", at: 2) && !book.isKnown("a", "bob", at: 2))
-        for number in 0..<8 { book.noteLogin("a", "n\(number)", at: 2) }
+        for number in 0..<8 { book.recordLogin("a", "n\(number)", at: 2) }
         #expect(!book.isKnown("a", "ann", at: 2) && book.isKnown("a", "n7", at: 2))
         book.members = ["m"]
         #expect(book.isKnown("m", at: 9_999 * Self.second) && !book.isKnown("m", "ann", at: 1))
@@ -77,15 +77,15 @@ import Testing
 
     @Test func tablesOfAddressesAreBoundedAndKeepTheNewest() {
         var book = AddressBook()
-        book.noteLogin("known", "ann", at: 1)
+        book.recordLogin("known", "ann", at: 1)
         for number in UInt64(0)..<20_000 {
-            book.noteRefusal("r\(number)", at: number)
+            book.recordRefusal("r\(number)", at: number)
             #expect(book.count.refusals <= AddressBook.addressesMax)
         }
-        for _ in 0..<5 { book.noteRefusal("r19999", at: 20_000) }
+        for _ in 0..<5 { book.recordRefusal("r19999", at: 20_000) }
         #expect(book.delayNanoseconds("r19999", at: 20_000) > 0)
         #expect(book.isKnown("known", at: 20_000))
-        for number in UInt64(0)..<20_000 { book.noteLogin("l\(number)", "ann", at: number) }
+        for number in UInt64(0)..<20_000 { book.recordLogin("l\(number)", "ann", at: number) }
         #expect(book.count.logins <= AddressBook.addressesMax)
         #expect(book.isKnown("l19999", at: 20_000) && !book.isKnown("known", at: 20_000))
     }
@@ -138,9 +138,9 @@ import Testing
         let ended = Guarded<[String]>([])
         for number in 0..<2_000 {
             let guest = enter(strangers, "g", ended, "guest \(number)")
-            strangers.noteGuest(guest, from: "g", at: 1)
+            strangers.recordGuest(guest, from: "g", at: 1)
             let user = enter(strangers, "u", ended, "user")
-            strangers.noteLogin(user, of: "ann", from: "u", at: 1)
+            strangers.recordLogin(user, of: "ann", from: "u", at: 1)
         }
         #expect(strangers.usage.guestCount == LoginWatch.guestsMax)
         #expect(ended.withLock { $0 } == (0..<976).map { "guest \($0)" })
@@ -157,7 +157,7 @@ import Testing
         let ended = Guarded<[String]>([])
         _ = enter(strangers, "a", at: Self.second, ended, "stranger")
         let guest = enter(strangers, "a", at: Self.second, ended, "guest")
-        strangers.noteGuest(guest, from: "a", at: 2 * Self.second)
+        strangers.recordGuest(guest, from: "a", at: 2 * Self.second)
         let gone = enter(strangers, "a", at: Self.second, ended, "gone")
         strangers.leave(gone)
         strangers.endOverdue(at: 16 * Self.second - 1)

@@ -49,7 +49,7 @@ import Testing
             threshold: .info,
             descriptor: pipe.fileHandleForWriting.fileDescriptor
         )
-        trace.log(.debug, "network", "not logged")
+        trace.log(.debug, "network", message: "not logged")
         trace.info("network", "listening on 127.0.0.1:11210")
         trace.warning("disk", "two\nlines and a bell\u{7}, straße")
         try pipe.fileHandleForWriting.close()

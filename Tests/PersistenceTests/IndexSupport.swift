@@ -111,7 +111,7 @@ extension IndexTransaction {
         _ bytes: [UInt8]
     ) throws(StorageError) {
         try lend(bytes) { body throws(StorageError) in
-            try writeReduction(slot, IndexNodeID(node), body)
+            try writeReduction(slot, IndexNodeID(node), body: body)
         }
     }
 

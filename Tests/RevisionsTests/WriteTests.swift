@@ -122,7 +122,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(write.document.metadata.recentSequences == [1])
         #expect(write.document.metadata.timeSaved == 7)
         #expect(write.document.metadata.channels(of: write.revision) == ["a", "b"])
-        #expect(write.document.metadata.bodyPlace(of: write.revision) == .document)
+        #expect(write.document.metadata.bodyLocation(of: write.revision) == .document)
         #expect(write.changed.access == ["jane"] && write.changed.roles.isEmpty)
         #expect(write.archived == nil && write.separateBodies.isEmpty && write.blobs.isEmpty)
     }
@@ -133,8 +133,8 @@ private func content(_ body: String) throws -> DocumentContent {
         let second = try desk.write(edit(#"{"n":2}"#, of: "\(first.revision)"))
         #expect(second.archived?.revision == first.revision)
         #expect(second.archived?.body.json == Array(#"{"n":1}"#.utf8))
-        #expect(desk.document.metadata.bodyPlace(of: first.revision) == .archive)
-        #expect(desk.document.metadata.bodyPlace(of: rev("9-x")) == .unknown)
+        #expect(desk.document.metadata.bodyLocation(of: first.revision) == .archive)
+        #expect(desk.document.metadata.bodyLocation(of: rev("9-x")) == .unknown)
         #expect(desk.document.metadata.recentSequences == [1, 2])
     }
 
@@ -215,7 +215,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(metadata.channels(of: rev("1-a")) == ["y"])
         #expect(metadata.access.grants.isEmpty && write.changed.access.isEmpty)
         let body = RevisionBody(json: Array(#"{"n":2}"#.utf8), attachments: [])
-        #expect(metadata.bodyPlace(of: rev("1-a")) == .inline(body))
+        #expect(metadata.bodyLocation(of: rev("1-a")) == .inline(body))
     }
 
     @Test func winningBranchKeepsTheBodyOfTheLosingOne() throws {
@@ -226,7 +226,7 @@ private func content(_ body: String) throws -> DocumentContent {
             replica("1-b", body: #"{"n":2}"#),
             .accepted(.init(channels: ["y"]))
         )
-        #expect(write.document.metadata.bodyPlace(of: rev("1-a")) == .separate)
+        #expect(write.document.metadata.bodyLocation(of: rev("1-a")) == .separate)
         #expect(write.separateBodies.map(\.revision) == [rev("1-a")])
         #expect(write.separateBodies.first?.body.json == Array(large.utf8))
         #expect(write.archived == nil)
@@ -263,7 +263,7 @@ private func content(_ body: String) throws -> DocumentContent {
         #expect(metadata.leafBodies.isEmpty)
         #expect(metadata.channels.filter(\.isCurrent).map(\.name) == ["z"])
         #expect(write.changed.roles == ["jane"])
-        #expect(metadata.bodyPlace(of: write.revision) == .inline(RevisionBody()))
+        #expect(metadata.bodyLocation(of: write.revision) == .inline(RevisionBody()))
     }
 
     @Test func writeThatPromotesRefusedLeafIsRefused() throws {
@@ -285,7 +285,7 @@ private func content(_ body: String) throws -> DocumentContent {
         _ = try desk.write(replica("1-a"))
         let large = #"{"n":""# + String(repeating: "x", count: 300) + #""}"#
         _ = try desk.write(replica("2-t", "1-t", body: large, deletes: true))
-        #expect(desk.document.metadata.bodyPlace(of: rev("2-t")) == .separate)
+        #expect(desk.document.metadata.bodyLocation(of: rev("2-t")) == .separate)
         let history = (1...9).reversed().map { rev("\($0)-a") }
         let request = RevisionRequest(.replicated(history: history), .empty)
         let write = try desk.write(request)

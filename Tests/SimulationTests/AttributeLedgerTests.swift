@@ -45,7 +45,7 @@ import Vocabulary
         var meta = DocumentMeta(seqno: Seqno(seqno), cas: CAS(cas))
         meta.isDeleted = isDeleted
         meta.datatype = hasAttributes ? .xattr : []
-        return withExtendedLifetime(writer) { CopyContent.Version(meta, writer.view, form) }
+        return withExtendedLifetime(writer) { CopyContent.Version(meta, writer.view, form: form) }
     }
 
     private func sees(

@@ -120,7 +120,7 @@ struct IndexWalk {
             _ = try transaction.removeSlot(slots[below(slots.count)].id, countMax: 3)
         }
         for slot in slots.prefix(1) where try transaction.reads.slots().contains(slot) {
-            try transaction.writeReduction(slot.id, IndexNodeID(key()), body(300))
+            try transaction.writeReduction(slot.id, IndexNodeID(key()), body: body(300))
         }
     }
 

@@ -9,11 +9,11 @@ import Vocabulary
     @Test func promotionLosesWhatTheCopyDoesNotCover() {
         var losses = Losses()
         func promoted(_ bucket: String, _ covered: UInt64, fence: UInt64) {
-            let place = losses.place(of: bucket)
-            losses.recordPromotion(place, vBucket, fence: fence, covered: Seqno(covered))
+            let index = losses.index(of: bucket)
+            losses.recordPromotion(index, vBucket, fence: fence, covered: Seqno(covered))
         }
         func serves(_ high: UInt64, fence: UInt64) {
-            losses.recordActive(losses.place(of: "a"), vBucket, fence: fence, high: Seqno(high))
+            losses.recordActive(losses.index(of: "a"), vBucket, fence: fence, high: Seqno(high))
         }
         serves(30, fence: 5)
         serves(20, fence: 5)
@@ -31,9 +31,9 @@ import Vocabulary
 
     @Test func failoverThatReportsMoreThanWasLostIsFound() {
         var losses = Losses()
-        let place = losses.place(of: "a")
-        losses.recordActive(place, vBucket, fence: 5, high: Seqno(30))
-        losses.recordPromotion(place, vBucket, fence: 6, covered: Seqno(10))
+        let index = losses.index(of: "a")
+        losses.recordActive(index, vBucket, fence: 5, high: Seqno(30))
+        losses.recordPromotion(index, vBucket, fence: 6, covered: Seqno(10))
         func flaw(_ count: Int) -> String? {
             let changes = count == 1 ? "1 change" : "\(count) changes"
             return losses.flaw(

@@ -57,7 +57,7 @@ import Testing
         let outcome = await world.run { database in
             var update = PrincipalUpdate()
             update.channels = ["news"]
-            return await database.change(update, .role, path: "readers", .replace)
+            return await database.change(update, .role, path: "readers", method: .replace)
         }
         #expect(outcome == .created)
         _ = try await world.put("a", #"{"c":"news"}"#).get()
@@ -138,7 +138,7 @@ import Testing
             _ = await world.run { database in
                 var update = PrincipalUpdate()
                 update.channels = channels
-                return await database.change(update, .role, path: "readers", .replace)
+                return await database.change(update, .role, path: "readers", method: .replace)
             }
         }
         func rows(_ feed: ChangesFeed) async -> [String]? {

@@ -62,7 +62,7 @@ final class SyncWorld: Sendable {
             function,
             SyncDatabase.writeRules(configuration),
             quota: StoreQuota(bytesMax: quota),
-            environment,
+            environment: environment,
             on: lane
         )
         let passwordLane = passwordLane
@@ -72,8 +72,8 @@ final class SyncWorld: Sendable {
         database = SyncDatabase(
             configuration,
             SyncStores(store),
-            PasswordTools(passwords, lane: passwordLane),
-            environment,
+            passwords: PasswordTools(passwords, lane: passwordLane),
+            environment: environment,
             on: lane
         )
     }
@@ -148,7 +148,7 @@ final class SyncWorld: Sendable {
                 let update = try Array(json.utf8).withUnsafeBytes {
                     try PrincipalUpdate(parsing: ByteView($0))
                 }
-                return await database.change(update, .user, path: name, .replace)
+                return await database.change(update, .user, path: name, method: .replace)
             } catch {
                 return .refused(Refusal(400, "\(error)"))
             }

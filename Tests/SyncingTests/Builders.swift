@@ -37,13 +37,19 @@ extension ChannelLog {
         flags: LogRow.Flags = []
     ) -> UInt64 {
         let next = sequence ?? newest + 1
-        let row = LogRow(next, [UInt8](document.utf8), revision(next), flags: flags, entered: 0)
+        let row = LogRow(
+            next,
+            [UInt8](document.utf8),
+            revision: revision(next),
+            flags: flags,
+            entered: 0
+        )
         _ = record(row, in: channels(names))
         return next
     }
 
     mutating func write(principal id: String, at sequence: UInt64) {
-        let row = LogRow(sequence, [UInt8](id.utf8), nil, flags: .principal, entered: 0)
+        let row = LogRow(sequence, [UInt8](id.utf8), revision: nil, flags: .principal, entered: 0)
         _ = record(row)
     }
 

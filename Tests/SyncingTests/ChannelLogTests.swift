@@ -48,7 +48,7 @@ import Testing
     @Test func changeNamesTheChannelsWithNewRows() {
         var log = ChannelLog()
         func record(_ sequence: UInt64, _ names: String) -> Set<ChannelName> {
-            let row = LogRow(sequence, [1], revision(sequence), entered: 0)
+            let row = LogRow(sequence, [1], revision: revision(sequence), entered: 0)
             return Set(log.record(row, in: channels(names)))
         }
         #expect(record(1, "a b") == channels("a b"))

@@ -73,7 +73,13 @@ struct FeedWorld {
         let channels = isDeleted && number(below: 2) == 0 ? [] : someChannels()
         let sequence = log.newest + 1
         let flags: LogRow.Flags = isDeleted ? .deleted : []
-        let row = LogRow(sequence, [UInt8](id.utf8), revision(sequence), flags: flags, entered: 0)
+        let row = LogRow(
+            sequence,
+            [UInt8](id.utf8),
+            revision: revision(sequence),
+            flags: flags,
+            entered: 0
+        )
         _ = log.record(row, in: channels)
         histories[id, default: []].append(
             Version(sequence: sequence, channels: channels, isDeleted: isDeleted)

@@ -19,7 +19,7 @@ package final class RecordingTrace: Trace {
     /// An empty trace; with the threshold `.fault` it stores only faults.
     package init(threshold: Severity = .info) { self.threshold = threshold }
 
-    package func log(_ severity: Severity, _ module: String, _ message: String) {
+    package func log(_ severity: Severity, _ module: String, message: String) {
         stored.withLock { stored in
             guard stored.count < RecordingTrace.linesMax else { return }
             stored.append(Line(severity: severity, module: module, message: message))

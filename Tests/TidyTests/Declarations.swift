@@ -23,6 +23,8 @@ struct Declarations {
     private(set) var requirements: [Counted] = []
     /// Arguments of initialisers.
     private(set) var arguments: [Counted] = []
+    /// Arguments without a label, of functions and initialisers.
+    private(set) var unlabelled: [Counted] = []
     /// `package` and `public` functions and initialisers, and requirements of such protocols, that
     /// throw something else than what a closure of the caller throws.
     private(set) var throwing: [Throwing] = []
@@ -227,6 +229,7 @@ struct Declarations {
         var depth = 0
         var angles = 0
         var count = 0
+        var unlabelledCount = 0
         var close = open
         while close < tokens.count {
             let token = tokens[close]
@@ -236,7 +239,9 @@ struct Declarations {
             case "<" where !token.isApart: angles += 1
             case ">" where angles > 0 && text(close - 1) != "-": angles -= 1
             // An argument's name and type are around its colon.
-            case ":" where depth == 1 && angles == 0: count += 1
+            case ":" where depth == 1 && angles == 0:
+                count += 1
+                if text(close - 2) == "_" { unlabelledCount += 1 }
             default: break
             }
             if depth == 0 { break }
@@ -244,6 +249,9 @@ struct Declarations {
         }
         let owner = scope.map(\.name) ?? ""
         let line = tokens[index].line
+        if text(index) == "func" || isDeclared(index) {
+            unlabelled.append(Counted(name: owner, line: line, count: unlabelledCount))
+        }
         if text(index) == "init", isDeclared(index) {
             arguments.append(Counted(name: owner, line: line, count: count))
         }

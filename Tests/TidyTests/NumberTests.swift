@@ -32,6 +32,16 @@ import Testing
         expect(found, toBe: NumberExceptions.requirements, "requirements")
     }
 
+    /// From the third argument on, an argument has a label.
+    @Test func fewFunctionsHaveThreeUnlabelledArguments() {
+        let found = declarations.map { module, _, declared in
+            (module, declared.unlabelled.count { $0.count > 2 })
+        }
+        let modules = Dictionary(found, uniquingKeysWith: +).filter { $1 > 0 }
+        let count = modules.values.reduce(0, +)
+        #expect(count <= NumberExceptions.unlabelledFunctions, "\(modules)")
+    }
+
     @Test func throwingFunctionsDocumentTheirErrors() {
         var found: [String: Int] = [:]
         for (module, _, declared) in declarations {
@@ -74,6 +84,7 @@ import Testing
                 package func nine(_ body: () throws -> Int) async throws -> Int { 9 }
                 package func ten<Failure>(_ body: () throws(Failure) -> Int) throws(Failure) {}
                 func eleven() throws {}
+                func twelve(_ a: Int, _ b: (_ x: Int) -> Int = { $0 }, c: Int, _ d: [Int: Int]) {}
             }
             extension A.Inner {
                 init() { let one = A(.init(a: 1)) }
@@ -90,6 +101,7 @@ import Testing
         #expect(found.arguments.map(\.name) == ["A.Inner", "A.Inner"])
         #expect(found.arguments.map(\.count) == [3, 0])
         #expect(found.requirements.map(\.count) == [2])
+        #expect(found.unlabelled.map(\.count) == [0, 0, 1, 1, 0, 3, 0, 0])
         #expect(found.throwing.map(\.name) == ["A.eight", "A.nine", "J.m"])
         #expect(found.throwing.map(\.isDocumented) == [true, false, false])
     }

@@ -19,7 +19,7 @@ import ViewService
         (terms.compaction.percent, terms.compaction.bytes) = (nil, nil)
         service.set(terms)
         let view = world.view("d/a", "function (doc) { emit(doc.n, doc.text); }", .count)
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         for number in 0..<Self.count where number % 8 != 0 { world.changes.delete("k\(number)") }
         try world.awaitFresh(service, view)

@@ -41,9 +41,9 @@ import Vocabulary
         let service = try world.service {
             ($0.graceNanoseconds, $0.retirementNanoseconds) = (50_000_000, 50_000_000)
         }
-        service.follow([world.bucket([old])])
+        service.reconcile([world.bucket([old])])
         try world.awaitFresh(service, old)
-        service.settle(old, ofBucket: "b1")
+        service.retirePrevious(of: old, ofBucket: "b1")
         return service
     }
 
@@ -52,7 +52,7 @@ import Vocabulary
         fill()
         let service = try settledService()
         #expect(service.reputation(of: old, ofBucket: "b1").isSettled)
-        service.follow([world.bucket([new])])
+        service.reconcile([world.bucket([new])])
         #expect(previous(service, new) == old)
         #expect(!service.reputation(of: new, ofBucket: "b1").isSettled)
         #expect(service.definition("a", in: "d", ofBucket: "b1") == new)
@@ -62,7 +62,7 @@ import Vocabulary
         let reports = try world.reports(service)
         #expect(reports.map(\.status.rows) == [41, 41])
         #expect(reports.map(\.views.count).sorted() == [0, 1], "a view has one index in reports")
-        service.settle(new, ofBucket: "b1")
+        service.retirePrevious(of: new, ofBucket: "b1")
         #expect(previous(service, new) == nil)
         #expect(service.reputation(of: new, ofBucket: "b1").isSettled)
         try waitUntil("the file is removed") { !hasFile(service, old) }
@@ -76,7 +76,7 @@ import Vocabulary
         fill()
         let service = try settledService()
         let kept = VBucketID(0)
-        service.follow([world.bucket([new], served: [kept], revision: 2)])
+        service.reconcile([world.bucket([new], served: [kept], revision: 2)])
         let expected = UInt64(world.changes.documents(of: kept))
         try waitUntil("both indexes have only that vBucket") {
             let rows = try world.reports(service).map(\.status.rows)
@@ -89,15 +89,15 @@ import Vocabulary
         defer { world.stop() }
         fill()
         let service = try world.service()
-        service.follow([world.bucket([new])])
+        service.reconcile([world.bucket([new])])
         try world.awaitFresh(service, new)
-        service.settle(new, ofBucket: "b1")
-        service.follow([world.bucket([old])])
+        service.retirePrevious(of: new, ofBucket: "b1")
+        service.reconcile([world.bucket([old])])
         try world.awaitFresh(service, old)
         let slot = try #require(IndexSigning.slotSignature(of: new))
         let function = service.reduceFunction(slot, ofBucket: "b1")
         #expect(function?.source == Self.source)
-        service.settle(old, ofBucket: "b1")
+        service.retirePrevious(of: old, ofBucket: "b1")
         #expect(previous(service, old) == nil)
         #expect(isOpen(service, new) && service.reduceFunction(slot, ofBucket: "b1") == function)
         try world.stop(service)
@@ -125,10 +125,10 @@ import Vocabulary
         defer { world.stop() }
         fill(400)
         let service = try world.service()
-        service.follow([world.bucket([large])])
+        service.reconcile([world.bucket([large])])
         try world.awaitFresh(service, large)
-        service.settle(large, ofBucket: "b1")
-        service.follow([world.bucket([new])])
+        service.retirePrevious(of: large, ofBucket: "b1")
+        service.reconcile([world.bucket([new])])
         let choice = IndexChoice(
             current: IndexSigning.signature(of: new),
             previous: IndexSigning.signature(of: large),
@@ -136,7 +136,7 @@ import Vocabulary
         )
         let replies = try query(service, choice)
         try world.awaitFresh(service, new)
-        service.settle(new, ofBucket: "b1")
+        service.retirePrevious(of: new, ofBucket: "b1")
         for _ in 0..<400 { replies.addCredit() }
         try waitUntil("the query ends") { replies.last != nil }
         #expect(replies.last == .end && replies.batches.reduce(0) { $0 + $1.count } == 400)
@@ -147,10 +147,10 @@ import Vocabulary
         defer { world.stop() }
         fill(400)
         let service = try world.service()
-        service.follow([world.bucket([large])])
+        service.reconcile([world.bucket([large])])
         try world.awaitFresh(service, large)
         let replies = try query(service, IndexChoice(current: IndexSigning.signature(of: large)))
-        service.follow([])
+        service.reconcile([])
         try waitUntil("the directory is removed") { world.files() == nil }
         replies.addCredit()
         try waitUntil("the query ends") { replies.last != nil }
@@ -168,12 +168,12 @@ import Vocabulary
         defer { world.stop() }
         fill()
         let service = try settledService()
-        service.follow([world.bucket([middle])])
+        service.reconcile([world.bucket([middle])])
         try world.awaitFresh(service, middle)
-        service.follow([world.bucket([new])])
+        service.reconcile([world.bucket([new])])
         #expect(previous(service, new) == old)
         try waitUntil("the file in the middle is removed") { !hasFile(service, middle) }
-        service.settle(middle, ofBucket: "b1")
+        service.retirePrevious(of: middle, ofBucket: "b1")
         #expect(previous(service, new) == old)
         try world.awaitFresh(service, new)
         #expect(isOpen(service, old) && hasFile(service, old))
@@ -184,7 +184,7 @@ import Vocabulary
         defer { world.stop() }
         fill(200)
         let first = try settledService()
-        first.follow([world.bucket([middle])])
+        first.reconcile([world.bucket([middle])])
         try world.awaitFresh(first, middle)
         try waitUntil("the definitions are stored") {
             world.files()?.contains("definitions") ?? false
@@ -193,7 +193,7 @@ import Vocabulary
         let delivered = world.changes.delivered
         // The view was changed again while the node was down.
         let second = try world.service()
-        second.follow([world.bucket([new])])
+        second.reconcile([world.bucket([new])])
         #expect(previous(second, new) == old)
         try world.awaitFresh(second, old)
         try world.awaitFresh(second, new)
@@ -208,9 +208,9 @@ import Vocabulary
         fill()
         let revisions = [(2, 1), (3, 2), (1, 3)].map { DocumentRevision(number: $0, digest: $1) }
         var service = try settledService()
-        service.follow([world.bucket([old], documents: ["d": revisions[0]])])
+        service.reconcile([world.bucket([old], documents: ["d": revisions[0]])])
         // A change alone keeps the previous definition.
-        service.follow([world.bucket([middle], documents: ["d": revisions[1]])])
+        service.reconcile([world.bucket([middle], documents: ["d": revisions[1]])])
         #expect(previous(service, middle) == old)
         if isRestarted {
             try world.awaitFresh(service, middle)
@@ -220,7 +220,7 @@ import Vocabulary
             try world.stop(service)
             service = try world.service { $0.graceNanoseconds = 50_000_000 }
         }
-        service.follow([world.bucket([new], documents: ["d": revisions[2]])])
+        service.reconcile([world.bucket([new], documents: ["d": revisions[2]])])
         #expect(previous(service, new) == nil)
         #expect(!service.reputation(of: new, ofBucket: "b1").isSettled)
         try world.awaitFresh(service, new)
@@ -238,7 +238,7 @@ import Vocabulary
         try world.stop(first)
         try world.write("no record", to: "\(world.directory)/indexes/b1/definitions")
         let second = try world.service()
-        second.follow([world.bucket([new])])
+        second.reconcile([world.bucket([new])])
         #expect(previous(second, new) == nil)
         try world.awaitFresh(second, new)
         try world.stop(second)
@@ -252,7 +252,7 @@ import Vocabulary
         let delivered = world.changes.delivered
         for reduce: ViewDefinition.Reduce? in [.count, .stats, nil, .custom(Self.source)] {
             let changed = world.view("d/a", old.map, reduce)
-            service.follow([world.bucket([changed])])
+            service.reconcile([world.bucket([changed])])
             #expect(service.reputation(of: changed, ofBucket: "b1") == (true, nil))
             #expect(try world.awaitFresh(service, changed) === index)
         }
@@ -265,13 +265,13 @@ import Vocabulary
         fill()
         let other = world.view("e/b", "function (doc, meta) { emit(meta.id, null); }")
         let service = try settledService()
-        service.follow([world.bucket([new, other])])
+        service.reconcile([world.bucket([new, other])])
         try world.awaitFresh(service, new)
-        service.follow([world.bucket([other])])
+        service.reconcile([world.bucket([other])])
         try waitUntil("both files are removed") {
             !hasFile(service, old) && !hasFile(service, new)
         }
-        service.follow([world.bucket([new, other])])
+        service.reconcile([world.bucket([new, other])])
         #expect(previous(service, new) == nil)
         try world.stop(service)
     }

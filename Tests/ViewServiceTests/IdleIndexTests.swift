@@ -56,7 +56,7 @@ import ViewService
         let views = ["n", "-n"].map {
             world.view("d/\($0)", "function (doc, meta) { var n = doc.n; emit(\($0), doc.text); }")
         }
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         let (idle, read) = (
             try world.awaitFresh(service, views[0]), try world.awaitFresh(service, views[1])
         )

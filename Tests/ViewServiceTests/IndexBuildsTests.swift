@@ -40,7 +40,7 @@ import ViewService
         let views = (0..<5).map { number in
             world.view("d/v\(number)", "function (doc) { emit(doc.n + \(number), null); }")
         }
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for view in views { try world.awaitFresh(service, view) }
         let reports = try world.reports(service)
         #expect(reports.count == 5)
@@ -57,10 +57,10 @@ import ViewService
         let views = (0..<70).map { number in
             world.view("d/v\(number)", "function (doc) { emit(doc.n + \(number), null); }")
         }
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for view in views { try world.awaitFresh(service, view) }
         // Indexes that share a lane with removed ones continue.
-        service.follow([world.bucket(Array(views.dropFirst(10)), revision: 2)])
+        service.reconcile([world.bucket(Array(views.dropFirst(10)), revision: 2)])
         world.changes.put("last", "{\"n\":1}")
         for view in views.dropFirst(10) { try world.awaitFresh(service, view) }
         try world.stop(service)

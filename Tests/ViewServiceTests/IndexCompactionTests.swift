@@ -35,7 +35,7 @@ import Vocabulary
     private func sparse() throws -> IndexService {
         for number in 0..<Self.count { put(number, number) }
         let service = try world.service()
-        service.follow([world.bucket([view, sum])])
+        service.reconcile([world.bucket([view, sum])])
         try awaitFresh(service)
         for number in 0..<Self.count where number % 8 != 0 { world.changes.delete("k\(number)") }
         try awaitFresh(service)
@@ -142,7 +142,7 @@ import Vocabulary
             try world.stop(service)
             #expect(try violations(service) == [], "round \(round)")
             service = try world.service()
-            service.follow([world.bucket([view, sum])])
+            service.reconcile([world.bucket([view, sum])])
             try awaitFresh(service)
             try awaitCompacted(service)
             #expect(try violations(service) == [], "round \(round)")
@@ -168,7 +168,7 @@ import Vocabulary
     @Test func documentThatTheNodeDoesNotHaveIsNotCompacted() throws {
         defer { world.stop() }
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         #expect(!service.compact("e", ofBucket: "b1"))
         #expect(!service.compact("d", ofBucket: "b2"))

@@ -26,7 +26,7 @@ import Wire
         let view = world.view("d/a", IndexFaultTests.byNumber)
         let service = try world.service()
         try world.write(String(repeating: "no index ", count: 1_000), to: world.path(service, view))
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         #expect(try world.reports(service).first?.status.rows == 40)
         #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
@@ -40,7 +40,7 @@ import Wire
         let view = world.view("d/a", IndexFaultTests.byNumber)
         let service = try world.service()
         try world.write("no directory", to: "\(world.directory)/indexes/b1")
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try waitUntil("the fault is reported") {
             try world.reports(service).first?.fault != nil
         }
@@ -95,7 +95,7 @@ import Wire
         // Too long for a leaf.
         let view = world.view("d/a", "function (doc) { emit(doc.n, 'x'.repeat(2000)); }")
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         let index = try world.awaitFresh(service, view)
         try part.damage(index.file)
         let request = world.request(IndexChoice(current: IndexSigning.signature(of: view)))
@@ -123,7 +123,7 @@ import Wire
         let view = world.view("d/a", IndexFaultTests.byNumber)
         let other = world.view("d/b", "function (doc) { emit(1, 1); emit(2, 2); }")
         let first = try world.service()
-        first.follow([world.bucket([other])])
+        first.reconcile([world.bucket([other])])
         try world.awaitFresh(first, other)
         try world.stop(first)
         for suffix in ["", "-wal"] {
@@ -133,7 +133,7 @@ import Wire
             )
         }
         let second = try world.service()
-        second.follow([world.bucket([view])])
+        second.reconcile([world.bucket([view])])
         try world.awaitFresh(second, view)
         #expect(try world.reports(second).first?.status.rows == 40)
         #expect(world.files()?.count { $0.contains(".damaged-") } == 1)
@@ -145,7 +145,7 @@ import Wire
         fill()
         let view = world.view("d/a", IndexFaultTests.byNumber)
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         let index = try world.awaitFresh(service, view)
         // From now on each of its calls throws, as after an error of the disk.
         try index.file.close()
@@ -165,7 +165,7 @@ import Wire
         fill(RunawayRule.successionMax)
         let view = world.view("d/a", "function () { while (true) {} }")
         let service = try world.service { $0.mapTimeoutMilliseconds = 10 }
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         let signature = IndexSigning.signature(of: view)
         try waitUntil("the index is open") {
             service.index(signature, ofBucket: "b1") != nil
@@ -204,7 +204,7 @@ import Wire
         }
         let view = world.view("d/a", "function (doc) { emit(doc.n, {doc: doc}); }")
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         let report = try #require(try world.reports(service).first)
         #expect(report.fault == nil)
@@ -224,12 +224,12 @@ import Wire
         // All documents are in one batch, whose rows have 4 MB: there is no smaller commit.
         let view = world.view("d/a", "function (doc) { emit(doc.n, 'x'.repeat(100000)); }")
         let limited = try world.service { $0.files.filePagesMax = 32 }
-        limited.follow([world.bucket([view])])
+        limited.reconcile([world.bucket([view])])
         try waitUntil("two commits fail") { world.logCount("retries every second") > 1 }
         #expect(try world.reports(limited).first?.status.errors.counts == [:])
         try world.stop(limited)
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         #expect(try world.reports(service).first?.status.errors.counts == [.keyTooLong: 1])
         try world.stop(service)
@@ -241,7 +241,7 @@ import Wire
         for vBucket in MemoryChanges.vBuckets { world.changes.stall(vBucket) }
         let view = world.view("d/a", IndexFaultTests.byNumber)
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         #expect(try world.reports(service).first?.status.rows == 40)
         try world.stop(service)

@@ -173,7 +173,7 @@ import Vocabulary
             else { throw StorageError(.missing, "the table lacks a result") }
             writer.append(entry.child, version: entry.version, result)
         }
-        try transaction.writeReduction(slot.id, root, writer.finish())
+        try transaction.writeReduction(slot.id, root, body: writer.finish())
     }
 
     @Test func fileThatIsNoIndexIsRefused() throws {

@@ -77,7 +77,13 @@ final class IndexWorld: Sendable {
         )
         dependencies.loadLimits = limits
         dependencies.mapsTombstones = mapsTombstones
-        let index = try ViewIndex("d/v", ofBucket: "bucket", file, function, dependencies)
+        let index = try ViewIndex(
+            "d/v",
+            ofBucket: "bucket",
+            file: file,
+            function: function,
+            dependencies: dependencies
+        )
         serve(index, Set(MemoryChanges.vBuckets))
         return index
     }

@@ -54,7 +54,7 @@ import Vocabulary
         defer { world.stop() }
         for number in 0..<20 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
         let service = try service()
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for view in views { try world.awaitFresh(service, view) }
         try awaitRest()
         for view in views { #expect(try rows(service, view) == 20) }
@@ -68,7 +68,7 @@ import Vocabulary
         world.changes.put("bad", "null")
         let view = world.view("d/v", "function (doc, meta) { emit(doc.n, null); }")
         let service = try service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         try awaitRest()
         let report = try #require(try world.reports(service).first)
@@ -90,7 +90,7 @@ import Vocabulary
         defer { world.stop() }
         world.changes.put("k0", "{\"n\":0}")
         let service = try service()
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for view in views { try world.awaitFresh(service, view) }
         for number in 1..<4 {
             try awaitRest()
@@ -108,7 +108,7 @@ import Vocabulary
         defer { world.stop() }
         let service = try service()
         let views = Array(views.prefix(3))
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for number in 0..<30 {
             world.changes.put("k\(number)", "{\"n\":\(number)}")
             Thread.sleep(forTimeInterval: Double((number * 7) % 11) / 20)
@@ -125,18 +125,18 @@ import Vocabulary
         for number in 0..<20 { world.changes.put("k\(number)", "{\"n\":\(number)}") }
         let service = try service()
         let served = Array(MemoryChanges.vBuckets.prefix(2))
-        service.follow([world.bucket(views)])
+        service.reconcile([world.bucket(views)])
         for view in views { try world.awaitFresh(service, view) }
         try awaitRest()
         #expect(service.compact("d", ofBucket: "b1"))
         try awaitRest()
-        service.follow([world.bucket(views, served: served, revision: 2)])
+        service.reconcile([world.bucket(views, served: served, revision: 2)])
         let kept = served.reduce(0) { $0 + world.changes.documents(of: $1) }
         try waitUntil("the rows of other vBuckets are removed") {
             try world.reports(service).allSatisfy { $0.status.rows == UInt64(kept) }
         }
         try awaitRest()
-        service.follow([world.bucket([], revision: 3)])
+        service.reconcile([world.bucket([], revision: 3)])
         try waitUntil("no index is reported") { try world.reports(service).isEmpty }
         try world.stop(service)
     }

@@ -42,7 +42,7 @@ import Vocabulary
         fill(40)
         let view = world.view("d/v", "function (doc) { emit(doc.n, null); }")
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         let meter = ViewMeter(world.environment.time, of: { service })
         let found = try reading(meter, "the index is measured as complete") { reading in
@@ -63,7 +63,7 @@ import Vocabulary
         fill(3)
         let view = world.view("d/v", "function (doc) {\n  emit(doc.none.here, null);\n}")
         let service = try world.service()
-        service.follow([world.bucket([view])])
+        service.reconcile([world.bucket([view])])
         try world.awaitFresh(service, view)
         let meter = ViewMeter(world.environment.time, of: { service })
         let found = try reading(meter, "the errors are measured") { reading in

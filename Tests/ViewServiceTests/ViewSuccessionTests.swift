@@ -37,7 +37,7 @@ import Vocabulary
             case .restart:
                 let bytes = SuccessionFiles.encode(succession)
                 succession = decode(bytes) ?? ViewSuccession()
-            case .settle(let map): succession.settle(view(map), among: current)
+            case .settle(let map): succession.markComplete(view(map), among: current)
             }
         }
         return succession
@@ -186,7 +186,7 @@ import Vocabulary
             Self.view("1"), Self.view("1", named: "b", .count), Self.view("2", named: "c"),
         ]
         succession.adopt(views, [:])
-        succession.settle(views[0], among: views)
+        succession.markComplete(views[0], among: views)
         #expect(views.map(succession.isSettled) == [true, true, false])
     }
 

@@ -51,7 +51,7 @@ struct Login {
         if wantsTokens { features.append(.mutationSeqno) }
         let list = ByteWriter()
         FeatureSet(features).append(to: list)
-        send(.hello, Array("divan-bench".utf8), list.bytes, output)
+        send(.hello, Array("divan-bench".utf8), value: list.bytes, to: output)
     }
 
     /// Handles the next answer and sends the next request.
@@ -60,7 +60,7 @@ struct Login {
         case .hello:
             try expect(frame, .success, "HELLO")
             step = .authenticate
-            send(.saslAuth, mechanism, scram.clientFirst, output)
+            send(.saslAuth, mechanism, value: scram.clientFirst, to: output)
         case .authenticate:
             try expect(frame, .authContinue, "SCRAM's first step")
             guard
@@ -71,18 +71,18 @@ struct Login {
             else { throw BenchError("the server's SCRAM message is malformed") }
             scram = next
             step = .prove
-            send(.saslStep, mechanism, message, output)
+            send(.saslStep, mechanism, value: message, to: output)
         case .prove:
             try expect(frame, .success, "the login of \(account.user)")
             guard scram.isGenuine(serverFinal: frame.value) else {
                 throw BenchError("the server did not prove knowledge of the password")
             }
             step = .select
-            send(.selectBucket, Array(account.bucket.utf8), [], output)
+            send(.selectBucket, Array(account.bucket.utf8), value: [], to: output)
         case .select:
             try expect(frame, .success, "the selection of bucket \(account.bucket)")
             step = .configuration
-            send(.getClusterConfig, [], [], output)
+            send(.getClusterConfig, [], value: [], to: output)
         case .configuration:
             try expect(frame, .success, "the question for the cluster map")
             return .done(configuration: frame.value.bytes)
@@ -102,7 +102,7 @@ struct Login {
         throw BenchError("the server answered \(name) to \(what) \(frame.value.text)")
     }
 
-    private func send(_ opcode: Opcode, _ key: [UInt8], _ value: [UInt8], _ output: ByteWriter) {
+    private func send(_ opcode: Opcode, _ key: [UInt8], value: [UInt8], to output: ByteWriter) {
         key.withUnsafeBytes { key in
             value.withUnsafeBytes { value in
                 RequestEncoder.append(

@@ -70,7 +70,7 @@ final class BucketClient {
         let all = DispatchGroup()
         for document in documents {
             all.enter()
-            client.set(document.key, document.json, options) { result in
+            client.set(document.key, document.json, options: options) { result in
                 if case .failure(let error) = result {
                     failed.withLock { $0.append((document, error)) }
                 }

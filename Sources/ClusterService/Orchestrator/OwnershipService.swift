@@ -78,10 +78,18 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
             let bucket = service.sources.bucket(call.bucketUUID)
             let asked = call.subjects.compactMap { one -> CopyActivation? in
                 if let expected = one.expected {
-                    return CopyActivation(one.vBucket, one.fence, .promotion(expected: expected))
+                    return CopyActivation(
+                        one.vBucket,
+                        one.fence,
+                        reason: .promotion(expected: expected)
+                    )
                 }
                 guard let final = bucket?[one.vBucket].expected else { return nil }
-                return CopyActivation(one.vBucket, one.fence, .takeover(final: final.covered))
+                return CopyActivation(
+                    one.vBucket,
+                    one.fence,
+                    reason: .takeover(final: final.covered)
+                )
             }
             let ready = service.dataPlane.activate(bucket: name, asked)
             answer(DoneAnswer(done: ready.map { DoneAnswer.Done(vBucket: $0) }).encoded)

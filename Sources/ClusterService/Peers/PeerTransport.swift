@@ -530,14 +530,16 @@ extension PeerTransport {
     /// Logs a refused connection; one that joining brings about is of no interest to an operator, who
     /// gets the outcome of `addNode`.
     func logRefusal(_ refusal: PeerRefusal, _ what: String, isExpected: Bool) {
-        if isExpected { return environment.trace.log(.debug, "peers", "\(what): \(refusal)") }
+        if isExpected {
+            return environment.trace.log(.debug, "peers", message: "\(what): \(refusal)")
+        }
         let now = environment.time.monotonicNanoseconds()
         let line = state.withLock { $0.refusals.line("\(what): \(refusal)", at: now) }
-        if let line { environment.trace.log(.info, "peers", line) }
+        if let line { environment.trace.log(.info, "peers", message: line) }
     }
 
     /// Logs a connection that ended before its handshakes did, for example one that is not TLS.
-    func logBroken(_ message: String) { environment.trace.log(.debug, "peers", message) }
+    func logBroken(_ message: String) { environment.trace.log(.debug, "peers", message: message) }
 
     func logWarning(_ message: String) { environment.trace.warning("peers", message) }
 

@@ -36,7 +36,7 @@ extension AdministrationService {
 
     /// Records a refused login, and logs it unless another one was logged within the last second.
     package func noteRefusedLogin(_ user: String, from host: String) {
-        let line = strangers.noteRefusal(user, from: host, at: monotonicNanoseconds)
+        let line = strangers.recordRefusal(user, from: host, at: monotonicNanoseconds)
         if let line { environment.trace.warning("login", line) }
     }
 

@@ -51,7 +51,7 @@ package struct Message: Hashable, Sendable {
 
         package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
             try coder.field(&last, "last entry")
-            try coder.flags(&isPreVote, &isTransfer, "flags of the vote")
+            try coder.flags(&isPreVote, &isTransfer, name: "flags of the vote")
         }
     }
 
@@ -67,7 +67,7 @@ package struct Message: Hashable, Sendable {
         package init() { self.init(isGranted: false) }
 
         package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
-            try coder.flags(&isGranted, &isPreVote, "flags of the vote")
+            try coder.flags(&isGranted, &isPreVote, name: "flags of the vote")
         }
     }
 

@@ -40,7 +40,7 @@ final class AccountTable: Sendable {
     subscript(name: String) -> Account? { state.withLock { $0.accounts[Array(name.utf8)] } }
 
     /// Adds or changes a user.
-    func set(_ name: String, _ stored: StoredCredentials, _ grants: Grants) {
+    func set(_ name: String, _ stored: StoredCredentials, grants: Grants) {
         let name = Array(name.utf8)
         state.withLock { state in
             // Keys are salted: a user that is created again has others, also with the same password.
@@ -53,7 +53,7 @@ final class AccountTable: Sendable {
                 incarnation: same?.incarnation ?? state.lastIncarnation
             )
             // Under the lock: a connection that has seen the new revision gets the new account.
-            noteChange()
+            countChange()
         }
     }
 
@@ -62,12 +62,12 @@ final class AccountTable: Sendable {
             let name = Array(name.utf8)
             if state.removed.count >= Self.removedMax { state.removed = [:] }
             state.removed[name] = state.accounts.removeValue(forKey: name)
-            noteChange()
+            countChange()
         }
     }
 
     /// Makes every connection determine its privileges again.
-    func noteChange() { word.add(1) }
+    func countChange() { word.add(1) }
 }
 
 extension DocumentService {
@@ -79,7 +79,7 @@ extension DocumentService {
         grants: Grants = .all
     ) {
         if let stored {
-            accounts.set(user, stored, grants)
+            accounts.set(user, stored, grants: grants)
         } else {
             accounts.remove(user)
         }
@@ -89,6 +89,6 @@ extension DocumentService {
     package func change(_ settings: BucketSettings) {
         bucket(named: settings.name)?.change(settings)
         // It may need a password now, or have another one.
-        accounts.noteChange()
+        accounts.countChange()
     }
 }

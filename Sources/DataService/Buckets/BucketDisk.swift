@@ -66,7 +66,7 @@ package final class BucketDisk: Sendable {
     }
 
     /// Schedules a flush of a vBucket that had nothing to flush.
-    func noteDirty(_ vBucket: VBucketID) { flusher(of: vBucket).noteDirty(vBucket) }
+    func markDirty(_ vBucket: VBucketID) { flusher(of: vBucket).markDirty(vBucket) }
 
     /// Flushes a vBucket at once: a client or a copy waits for it.
     func flushNow(_ vBucket: VBucketID) { flusher(of: vBucket).flushNow(vBucket) }

@@ -63,7 +63,7 @@ package final class OpenBucket: Sendable {
             counters: counters,
             service: service,
             hurryFlushers: { disk?.flushAll() },
-            noteDirty: { disk?.noteDirty($0) },
+            markDirty: { disk?.markDirty($0) },
             notifyStreams: { traffic.notify(.changed, of: $0) }
         )
         change(settings)
@@ -87,8 +87,8 @@ package final class OpenBucket: Sendable {
     package var connections: UInt64 { selections.count }
 
     /// Schedules the flush and the replication of a change that was made directly in the engine.
-    package func noteChanged(_ vBucket: VBucketID) {
-        disk?.noteDirty(vBucket)
+    package func recordChange(_ vBucket: VBucketID) {
+        disk?.markDirty(vBucket)
         traffic.notify(.changed, of: vBucket)
     }
 

@@ -12,7 +12,7 @@ package final class BucketWatch: Sendable {
     package init(
         _ bucket: OpenBucket,
         _ vBuckets: [VBucketID],
-        _ changed: @escaping @Sendable () -> Void
+        changed: @escaping @Sendable () -> Void
     ) {
         self.bucket = bucket
         let notify = { @Sendable (news: ChangeTraffic.News) in

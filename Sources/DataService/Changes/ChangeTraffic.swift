@@ -42,7 +42,7 @@ final class ChangeTraffic: Sendable {
         /// Where a listener of a vBucket is; nil if there is none of that number.
         ///
         /// A thousand indexes each have a listener of every vBucket, and are closed one after the other.
-        func place(of number: UInt64, _ vBucket: VBucketID) -> Int? {
+        func index(of number: UInt64, _ vBucket: VBucketID) -> Int? {
             guard let list = listeners[vBucket] else { return nil }
             var (first, end) = (0, list.count)
             while first < end {
@@ -90,11 +90,11 @@ final class ChangeTraffic: Sendable {
         // `end` has dropped it, and a million calls would wait for the lock.
         guard !isEnded else { return }
         state.withLock { state in
-            guard let place = state.place(of: number, vBucket) else { return }
+            guard let index = state.index(of: number, vBucket) else { return }
             if state.listeners[vBucket]?.count == 1 {
                 state.listeners[vBucket] = nil
             } else {
-                state.listeners[vBucket]?.remove(at: place)
+                state.listeners[vBucket]?.remove(at: index)
             }
         }
     }

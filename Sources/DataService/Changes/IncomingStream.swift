@@ -120,7 +120,7 @@ final class IncomingStream {
             switch core.apply(entry, hash: hash, turn) {
             case .applied(let wakes):
                 wakesFlusher = wakes
-                isNews = noteApplied(seqno, &core)
+                isNews = recordApplied(seqno, &core)
                 wakesFeeds = core.takeOwedStreamWake()
                 standing = core.highSeqno
                 return .applied
@@ -129,7 +129,7 @@ final class IncomingStream {
             case .known, .refused: return .violation
             }
         }
-        if wakesFlusher || isNews { bucket.disk?.noteDirty(address.vBucket) }
+        if wakesFlusher || isNews { bucket.disk?.markDirty(address.vBucket) }
         if wakesFeeds { bucket.traffic.notify(.changed, of: address.vBucket) }
         return result
     }
@@ -169,17 +169,17 @@ final class IncomingStream {
             guard isCurrent(core) else { return .overtaken }
             guard core.advance(to: seqno) else { return .violation }
             standing = core.highSeqno
-            isNews = noteApplied(seqno, &core) || core.takePendingWakeup()
+            isNews = recordApplied(seqno, &core) || core.takePendingWakeup()
             wakesFeeds = core.takeOwedStreamWake()
             return .applied
         }
-        if isNews { bucket.disk?.noteDirty(address.vBucket) }
+        if isNews { bucket.disk?.markDirty(address.vBucket) }
         if wakesFeeds { bucket.traffic.notify(.changed, of: address.vBucket) }
         return result
     }
 
     /// Whether the copy became intact, which has to be persisted.
-    private func noteApplied(_ seqno: Seqno, _ core: inout VBucketCore) -> Bool {
+    private func recordApplied(_ seqno: Seqno, _ core: inout VBucketCore) -> Bool {
         guard let log = machine.applied(through: seqno) else { return false }
         core.adoptHistory(log)
         return noteIntact(&core)
@@ -205,7 +205,7 @@ final class IncomingStream {
             isNews = noteIntact(&core) || core.failoverLog != before
             return true
         }
-        if isNews { bucket.disk?.noteDirty(address.vBucket) }
+        if isNews { bucket.disk?.markDirty(address.vBucket) }
         return isFollowed
     }
 

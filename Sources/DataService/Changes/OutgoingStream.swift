@@ -30,7 +30,7 @@ final class OutgoingStream: FeedStream {
     /// earlier one is measured, or a copy is being built.
     ///
     /// - Parameter now: Reads the monotonic clock, which is needed once for each measurement.
-    func noteSent(now: () -> UInt64) {
+    func recordSent(now: () -> UInt64) {
         guard awaited == nil, !canWait else { return }
         awaited = (feed.position, now())
     }

@@ -74,7 +74,7 @@ extension ReplicationConsumer {
     func handleAnswer(
         _ address: NodeStreamAddress,
         _ number: UInt64,
-        _ answer: NodeStreamAnswer
+        answer: NodeStreamAnswer
     ) {
         guard let stream = streams[address], stream.phase == .asked, stream.asked == number
         else { return }
@@ -85,7 +85,7 @@ extension ReplicationConsumer {
                 NodeStreamEncoder.closeStream(at: address, to: outbox)
                 return retryLater(stream)
             }
-            link.noteStreamStarted()
+            link.resetFailures()
             stream.acknowledged = nil
             events.put(.persisted(address))
         case .rollback(let seqno, let log):

@@ -148,14 +148,14 @@ final class ReplicationConsumer: StreamHandler {
             case .nodeOpenChannel: handleOpened(address.channel, frame.header.status)
             case .nodeStreamRequest:
                 guard let answer = NodeStreamAnswer(frame) else { return .invalid }
-                handleAnswer(address, frame.cas.value, answer)
+                handleAnswer(address, frame.cas.value, answer: answer)
             default: return .invalid
             }
             return .done
         }
         let outcome: Outcome
         switch NodeStreamMessage(frame) {
-        case .changes(let message): outcome = handle(message, address, turn)
+        case .changes(let message): outcome = handle(message, address, in: turn)
         case .outstanding(let seqnos): outcome = apply(address) { $0.apply(outstanding: seqnos) }
         case .purge(let purge): outcome = apply(address) { $0.apply(purge) }
         default: return .invalid
@@ -170,7 +170,7 @@ final class ReplicationConsumer: StreamHandler {
     private func handle(
         _ message: DCPMessage,
         _ address: NodeStreamAddress,
-        _ turn: borrowing ExecutionContext
+        in turn: borrowing ExecutionContext
     ) -> Outcome {
         // The message belongs to a stream that was closed meanwhile.
         guard let stream = streams[address], stream.phase == .streaming else { return .done }
@@ -178,13 +178,13 @@ final class ReplicationConsumer: StreamHandler {
         switch message {
         case .snapshotMarker(let marker): result = stream.apply(marker)
         case .seqnoAdvanced(let seqno): result = stream.apply(advancedTo: seqno)
-        case .change(let change): return apply(.change(change), stream, turn)
+        case .change(let change): return apply(.change(change), stream, in: turn)
         case .prepare(let change, let level):
-            let outcome = apply(.prepare(change, level), stream, turn)
+            let outcome = apply(.prepare(change, level), stream, in: turn)
             // The active copy waits until this copy has persisted the write.
             if level == .persistToMajority { stream.bucket.disk?.flushNow(address.vBucket) }
             return outcome
-        case .abort(let abort): return apply(.abort(abort), stream, turn)
+        case .abort(let abort): return apply(.abort(abort), stream, in: turn)
         case .streamEnd(let reason):
             handleEnd(stream, DCPStreamEnd(rawValue: reason))
             return .done
@@ -196,14 +196,14 @@ final class ReplicationConsumer: StreamHandler {
     private func apply(
         _ entry: IncomingStream.Entry,
         _ stream: IncomingStream,
-        _ turn: borrowing ExecutionContext
+        in turn: borrowing ExecutionContext
     ) -> Outcome {
         let hash = service.hash(entry.key)
         let result = stream.apply(entry, hash: hash, turn)
         if !shortSince.isEmpty, case .applied = result, entry.needsRoom {
             shortSince[stream.address.channel] = nil
         }
-        if case .waits(let wait) = result { return fetch(wait, entry.key, hash, stream) }
+        if case .waits(let wait) = result { return fetch(wait, entry.key, hash: hash, for: stream) }
         return finish(result, stream)
     }
 
@@ -244,8 +244,8 @@ final class ReplicationConsumer: StreamHandler {
     private func fetch(
         _ wait: Wait,
         _ key: ByteView,
-        _ hash: UInt64,
-        _ stream: IncomingStream
+        hash: UInt64,
+        for stream: IncomingStream
     ) -> Outcome {
         guard let disk = stream.bucket.disk else { return .invalid }
         let address = stream.address

@@ -88,7 +88,7 @@ final class ReplicationLink: Sendable {
     }
 
     /// Resets the delay: a vBucket's stream works.
-    func noteStreamStarted() { state.withLock { $0.failures = 0 } }
+    func resetFailures() { state.withLock { $0.failures = 0 } }
 }
 
 /// The streams from this node's replicas to the nodes of their active copies.
@@ -107,7 +107,7 @@ final class ReplicationLinkTable: Sendable {
         self.service = service
     }
 
-    func follow(_ assignment: BucketAssignment, own: NodeNumber) {
+    func applyMap(_ assignment: BucketAssignment, own: NodeNumber) {
         apply { $0.update(assignment, own: own) }
     }
 

@@ -9,8 +9,8 @@ extension ReplicationProducer {
     func answer(
         _ address: NodeStreamAddress,
         _ request: DCPStreamRequest,
-        _ fence: UInt64,
-        _ number: UInt64
+        fence: UInt64,
+        number: UInt64
     ) -> NodeStreamAnswer? {
         close(address)
         guard outbox.count < Self.outboxBytesMax else { return .refused(.temporaryFailure) }
@@ -30,7 +30,7 @@ extension ReplicationProducer {
             if let status = refusal(of: address.vBucket, in: bucket, fence) {
                 return .refused(status)
             }
-            let isHeld = hold(address, request, fence, number)
+            let isHeld = hold(address, request, fence: fence, number: number)
             return isHeld ? nil : .refused(.temporaryFailure)
         }
     }

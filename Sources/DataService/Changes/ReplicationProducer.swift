@@ -103,7 +103,7 @@ final class ReplicationProducer: StreamHandler {
                 limit: { limit($0, $1) },
                 stepped: { stream, before in
                     if stream.isPaced { service.copyPacer.sent(writer.count - before) }
-                    if writer.count > before { stream.noteSent { now } }
+                    if writer.count > before { stream.recordSent { now } }
                 }
             )
         }
@@ -134,10 +134,10 @@ final class ReplicationProducer: StreamHandler {
         guard let message = NodeStreamMessage(frame) else { return false }
         let address = NodeStreamAddress(opaque: frame.opaque)
         switch message {
-        case .openChannel(let bucket): openChannel(address, bucket.text, frame)
+        case .openChannel(let bucket): openChannel(address, bucket.text, frame: frame)
         case .streamRequest(let request, let fence):
             let number = frame.cas.value
-            if let answer = answer(address, request, fence, number) {
+            if let answer = answer(address, request, fence: fence, number: number) {
                 NodeStreamEncoder.append(answer, to: number, at: address, to: outbox)
             }
         case .closeStream: close(address)
@@ -158,7 +158,7 @@ final class ReplicationProducer: StreamHandler {
         return true
     }
 
-    private func openChannel(_ address: NodeStreamAddress, _ uuid: String, _ frame: Frame) {
+    private func openChannel(_ address: NodeStreamAddress, _ uuid: String, frame: Frame) {
         let isThere = service.bucket(uuid: uuid) != nil
         if isThere {
             let window = channels[address.channel]?.window
@@ -187,8 +187,8 @@ final class ReplicationProducer: StreamHandler {
     func hold(
         _ address: NodeStreamAddress,
         _ request: DCPStreamRequest,
-        _ fence: UInt64,
-        _ number: UInt64
+        fence: UInt64,
+        number: UInt64
     ) -> Bool {
         guard held.count < ReplicationProducer.heldMax else { return false }
         let deadline = now &+ Limits.mapWaitMilliseconds * 1_000_000
@@ -241,8 +241,8 @@ final class ReplicationProducer: StreamHandler {
             } else if let answer = answer(
                 request.address,
                 request.request,
-                request.fence,
-                request.number
+                fence: request.fence,
+                number: request.number
             ) {
                 send(answer, to: request)
             } else if let index = held.indices.last {
@@ -282,7 +282,7 @@ final class ReplicationProducer: StreamHandler {
     }
 
     private func waitForRoom(_ stream: OutgoingStream) {
-        stream.feed.noteMoved()
+        stream.feed.recordMove()
         guard !stream.isWaiting else { return }
         stream.isWaiting = true
         awaitingRoom.append(stream)

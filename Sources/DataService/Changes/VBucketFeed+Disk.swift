@@ -79,7 +79,7 @@ extension VBucketFeed {
 
     func handle(_ result: FeedResult, _ output: ByteWriter) {
         isReading = false
-        noteMoved()
+        recordMove()
         switch result {
         case .opened(let scan):
             guard place.vBucket.withCore({ $0.isReadableOnDisk(through: scan.end) }) else {

@@ -55,7 +55,7 @@ extension DocumentService {
                 id: id,
                 uuid: opening.log.current.uuid
             )
-            let feed = VBucketFeed(place, stream, for: consumer, self)
+            let feed = VBucketFeed(place, stream, for: consumer, service: self)
             return .opened(feed, high: opening.high, opening.log)
         }
     }

@@ -61,7 +61,7 @@ package final class VBucketFeed {
         _ place: Place,
         _ machine: ChangeStream,
         for consumer: FeedConsumer,
-        _ service: DocumentService
+        service: DocumentService
     ) {
         self.place = place
         self.machine = machine
@@ -104,12 +104,12 @@ package final class VBucketFeed {
         guard !isClosed else { return .over }
         let before = output.count
         let progress = advance(credit, output)
-        if output.count > before { noteMoved() }
+        if output.count > before { recordMove() }
         return progress
     }
 
     /// Restarts the stall timeout: the consumer itself delays the feed.
-    package func noteMoved() { movedAt = service.environment.time.monotonicNanoseconds() }
+    package func recordMove() { movedAt = service.environment.time.monotonicNanoseconds() }
 
     /// Ends the feed with `slow` if its scan made no progress for
     /// `Limits.backfillStallMilliseconds`: an open scan keeps compaction from freeing space.
@@ -166,7 +166,7 @@ package final class VBucketFeed {
             return .asleep
         case .beginSnapshot: beginSnapshot()
         case .send(let marker): announce(marker, output)
-        case .read(let bytes, let last): read(bytes, last, output)
+        case .read(let bytes, let last): read(bytes, last, to: output)
         case .scan(let bytes, let last): readDisk(bytes, last)
         case .sendAdvanced(let seqno): consumer.encode(.advanced(to: seqno), output)
         case .sendEnd(let reason):
@@ -270,7 +270,7 @@ package final class VBucketFeed {
         }
     }
 
-    private func read(_ bytes: Int, _ last: Seqno, _ output: ByteWriter) {
+    private func read(_ bytes: Int, _ last: Seqno, to output: ByteWriter) {
         guard let cursor = source.cursor else { return machine.cursorDropped() }
         var sent: Seqno?
         let (encode, isVisibleOnly) = (consumer.encode, isVisibleOnly)

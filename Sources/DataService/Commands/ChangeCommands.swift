@@ -76,9 +76,9 @@ extension Connection {
             pushes.sender = ClientProducer(
                 name: name.text,
                 selectedBucket,
-                try ConsumerSettings(flags: flags, agreed: agreement),
+                settings: try ConsumerSettings(flags: flags, agreed: agreement),
                 port: port,
-                service
+                service: service
             )
             answer(.success, to: request.replyTo)
         } catch {
@@ -114,7 +114,7 @@ extension Connection {
             selectedBucket,
             port: port,
             login: login,
-            service
+            service: service
         )
     }
 
@@ -228,7 +228,7 @@ extension Connection {
         let before = output.count
         let encoder = DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque)
         encoder.append(DCPStreamEnd.closed, to: output)
-        producer.streams.noteSent(output.count - before)
+        producer.streams.recordSent(output.count - before)
     }
 
     private func failoverLog(_ request: CommandContext) {

@@ -25,7 +25,7 @@ extension Connection {
         // The answer has the format from before: the client does not know the new features yet.
         let duration = duration
         features = agreed
-        noteSubscription()
+        updateSubscription()
         noteAgent(request.frame.key)
         context.scratch.removeAll()
         agreed.append(inOrderOf: request.frame.value, to: context.scratch)
@@ -83,7 +83,7 @@ extension Connection {
         }
         bucket = found
         lostBucketName = nil
-        noteMapScope()
+        recordMapScope()
         answer(.success, to: request.replyTo)
     }
 

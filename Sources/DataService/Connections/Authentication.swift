@@ -44,7 +44,7 @@ extension Connection {
         }
         // Otherwise the client may still log in with a password, unless every client needs a certificate.
         guard rules.state == .mandatory else { return }
-        _ = stranger.noteRefusal(name ?? "a certificate that names no user", of: self)
+        _ = stranger.recordRefusal(name ?? "a certificate that names no user", of: self)
         port.close()
     }
 
@@ -93,7 +93,7 @@ extension Connection {
         case .answer(let server, let text):
             started.server = server
             stranger.scram = started
-            answer(.authContinue, text, request)
+            answer(.authContinue, text, to: request)
         }
         return .done
     }
@@ -107,7 +107,7 @@ extension Connection {
         guard case .authenticated(_, let text) = server.finish(clientFinal: request.frame.value),
             let login = started.login, logIn(as: login)
         else { return refuseLogin(request, of: started.user) }
-        answer(.success, text, request)
+        answer(.success, text, to: request)
         return .done
     }
 
@@ -183,17 +183,17 @@ extension Connection {
         if isAllowed, bucket == nil, service.configuration(ofBucket: name) != nil {
             lostBucketName = name
         }
-        noteMapScope()
+        recordMapScope()
         return true
     }
 
     /// Answers a refused login; after some of them the connection closes behind the answer.
     private func refuseLogin(_ request: CommandContext, of user: String) -> Execution {
         answer(.authError, request, "User or password is wrong.")
-        return stranger.noteRefusal(user, of: self) ? .close : .done
+        return stranger.recordRefusal(user, of: self) ? .close : .done
     }
 
-    private func answer(_ status: Status, _ text: [UInt8], _ request: CommandContext) {
+    private func answer(_ status: Status, _ text: [UInt8], to request: CommandContext) {
         text.withUnsafeBytes { buffer in
             respond(request, status, value: ByteView(buffer))
         }

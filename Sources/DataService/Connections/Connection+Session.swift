@@ -21,7 +21,7 @@ extension Connection {
     }
 
     /// Keeps what the agreed features mean for each request.
-    func noteFeatures() {
+    func applyFeatures() {
         isJSONAgreed = features.contains(.json)
         let isTraced = features.contains(.tracing)
         if isTraced, !isTracingAgreed {

@@ -50,7 +50,7 @@ package final class Connection: ConnectionHandler {
 
     // Session.
     var features = FeatureSet() {
-        didSet { noteFeatures() }
+        didSet { applyFeatures() }
     }
     var agent = ""
     var login = Login.anonymous {
@@ -60,11 +60,11 @@ package final class Connection: ConnectionHandler {
             lostBucketName = nil
             isElsewhere = false
             access.revision = 0
-            stranger.noteLogin(login, of: self)
+            stranger.recordLogin(login, of: self)
         }
     }
     var bucket: OpenBucket? {
-        didSet { noteSelection(oldValue) }
+        didSet { recordSelection(oldValue) }
     }
     var access = ConnectionAccess()
     let accessRevision: SharedWord
@@ -146,7 +146,7 @@ package final class Connection: ConnectionHandler {
     package func receive(_ input: ByteView, output: ByteWriter) -> ReceiveProgress {
         beginTurn(output)
         let progress =
-            results.isEmpty && blockedTicket == nil ? process(input) : settle(input)
+            results.isEmpty && blockedTicket == nil ? process(input) : processInput(input)
         return endTurn(pushes.isStreaming ? sendChanges(progress) : progress)
     }
 
@@ -154,13 +154,13 @@ package final class Connection: ConnectionHandler {
         beginTurn(output)
         results += mailbox.takeAll()
         if subscription != nil { pushMap() }
-        let progress = settle(input)
+        let progress = processInput(input)
         return endTurn(pushes.isStreaming ? sendChanges(progress) : progress)
     }
 
     /// Resumes waiting requests that have results while the output has room, then decodes the
     /// input.
-    private func settle(_ input: ByteView) -> ReceiveProgress {
+    private func processInput(_ input: ByteView) -> ReceiveProgress {
         while let result = results.popFirst() {
             if result.ticket == blockedTicket {
                 blockedTicket = nil
@@ -305,7 +305,7 @@ package final class Connection: ConnectionHandler {
         let header = frame.header
         guard header.isRequest else {
             // Ignore responses that were not requested. A client must not send server requests.
-            if pushes.isStreaming { noteAnswer(frame) }
+            if pushes.isStreaming { recordAnswer(frame) }
             return header.magic == .serverRequest ? .close : .done
         }
         guard let command = commands[Int(header.opcodeByte)] else {
@@ -369,7 +369,7 @@ package final class Connection: ConnectionHandler {
     func wait(
         _ request: CommandContext,
         _ phase: CommandPhase,
-        _ start: (@escaping @Sendable (Completion) -> Void) -> Void
+        start: (@escaping @Sendable (Completion) -> Void) -> Void
     ) -> Execution {
         waits.lastTicket += 1
         let ticket = waits.lastTicket

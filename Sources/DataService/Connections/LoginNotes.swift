@@ -25,14 +25,14 @@ struct LoginNotes {
     }
 
     /// The client has another login.
-    mutating func noteLogin(_ login: Login, of connection: Connection) {
+    mutating func recordLogin(_ login: Login, of connection: Connection) {
         let (service, host) = (connection.service, connection.port.peer.host)
         let now = service.environment.time.monotonicNanoseconds()
         switch login {
         case .anonymous, .plain: return
-        case .guest: service.strangers.noteGuest(number, from: host, at: now)
+        case .guest: service.strangers.recordGuest(number, from: host, at: now)
         case .user(let name, _), .bucketUser(let name, _):
-            service.strangers.noteLogin(number, of: name, from: host, at: now)
+            service.strangers.recordLogin(number, of: name, from: host, at: now)
         }
         connection.access.isStranger = false
     }
@@ -40,9 +40,9 @@ struct LoginNotes {
     /// A login was refused.
     ///
     /// - Returns: Whether the connection has to close.
-    mutating func noteRefusal(_ user: String, of connection: Connection) -> Bool {
+    mutating func recordRefusal(_ user: String, of connection: Connection) -> Bool {
         let service = connection.service
-        let line = service.strangers.noteRefusal(
+        let line = service.strangers.recordRefusal(
             user,
             from: connection.port.peer.host,
             at: service.environment.time.monotonicNanoseconds()

@@ -58,13 +58,13 @@ extension Connection {
     var producer: ClientProducer? { pushes.sender as? ClientProducer }
 
     /// Applies the notification features that the client agreed to in HELLO.
-    func noteSubscription() {
+    func updateSubscription() {
         let isWanted =
             features.contains(.clusterMapNotification)
             || features.contains(.clusterMapNotificationBrief)
         if isWanted, subscription == nil {
             subscription = MapSubscription(number: service.subscribers.add(port))
-            noteMapScope()
+            recordMapScope()
         } else if !isWanted {
             endSubscription()
         }
@@ -76,7 +76,7 @@ extension Connection {
     }
 
     /// Starts notifications for another map: the client requests the current one itself.
-    func noteMapScope() {
+    func recordMapScope() {
         guard subscription != nil, let current = currentConfiguration else { return }
         subscription?.epoch = current.epoch
         subscription?.revision = current.revision

@@ -38,7 +38,7 @@ extension Connection {
         return progress
     }
 
-    func noteSelection(_ before: OpenBucket?) {
+    func recordSelection(_ before: OpenBucket?) {
         guard before !== bucket else { return }
         // The turn's commands so far are the bucket's before.
         recordTally { before }

@@ -295,7 +295,7 @@ extension DocumentOperations {
         let outcome = document.vBucket.withCore { core in
             let outcome = body(&core, turn)
             if case .prepared(let stored) = outcome.mutation {
-                bucket.syncWrites.enter(stored, level, times, of: core.id)
+                bucket.syncWrites.enter(stored, level, times: times, of: core.id)
             }
             return outcome
         }
@@ -343,7 +343,7 @@ extension DocumentOperations {
 extension DocumentOperations {
     @inline(__always)
     private func noteChange(_ id: VBucketID, wakesFlusher: Bool, wakesStreams: Bool) {
-        if wakesFlusher { bucket.disk?.noteDirty(id) }
+        if wakesFlusher { bucket.disk?.markDirty(id) }
         if wakesStreams { bucket.traffic.notify(.changed, of: id) }
         if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
     }

@@ -16,7 +16,7 @@ struct ExpiryWakes {
 extension DocumentOperations {
     @inline(__always)
     func note(_ expiry: ExpiryWakes, _ id: VBucketID) {
-        if expiry.flusher { bucket.disk?.noteDirty(id) }
+        if expiry.flusher { bucket.disk?.markDirty(id) }
         if expiry.streams { bucket.traffic.notify(.changed, of: id) }
     }
 

@@ -48,7 +48,7 @@ extension OpenBucket {
         _ done: @escaping @Sendable (Completion) -> Void
     ) {
         switch wait {
-        case .handOver: return handOvers.whenHandedOver(vBucket, engine, done)
+        case .handOver: return handOvers.whenHandedOver(vBucket, engine, done: done)
         case .room(let bytes): return pager.makeRoom(for: bytes, done)
         case .value, .metadata, .warmup: break
         }

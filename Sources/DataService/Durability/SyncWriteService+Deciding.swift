@@ -86,17 +86,17 @@ extension SyncWriteService {
         let turn = around.worker.context.turn(around.environment.time.wallNanoseconds())
         var outcome = Outcome()
         handle.withCore { core in
-            guard refresh(vBucket, core, &outcome) else { return }
+            guard refresh(vBucket, core, in: &outcome) else { return }
             let now = around.environment.time.monotonicNanoseconds()
             outcome.now = now
             let isHeld = isHeld(vBucket)
             while !isHeld, outcome.obstacle == nil, let step = next(vBucket, now: now) {
-                execute(step, vBucket, &core, turn, &outcome)
+                execute(step, vBucket, on: &core, in: turn, outcome: &outcome)
             }
-            if isHeld || outcome.obstacle != nil { answerTimedOut(vBucket, now, &outcome) }
+            if isHeld || outcome.obstacle != nil { answerTimedOut(vBucket, now, in: &outcome) }
             outcome.isHandingOver = core.ownership.isHandingOver
         }
-        if outcome.wakesFlusher { around.disk?.noteDirty(vBucket) }
+        if outcome.wakesFlusher { around.disk?.markDirty(vBucket) }
         if outcome.wakesStreams { around.traffic.notify(.changed, of: vBucket) }
         for (answer, end, cause) in outcome.answers { answer(end, cause) }
         if outcome.isHandingOver, outcome.hasEnded { around.handOvers.notifyCompleted(vBucket) }
@@ -118,43 +118,43 @@ extension SyncWriteService {
     }
 
     /// Answers writes whose timeout has passed, although the disk delays all completions.
-    private func answerTimedOut(_ vBucket: VBucketID, _ now: UInt64, _ outcome: inout Outcome) {
+    private func answerTimedOut(_ vBucket: VBucketID, _ now: UInt64, in outcome: inout Outcome) {
         while let late = state.withLock({ $0.slots[vBucket]?.monitor.nextLate(now: now) }) {
             state.withLock { $0.slots[vBucket]?.monitor.answered(late) }
-            end(late, vBucket, .ambiguous, &outcome)
+            end(late, vBucket, as: .ambiguous, in: &outcome)
         }
     }
 
     private func execute(
         _ step: DurabilityMonitor.Step,
         _ vBucket: VBucketID,
-        _ core: inout VBucketCore,
-        _ turn: borrowing ExecutionContext,
-        _ outcome: inout Outcome
+        on core: inout VBucketCore,
+        in turn: borrowing ExecutionContext,
+        outcome: inout Outcome
     ) {
         let fence = core.ownership.fence
         switch step {
         case .commit(let seqno):
             let result = core.commit(seqno, fence: fence, turn)
-            finish(result, of: seqno, vBucket, core, &outcome)
+            finish(result, of: seqno, vBucket: vBucket, on: core, in: &outcome)
         case .abort(let seqno):
             let result = core.abort(seqno, fence: fence, turn)
-            finish(result, of: seqno, vBucket, core, &outcome)
+            finish(result, of: seqno, vBucket: vBucket, on: core, in: &outcome)
         case .answerAmbiguous(let seqno):
             state.withLock { $0.slots[vBucket]?.monitor.answered(seqno) }
-            end(seqno, vBucket, .ambiguous, &outcome)
+            end(seqno, vBucket, as: .ambiguous, in: &outcome)
         case .release(let seqno):
             state.withLock { $0.slots[vBucket]?.monitor.complete(seqno) }
-            end(seqno, vBucket, .ambiguous, &outcome)
+            end(seqno, vBucket, as: .ambiguous, in: &outcome)
         }
     }
 
     private func finish(
         _ result: CommitOutcome,
         of seqno: Seqno,
-        _ vBucket: VBucketID,
-        _ core: borrowing VBucketCore,
-        _ outcome: inout Outcome
+        vBucket: VBucketID,
+        on core: borrowing VBucketCore,
+        in outcome: inout Outcome
     ) {
         var answer = SyncWriteOutcome.ambiguous
         switch result {
@@ -175,22 +175,22 @@ extension SyncWriteService {
             state.slots[vBucket]?.monitor.complete(seqno)
             state.slots[vBucket]?.voids.remove(seqno)
         }
-        end(seqno, vBucket, answer, &outcome)
+        end(seqno, vBucket, as: answer, in: &outcome)
     }
 
     /// Answers the client, or stores the outcome until the client waits.
     private func end(
         _ seqno: Seqno,
         _ vBucket: VBucketID,
-        _ end: SyncWriteOutcome,
-        _ outcome: inout Outcome
+        as end: SyncWriteOutcome,
+        in outcome: inout Outcome
     ) {
         let found: SyncWriteService.Client? = state.withLock { state in
             guard let slot = state.slots[vBucket], var client = slot.clients[seqno] else {
                 return nil
             }
             client.end = end.withNumber(client.number)
-            client.cause = slot.cause(seqno, client.level, end)
+            client.cause = slot.cause(seqno, client.level, endedAs: end)
             if case .ambiguous = end { state.statistics.ambiguous += 1 }
             state.slots[vBucket]?.clients[seqno] = client.answer == nil ? client : nil
             return client
@@ -213,7 +213,7 @@ extension SyncWriteService {
     private func refresh(
         _ vBucket: VBucketID,
         _ core: borrowing VBucketCore,
-        _ outcome: inout Outcome
+        in outcome: inout Outcome
     ) -> Bool {
         let fence = core.ownership.fence
         guard core.feeds(fence) else {
@@ -308,7 +308,7 @@ extension SyncWriteService.Slot {
     fileprivate func cause(
         _ seqno: Seqno,
         _ level: DurabilityLevel,
-        _ end: SyncWriteOutcome
+        endedAs end: SyncWriteOutcome
     ) -> CommandPhase {
         guard level.needsDisk else { return .replicate }
         if case .committed = end { return onDiskBefore < seqno ? .disk : .replicate }

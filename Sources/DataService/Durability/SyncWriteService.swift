@@ -121,7 +121,7 @@ final class SyncWriteService: Sendable {
     func enter(
         _ stored: Stored,
         _ level: DurabilityLevel,
-        _ times: Times,
+        times: Times,
         of vBucket: VBucketID
     ) {
         listen(to: vBucket)
@@ -164,13 +164,13 @@ final class SyncWriteService: Sendable {
         guard isNew else { return }
         _ = around.traffic.listen(to: vBucket) { [weak self] news in
             switch news {
-            case .acknowledged, .persisted: self?.notePossibleProgress(of: vBucket)
+            case .acknowledged, .persisted: self?.schedulePassIfAwaited(of: vBucket)
             case .changed, .ownership, .retired: break
             }
         }
     }
 
-    private func notePossibleProgress(of vBucket: VBucketID) {
+    private func schedulePassIfAwaited(of vBucket: VBucketID) {
         let isAwaited = state.withLock { $0.slots[vBucket].map { !$0.monitor.isEmpty } ?? false }
         if isAwaited { schedulePass(over: vBucket) }
     }

@@ -91,14 +91,14 @@ extension OpenBucket {
         let bucket = (name: "bucket", value: name)
         let commands = CommandKind.all.enumerated().compactMap { kind, command in
             counters.latencies.histogram(kind).map {
-                LatencyReading(.commands, [bucket, ("opcode", command.name)], $0)
+                LatencyReading(.commands, [bucket, ("opcode", command.name)], histogram: $0)
             }
         }
         return commands
             + Latency.allCases.compactMap { latency in
                 counters.latencies.histogram(CommandKind.countMax + latency.rawValue).map {
                     let label = latency.label.map { [$0] } ?? []
-                    return LatencyReading(latency.family, [bucket] + label, $0)
+                    return LatencyReading(latency.family, [bucket] + label, histogram: $0)
                 }
             }
     }

@@ -40,7 +40,7 @@ extension DocumentService {
     ///   - own: This node.
     ///   - seals: The seals from before the restart: a copy that reaches such a fence is sealed
     ///     from the first moment.
-    package func follow(
+    package func applyMap(
         _ assignment: BucketAssignment,
         as own: NodeNumber,
         seals: [(vBucket: VBucketID, fence: UInt64)] = []
@@ -52,7 +52,7 @@ extension DocumentService {
         var kept: [VBucketID: UInt64] = [:]
         for (vBucket, fence) in seals { kept[vBucket] = max(fence, kept[vBucket] ?? 0) }
         applyMap(assignment, on: bucket, as: own, isNew: false, seals: kept)
-        links?.follow(assignment, own: own)
+        links?.applyMap(assignment, own: own)
         notifyMapListeners()
     }
 
@@ -107,15 +107,15 @@ extension DocumentService {
                 continue
             }
             let seal = seals[VBucketID(UInt16(number))]
-            if let change = applyMap(assignment, vBucket, own, isNew, seal) {
+            if let change = applyMap(assignment, vBucket, on: own, isNew: isNew, seal: seal) {
                 changes.append(change)
             }
         }
         let ids = changes.map(\.id)
         // A new bucket has no changes that clients could miss.
-        if !isNew { noteCreated(changes.filter(\.isCreated).map(\.id), of: bucket) }
+        if !isNew { recordCreated(changes.filter(\.isCreated).map(\.id), of: bucket) }
         for id in ids {
-            bucket.disk?.noteDirty(id)
+            bucket.disk?.markDirty(id)
             bucket.handOvers.resume(id)
         }
         bucket.traffic.notify(.ownership, of: ids)
@@ -126,7 +126,7 @@ extension DocumentService {
             guard let fence = anew[id] else { return }
             _ = activate(
                 bucket.name,
-                [CopyActivation(id, fence, .promotion(expected: nil))]
+                [CopyActivation(id, fence, reason: .promotion(expected: nil))]
             )
         }
     }
@@ -134,9 +134,9 @@ extension DocumentService {
     private func applyMap(
         _ assignment: BucketAssignment,
         _ vBucket: VBucket,
-        _ own: NodeNumber,
-        _ isNew: Bool,
-        _ seal: UInt64?
+        on own: NodeNumber,
+        isNew: Bool,
+        seal: UInt64?
     ) -> Change? {
         vBucket.withCore { core in
             let entry = assignment[core.id]

@@ -100,7 +100,7 @@ extension DocumentService {
             guard let vBucket = bucket.engine[id.number] else { continue }
             let isConfirmed = map.map { $0[id].fence == fence && $0[id].isConfirmed } ?? false
             let isReady = vBucket.withCore { core in
-                noteActivated(activation, core, of: bucket)
+                recordActivated(activation, core, of: bucket)
                 let wasReady = core.ownership.readyFence == fence
                 let isReady = core.activate(activation, naming: uuid, isConfirmed: isConfirmed)
                 // Only this copy has the prepares after the seqno where the new history begins.
@@ -113,7 +113,7 @@ extension DocumentService {
             }
             let report = vBucket.withCore { $0.report(boot: boot) }
             outcomes.append(isReady ? .ready(report) : .refused(report))
-            bucket.disk?.noteDirty(id)
+            bucket.disk?.markDirty(id)
         }
         bucket.traffic.notify(.ownership, of: activations.map(\.vBucket))
         bucket.syncWrites.ownershipChanged(activations.map(\.vBucket))

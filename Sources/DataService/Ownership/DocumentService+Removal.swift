@@ -25,7 +25,7 @@ extension DocumentService {
         }
         let byFile = Dictionary(grouping: vBuckets) { disk.file(of: $0).number }
         for (_, ids) in byFile.sorted(by: { $0.key < $1.key }) {
-            forget(ids, of: bucket, disk, dropped)
+            forget(ids, of: bucket, disk: disk, done: dropped)
         }
     }
 
@@ -44,7 +44,7 @@ extension DocumentService {
         }
         guard isDue else { return done() }
         if let disk = bucket.disk {
-            forget([id], of: bucket, disk) { _ in done() }
+            forget([id], of: bucket, disk: disk) { _ in done() }
         } else {
             forget(id, of: bucket, done)
         }
@@ -72,8 +72,8 @@ extension DocumentService {
     private func forget(
         _ ids: [VBucketID],
         of bucket: OpenBucket,
-        _ disk: BucketDisk,
-        _ done: @escaping @Sendable (VBucketID) -> Void
+        disk: BucketDisk,
+        done: @escaping @Sendable (VBucketID) -> Void
     ) {
         let gathered = Guarded((left: ids.count, loaded: [VBucketID]()))
         for id in ids {
@@ -89,7 +89,7 @@ extension DocumentService {
                 if !isLoaded { done(id) }
                 guard let loaded, let first = loaded.first else { return }
                 lanes.writer(ofLane: disk.file(of: first).number).lane.post { [self] in
-                    erase(loaded, of: bucket, disk.file(of: first), done)
+                    erase(loaded, of: bucket, file: disk.file(of: first), done: done)
                 }
             }
         }
@@ -99,8 +99,8 @@ extension DocumentService {
     private func erase(
         _ ids: [VBucketID],
         of bucket: OpenBucket,
-        _ file: LaneStore,
-        _ done: @escaping @Sendable (VBucketID) -> Void
+        file: LaneStore,
+        done: @escaping @Sendable (VBucketID) -> Void
     ) {
         let due = ids.filter { isDue($0, of: bucket) }
         do throws(StorageError) {
@@ -120,7 +120,7 @@ extension DocumentService {
             lanes.writer(ofLane: file.number).lane.post(
                 after: DocumentService.retryNanoseconds
             ) { [self] in
-                erase(ids, of: bucket, file, done)
+                erase(ids, of: bucket, file: file, done: done)
             }
         }
     }
@@ -129,6 +129,6 @@ extension DocumentService {
         let uuid = newUUID()
         bucket.engine[id.number]?.withCore { $0.endReset(uuid) }
         bucket.traffic.notify(.ownership, of: id)
-        bucket.disk?.noteDirty(id)
+        bucket.disk?.markDirty(id)
     }
 }

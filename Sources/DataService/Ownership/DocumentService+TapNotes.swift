@@ -17,7 +17,7 @@ extension DocumentService {
     /// The vBucket may be handed over before the client connects again, and then the former node does
     /// not send the changes made between the close and the hand-over. So the position at the activation
     /// is too late.
-    func noteCreated(_ vBuckets: [VBucketID], of bucket: OpenBucket) {
+    func recordCreated(_ vBuckets: [VBucketID], of bucket: OpenBucket) {
         guard !vBuckets.isEmpty else { return }
         let positions = vBuckets.map { ($0, TapPositions.Position.beginning) }
         bucket.tapPositions.note(
@@ -30,7 +30,7 @@ extension DocumentService {
     ///
     /// A refused activation leaves its note: changes are then repeated. A resumed copy was active here
     /// before.
-    func noteActivated(
+    func recordActivated(
         _ activation: CopyActivation,
         _ core: borrowing VBucketCore,
         of bucket: OpenBucket

@@ -24,7 +24,7 @@ final class HandOverWaiters: Sendable {
     func whenHandedOver(
         _ vBucket: VBucketID,
         _ engine: Bucket,
-        _ done: @escaping @Sendable (Completion) -> Void
+        done: @escaping @Sendable (Completion) -> Void
     ) {
         let number = state.withLock { state in
             state.lastNumber += 1
@@ -73,7 +73,7 @@ extension DocumentService {
         _ name: String,
         _ vBucket: VBucketID,
         fence: UInt64,
-        _ done: @escaping @Sendable (HandOverOutcome) -> Void
+        done: @escaping @Sendable (HandOverOutcome) -> Void
     ) {
         guard let bucket = bucket(named: name), let own = membership.withLock({ $0.own }),
             let entry = bucket.assignment?[vBucket], entry.fence == fence,
@@ -93,7 +93,7 @@ extension DocumentService {
             vBucket,
             fence: fence,
             needed: chain.filter { $0 != own },
-            done
+            done: done
         )
         move.start(lanes)
     }
@@ -116,7 +116,7 @@ private final class HandOver: Sendable {
         _ id: VBucketID,
         fence: UInt64,
         needed: [NodeNumber],
-        _ done: @escaping @Sendable (HandOverOutcome) -> Void
+        done: @escaping @Sendable (HandOverOutcome) -> Void
     ) {
         self.bucket = bucket
         self.id = id
@@ -173,7 +173,7 @@ private final class HandOver: Sendable {
                 return .drained(final)
             } ?? .refused
         // Persisted, since the copy must not serve or feed under this fence after a restart either.
-        if case .drained = outcome { bucket.disk?.noteDirty(id) }
+        if case .drained = outcome { bucket.disk?.markDirty(id) }
         bucket.syncWrites.handOverEnded(id, wasHeldUp: outcome == .busy && final == nil)
         bucket.handOvers.resume(id)
         done(outcome)

@@ -93,14 +93,14 @@ final class ChangesResponder: StreamHandler {
             guard number > 0, feeds.streams[number] == nil,
                 feeds.streams.count < 2 * Limits.vBucketsDefault
             else { return "an invalid request for a vBucket" }
-            open(number, vBucket, position)
+            open(number, vBucket, at: position)
         case .close: feeds.remove(number)
         case .begin: feeds.machine.admittedMax = Int(opening.snapshotsMax)
         }
         return nil
     }
 
-    private func open(_ number: UInt32, _ vBucket: VBucketID, _ position: ChangesPosition) {
+    private func open(_ number: UInt32, _ vBucket: VBucketID, at position: ChangesPosition) {
         guard let bucket = service.bucket(uuid: opening.bucket), !bucket.isRetired else {
             return ChangesMessage.unavailable.append(number, to: records)
         }
@@ -110,7 +110,13 @@ final class ChangesResponder: StreamHandler {
         let consumer = FeedConsumer.visibleOnly(
             admits: { $0.state == .active },
             encode: { item, output in
-                ChangesResponder.encode(item, number, track, hasValues: hasValues, output)
+                ChangesResponder.encode(
+                    item,
+                    number,
+                    track: track,
+                    hasValues: hasValues,
+                    to: output
+                )
             },
             wake: { [events] in events.put(.news(number, ticket: ticket)) }
         )
@@ -129,9 +135,9 @@ final class ChangesResponder: StreamHandler {
     private static func encode(
         _ item: FeedItem,
         _ number: UInt32,
-        _ track: SnapshotTrack,
+        track: SnapshotTrack,
         hasValues: Bool,
-        _ output: ByteWriter
+        to output: ByteWriter
     ) {
         let message: ChangesMessage
         switch item {

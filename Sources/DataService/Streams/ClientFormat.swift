@@ -49,7 +49,7 @@ struct ClientFormat: Sendable {
             return encoder.append(change, to: writer)
         }
         if stored.contains(.xattr), includesAttributes {
-            return appendWithAttributes(change, meta, encoder, to: writer)
+            return appendWithAttributes(change, meta, encoder: encoder, to: writer)
         }
         meta.datatype.remove(.xattr)
         // A deletion has no value but attributes.
@@ -66,7 +66,7 @@ struct ClientFormat: Sendable {
     private func appendWithAttributes(
         _ change: DCPChange,
         _ meta: DocumentMeta,
-        _ encoder: DCPEncoder,
+        encoder: DCPEncoder,
         to writer: ByteWriter
     ) {
         var meta = meta

@@ -28,9 +28,9 @@ final class ClientProducer {
     init(
         name: String,
         _ bucket: OpenBucket,
-        _ settings: ConsumerSettings,
+        settings: ConsumerSettings,
         port: any ConnectionPort,
-        _ service: DocumentService
+        service: DocumentService
     ) {
         self.settings = settings
         self.service = service
@@ -83,7 +83,7 @@ final class ClientProducer {
     func timeToWaitForLoading() -> UInt64? { loadingWaits.timeLeft(at: now) }
 
     /// The input is not read for now, and an answer to the last no-op may be in it.
-    func notePausedInput() { noop?.pulse.postponeEnd(now) }
+    func postponeNoopEnd() { noop?.pulse.postponeEnd(now) }
 
     /// Whether a message is the answer to the last no-op.
     func answersNoop(_ opaque: UInt32) -> Bool {
@@ -106,7 +106,7 @@ extension ClientProducer: ChangeSender {
     }
 
     func handleEvents(_ output: ByteWriter) -> SenderEnd? {
-        clock.noteTurn()
+        clock.recordTurn()
         for event in streams.events.drain() {
             switch event {
             case .news(let vBucket, let ticket): streams.note(vBucket, ticket: ticket)

@@ -36,7 +36,7 @@ final class ClientProducerClock: Sendable {
     func stop() { isStopped.store(true, ordering: .relaxed) }
 
     /// The handler of the connection runs, so that its output is not blocked.
-    func noteTurn() {
+    func recordTurn() {
         turnedAt.store(service.environment.time.monotonicNanoseconds(), ordering: .relaxed)
     }
 

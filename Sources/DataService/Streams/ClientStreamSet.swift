@@ -82,14 +82,14 @@ final class ClientStreamSet {
     /// Begins to send a feed that `open` opened last.
     func start(_ vBucket: VBucketID, opaque: UInt32, _ feed: VBucketFeed) {
         feeds.add(ClientStream(vBucket, opaque: opaque, feed), at: vBucket, window: window)
-        noteCount()
+        publishCount()
     }
 
     /// Ends a stream without a message.
     ///
     /// - Returns: The ended stream; nil if the vBucket has none.
     func close(_ vBucket: VBucketID) -> ClientStream? {
-        defer { noteCount() }
+        defer { publishCount() }
         return feeds.remove(vBucket)
     }
 
@@ -103,12 +103,12 @@ final class ClientStreamSet {
         for stream in streams.values.sorted(by: { $0.vBucket.number < $1.vBucket.number }) {
             DCPEncoder(vBucket: stream.vBucket, opaque: stream.opaque).append(reason, to: output)
         }
-        noteSent(output.count - before)
+        recordSent(output.count - before)
         end()
-        noteCount()
+        publishCount()
     }
 
-    private func noteCount() { entry.streams.store(streams.count, ordering: .relaxed) }
+    private func publishCount() { entry.streams.store(streams.count, ordering: .relaxed) }
 
     // MARK: Flow control
 
@@ -119,8 +119,8 @@ final class ClientStreamSet {
     func acknowledge(_ bytes: Int) { _ = feeds.machine.acknowledge(bytes, window: window) }
 
     /// Counts a message of a stream that is sent besides `pump`.
-    func noteSent(_ bytes: Int) {
-        feeds.machine.noteSent(bytes, window: window)
+    func recordSent(_ bytes: Int) {
+        feeds.machine.recordSent(bytes, window: window)
         entry.bytes.add(UInt64(bytes), ordering: .relaxed)
     }
 
@@ -148,7 +148,7 @@ final class ClientStreamSet {
                 CompressedFrame.compress(framesOf: output, from: start, by: scratch)
             },
             ended: { _, stream in
-                noteCount()
+                publishCount()
                 ended(stream)
             }
         )

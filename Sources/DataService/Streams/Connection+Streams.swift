@@ -43,7 +43,7 @@ extension Connection {
             )
             return ReceiveProgress(consumed: progress.consumed, next: .close)
         }
-        if progress.next == .pause { producer?.notePausedInput() }
+        if progress.next == .pause { producer?.postponeNoopEnd() }
         if let end = sender.handleEvents(output) {
             if end == .silent {
                 service.environment.trace.info(
@@ -58,7 +58,7 @@ extension Connection {
     }
 
     /// Handles a response of the client to a message of its streams.
-    func noteAnswer(_ frame: Frame) {
+    func recordAnswer(_ frame: Frame) {
         switch frame.opcode {
         case .dcpNoop: _ = producer?.answersNoop(frame.opaque)
         case .tapMutation, .tapDelete: (pushes.sender as? TapProducer)?.acknowledge()

@@ -12,7 +12,7 @@ package import Vocabulary
 ///   kept positions are older than those that the connection has reached (`TapProducer.keepPositions`). Those of
 ///   several connections of a client are merged to the lower positions.
 /// - Noted positions are those of copies that came to this node or were promoted here, for every
-///   client (`DocumentService.noteCreated`, `noteActivated`).
+///   client (`DocumentService.recordCreated`, `recordActivated`).
 /// - Both stay for a minute. The lower position wins: changes are repeated, not lost.
 /// - A client reads the map before it connects, and maybe from a node that has an older one. So a node
 ///   of the map counts as known to clients only `settlingNanoseconds` after it joined.

@@ -96,7 +96,7 @@ final class TapProducer {
         _ bucket: OpenBucket,
         port: any ConnectionPort,
         login: Login,
-        _ service: DocumentService
+        service: DocumentService
     ) {
         self.request = request
         client = TapPositions.Client(login: "\(login)", host: port.peer.host)
@@ -186,7 +186,7 @@ final class TapProducer {
     }
 
     /// Keeps the position of a stream that ended: its vBucket may become active here again.
-    private func noteEnd(_ stream: ClientStream) {
+    private func recordEnd(_ stream: ClientStream) {
         positions[stream.vBucket]?.seqno = stream.feed.position
         guard request.flags.contains(.dump), let end = backfill?[stream.vBucket] else { return }
         if stream.feed.position < end { isInterrupted = true }
@@ -258,7 +258,7 @@ extension TapProducer: ChangeSender {
     func revoke(_ output: ByteWriter) -> Bool { false }
 
     func handleEvents(_ output: ByteWriter) -> SenderEnd? {
-        clock.noteTurn()
+        clock.recordTurn()
         if owesBeginning {
             owesBeginning = false
             TapEncoder.append(.beginBackfill, opaque: messages.nextOpaque(), to: output)
@@ -291,7 +291,7 @@ extension TapProducer: ChangeSender {
         guard messages.openMarks.load(ordering: .relaxed) < TapProducer.marksMax else {
             return false
         }
-        let hasMore = streams.pump(output) { noteEnd($0) }
+        let hasMore = streams.pump(output) { recordEnd($0) }
         // The end of the backfill is sent in the turn after it was reached.
         return hasMore || backfill != nil && isBackfilled && output.count > 0
     }

@@ -56,7 +56,7 @@ final class BackgroundFetcher: Sendable {
         let requested = time.monotonicNanoseconds()
         worker.lane.post { [self] in
             let began = time.monotonicNanoseconds()
-            let completion = read(request, reading, worker.context)
+            let completion = read(request, reading, in: worker.context)
             let ended = time.monotonicNanoseconds()
             parts.counters.record(.backgroundWait, nanoseconds: began - requested)
             parts.counters.record(.backgroundLoad, nanoseconds: ended - began)
@@ -81,17 +81,17 @@ final class BackgroundFetcher: Sendable {
     private func read(
         _ request: FetchRequest,
         _ reading: DiskReading,
-        _ context: LaneContext
+        in context: LaneContext
     ) -> Completion? {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
         let lane = file(of: request.vBucket)
         do throws(StorageError) {
-            if request.isWhole { return try readWhole(request, reading, lane, context) }
+            if request.isWhole { return try readWhole(request, reading, lane: lane, in: context) }
             guard try lane.fetchValue(request.vBucket, request.seqno, into: value) else {
                 return nil
             }
-            install(value.view, for: request, reading, context)
+            install(value.view, for: request, reading: reading, in: context)
             return .ready
         } catch  where error.code == .gone || lane.closedBy?.code == .gone {
             // A retry finds the bucket's successor, or no bucket.
@@ -108,8 +108,8 @@ final class BackgroundFetcher: Sendable {
     private func readWhole(
         _ request: FetchRequest,
         _ reading: DiskReading,
-        _ lane: LaneStore,
-        _ context: LaneContext
+        lane: LaneStore,
+        in context: LaneContext
     ) throws(StorageError) -> Completion? {
         let turn = context.turn(parts.environment.time.wallNanoseconds())
         let isFound = try lane.fetchDocument(request.vBucket, request.seqno) { meta, key, value in
@@ -148,8 +148,8 @@ final class BackgroundFetcher: Sendable {
     private func install(
         _ value: ByteView,
         for request: FetchRequest,
-        _ reading: DiskReading,
-        _ context: LaneContext
+        reading: DiskReading,
+        in context: LaneContext
     ) {
         let turn = context.turn(parts.environment.time.wallNanoseconds())
         request.key.withUnsafeBytes { buffer in

@@ -61,7 +61,7 @@ final class ExpiryPager: Sendable {
             }
             if wakesStreams { bucket.traffic.notify(.changed, of: id) }
             bucket.counters.countShared(.expirations, by: slice.count)
-            if slice.wakesFlusher { bucket.disk?.noteDirty(id) }
+            if slice.wakesFlusher { bucket.disk?.markDirty(id) }
             place = slice.next
         }
     }

@@ -9,7 +9,7 @@ internal import Vocabulary
 /// `FlushQueue` decides when a commit begins and which vBuckets it contains; the flusher makes the
 /// commit.
 ///
-/// - Runs on its writer lane only; `noteDirty` and `flushNow` may be called from any lane.
+/// - Runs on its writer lane only; `markDirty` and `flushNow` may be called from any lane.
 /// - A change counts as persisted after its commit returned. A failed commit changes nothing and is
 ///   retried.
 final class Flusher: Sendable {
@@ -79,7 +79,7 @@ final class Flusher: Sendable {
     // MARK: From any lane
 
     /// Schedules a vBucket that had no changes to flush until now.
-    func noteDirty(_ vBucket: VBucketID) {
+    func markDirty(_ vBucket: VBucketID) {
         let now = parts.environment.time.monotonicNanoseconds()
         let next: Posting? = state.withLock { state in
             state.queue.add(vBucket, since: now)
@@ -331,7 +331,7 @@ final class Flusher: Sendable {
 
     /// Schedules vBuckets that changed after they were drained.
     ///
-    /// `noteDirty` is called only for the first change of a clean vBucket, and these vBuckets were
+    /// `markDirty` is called only for the first change of a clean vBucket, and these vBuckets were
     /// not clean.
     private func rescheduleChanged(_ shares: [Share], since: UInt64) {
         var again: [VBucketID] = []

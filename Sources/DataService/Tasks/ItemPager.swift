@@ -36,7 +36,7 @@ final class ItemPager: Sendable {
     private let alerts: AlertTable
     /// Commits all unpersisted changes soon.
     private let hurryFlushers: @Sendable () -> Void
-    private let noteDirty: @Sendable (VBucketID) -> Void
+    private let markDirty: @Sendable (VBucketID) -> Void
     /// Notifies streams whose cursors were dropped, which continue from disk.
     private let notifyStreams: @Sendable ([VBucketID]) -> Void
     private let state = Guarded(State())
@@ -57,7 +57,7 @@ final class ItemPager: Sendable {
         counters: TrafficCounters,
         service: DocumentService,
         hurryFlushers: @escaping @Sendable () -> Void,
-        noteDirty: @escaping @Sendable (VBucketID) -> Void,
+        markDirty: @escaping @Sendable (VBucketID) -> Void,
         notifyStreams: @escaping @Sendable ([VBucketID]) -> Void
     ) {
         self.engine = engine
@@ -66,7 +66,7 @@ final class ItemPager: Sendable {
         environment = service.environment
         alerts = service.alerts
         self.hurryFlushers = hurryFlushers
-        self.noteDirty = noteDirty
+        self.markDirty = markDirty
         self.notifyStreams = notifyStreams
         waiters = RoomWaiters(engine: engine, time: service.environment.time)
     }
@@ -205,7 +205,7 @@ final class ItemPager: Sendable {
         for _ in 0..<ItemPager.vBucketsPerTurn
         where pass.visited < engine.count && isAbove(pass.target) {
             let index = (first + pass.visited) % engine.count
-            pass.freed += page(engine.all[index], pass, context)
+            pass.freed += page(engine.all[index], pass, in: context)
             pass.visited += 1
         }
         guard pass.visited < engine.count, isAbove(pass.target) else { return endPass(pass) }
@@ -213,7 +213,7 @@ final class ItemPager: Sendable {
         worker.lane.post { [self] in work(next) }
     }
 
-    private func page(_ vBucket: VBucket, _ pass: Pass, _ context: LaneContext) -> Int {
+    private func page(_ vBucket: VBucket, _ pass: Pass, in context: LaneContext) -> Int {
         var freed = 0
         var place: UInt64? = 0
         while let from = place, isAbove(pass.target) {
@@ -236,7 +236,7 @@ final class ItemPager: Sendable {
                 return (slice, core.id)
             }
             counters.countShared(.ejections, by: slice.count)
-            if slice.wakesFlusher { noteDirty(id) }
+            if slice.wakesFlusher { markDirty(id) }
             freed += slice.freed
             place = slice.next
         }
@@ -246,7 +246,7 @@ final class ItemPager: Sendable {
     private func endPass(_ pass: Pass) {
         if !engine.isPersistent { forgetTombstones(pass.target) }
         let isDone = !isAbove(pass.target)
-        waiters.notePass(reachedTarget: isDone)
+        waiters.recordPass(reachedTarget: isDone)
         let fruitless: Int = state.withLock { state in
             state.first = (state.first + pass.visited) % engine.count
             state.fruitless = isDone || pass.freed > 1 << 16 ? 0 : state.fruitless + 1

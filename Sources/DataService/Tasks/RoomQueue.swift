@@ -165,8 +165,8 @@ package struct RoomQueue {
     }
 
     /// Notes that a pass of the pager ended above the target.
-    package mutating func notePassWasShort() { isShort = !waiters.isEmpty }
+    package mutating func recordShortPass() { isShort = !waiters.isEmpty }
 
     /// Notes that the pager reached the target: the refused write can be stored now.
-    package mutating func noteTargetReached() { remembered = nil }
+    package mutating func forgetRemembered() { remembered = nil }
 }

@@ -99,13 +99,13 @@ final class RoomWaiters: Sendable {
     }
 
     /// Notes the end of a pager's pass.
-    func notePass(reachedTarget: Bool) {
+    func recordPass(reachedTarget: Bool) {
         let now = time.monotonicNanoseconds()
         state.withLock { state in
             if reachedTarget {
-                state.queue.noteTargetReached()
+                state.queue.forgetRemembered()
             } else {
-                state.queue.notePassWasShort()
+                state.queue.recordShortPass()
             }
             engine.account.reserved = state.queue.reserved(now: now)
         }

@@ -50,7 +50,7 @@ final class StubPager: Sendable {
         /// The walk of this vBucket ends, and the next one begins it again.
         var isBroken = false
 
-        mutating func noteWakeups(of core: inout VBucketCore) {
+        mutating func countWakeups(of core: inout VBucketCore) {
             if core.takePendingWakeup() { wakesFlusher = true }
             if core.takeOwedStreamWake() { wakesStreams = true }
         }
@@ -121,7 +121,7 @@ final class StubPager: Sendable {
         } catch {
             // The next walk retries what cannot be read.
             place.vBucket.withCore { $0.abandon(place.scan) }
-            report(error, place, walk)
+            report(error, place, in: walk)
             let run = error.damage?.runs.first { $0.vBucket == place.id && $0.last > place.after }
             guard let run else { return proceed(walk) }
             var place = place
@@ -131,7 +131,7 @@ final class StubPager: Sendable {
         }
     }
 
-    private func report(_ error: StorageError, _ place: Place, _ walk: Walk) {
+    private func report(_ error: StorageError, _ place: Place, in walk: Walk) {
         // If the bucket was flushed or deleted meanwhile, this is no error.
         let isGone = error.code == .gone || walk.disk.file(of: place.id).closedBy?.code == .gone
         guard !isGone, canContinue(walk) else { return }
@@ -157,10 +157,10 @@ final class StubPager: Sendable {
             after: place.after,
             blocksMax: StubPager.blocksPerSlice
         ) { cursor in
-            expire(cursor, place, turn, &tally)
+            expire(cursor, place, in: turn, counting: &tally)
         }
         for seqno in tally.withAttributes where !tally.isBroken {
-            try expire(seqno, place, walk, turn, &tally)
+            try expire(seqno, place, of: walk, in: turn, counting: &tally)
         }
         guard !tally.isBroken else {
             place.vBucket.withCore { $0.abandon(place.scan) }
@@ -175,9 +175,9 @@ final class StubPager: Sendable {
     private func expire(
         _ seqno: Seqno,
         _ place: Place,
-        _ walk: Walk,
-        _ turn: ExecutionContext,
-        _ tally: inout Tally
+        of walk: Walk,
+        in turn: ExecutionContext,
+        counting tally: inout Tally
     ) throws(StorageError) {
         // A value may be large, and memory has it for a moment.
         guard !walk.bucket.engine.account.isAboveHighWatermark else {
@@ -194,7 +194,7 @@ final class StubPager: Sendable {
                 let count = value.count
                 let outcome = core.expireStub(meta, key: key, valueCount: count, value: value, turn)
                 if outcome == .expired { tally.expired += 1 }
-                tally.noteWakeups(of: &core)
+                tally.countWakeups(of: &core)
             }
         }
     }
@@ -205,8 +205,8 @@ final class StubPager: Sendable {
     private func expire(
         _ cursor: MetadataCursor,
         _ place: Place,
-        _ turn: ExecutionContext,
-        _ tally: inout Tally
+        in turn: ExecutionContext,
+        counting tally: inout Tally
     ) -> Bool {
         while cursor.next() {
             guard cursor.seqno <= place.scan.last else { return false }
@@ -231,7 +231,7 @@ final class StubPager: Sendable {
                     case .kept: break
                     }
                 } while cursor.next()
-                tally.noteWakeups(of: &core)
+                tally.countWakeups(of: &core)
             }
             return !tally.isBroken
         }
@@ -241,6 +241,6 @@ final class StubPager: Sendable {
     private func report(_ tally: Tally, of id: VBucketID, _ walk: Walk) {
         if tally.wakesStreams { walk.bucket.traffic.notify(.changed, of: id) }
         walk.bucket.counters.countShared(.expirations, by: tally.expired)
-        if tally.wakesFlusher { walk.disk.noteDirty(id) }
+        if tally.wakesFlusher { walk.disk.markDirty(id) }
     }
 }

@@ -54,7 +54,7 @@ final class ValueWarmup: Sendable {
             let id = left.first
         else { return ended() }
         do throws(StorageError) {
-            let next = try load(pass, id, after)
+            let next = try load(pass, id, after: after)
             worker.lane.post { [self] in
                 if let next {
                     work(pass, left, after: next)
@@ -86,7 +86,7 @@ final class ValueWarmup: Sendable {
     private func load(
         _ pass: Pass,
         _ id: VBucketID,
-        _ after: Seqno
+        after: Seqno
     ) throws(StorageError) -> Seqno? {
         guard let vBucket = parts.engine[id.number] else { return nil }
         var wanted: Set<Seqno>?

@@ -28,7 +28,7 @@ extension Warmup {
     /// Notes that a vBucket cannot be read now.
     ///
     /// - Returns: False if nothing of the lane file can be read any more.
-    func noteFailure(_ id: VBucketID, _ lane: LaneStore, _ error: StorageError) -> Bool {
+    func recordFailure(_ id: VBucketID, _ lane: LaneStore, error: StorageError) -> Bool {
         guard canContinue(lane, after: error) else { return false }
         // A part of a vBucket is useless, and so are the versions that it marked as dead.
         parts.engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
@@ -76,7 +76,7 @@ extension Warmup {
     private func retry(_ lane: LaneStore, _ worker: DataLanes.Worker, after pause: UInt64) {
         let failed = state.withLock { $0.failures.keys.filter { lane.owns($0) }.sorted() }
         let next = min(2 * pause, Warmup.pauseMax)
-        work(Round(vBuckets: failed, pause: next, isFirst: false), lane, worker)
+        work(Round(vBuckets: failed, pause: next, isFirst: false), lane, on: worker)
     }
 
     // MARK: Alerts
@@ -134,7 +134,7 @@ extension Warmup {
         if isLoaded { return true }
         guard isDue else { return false }
         vBucket.withCore { $0.restartWarmup() }
-        end(id, [], nil)
+        end(id, [], in: nil)
         updateAlert(lane)
         return true
     }

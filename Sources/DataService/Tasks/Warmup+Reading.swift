@@ -23,14 +23,14 @@ extension Warmup {
     }
 
     /// Continues in file order, unless a request waits for one vBucket.
-    func step(_ lane: LaneStore, _ position: ScanPosition, _ worker: DataLanes.Worker) {
+    func step(_ lane: LaneStore, _ position: ScanPosition, on worker: DataLanes.Worker) {
         guard !isStopped, loadRequested(lane, worker.context) else { return }
         if isTight { return beginOneByOne(lane, worker, isTight: true) }
         do throws(StorageError) {
-            guard let next = try scan(lane, position, worker.context) else {
+            guard let next = try scan(lane, position, in: worker.context) else {
                 return endAll(lane, worker)
             }
-            worker.lane.post { [self] in step(lane, next, worker) }
+            worker.lane.post { [self] in step(lane, next, on: worker) }
         } catch {
             guard canContinue(lane, after: error) else { return }
             let what = "bucket \(parts.engine.name): \(error.description)"
@@ -46,12 +46,12 @@ extension Warmup {
     private func scan(
         _ lane: LaneStore,
         _ position: ScanPosition,
-        _ context: LaneContext
+        in context: LaneContext
     ) throws(StorageError) -> ScanPosition? {
         try lane.scanMetadata(from: position, blocksMax: Warmup.blocksPerStep) { id, cursor in
             // A failed vBucket lost what was loaded of it, and is loaded again from its beginning.
             let hasFailed = state.withLock { $0.failures[id] != nil }
-            if !hasFailed { load(id, cursor, lane, context) }
+            if !hasFailed { load(id, cursor, lane: lane, in: context) }
             return true
         }
     }
@@ -64,12 +64,12 @@ extension Warmup {
         for id in left {
             do throws(StorageError) {
                 try lane.checkNoUnidentifiedBlocks(id)
-                end(id, try lane.prepares(of: id), worker.context)
+                end(id, try lane.prepares(of: id), in: worker.context)
             } catch {
-                guard noteFailure(id, lane, error) else { return }
+                guard recordFailure(id, lane, error: error) else { return }
             }
         }
-        endRound(Round(vBuckets: left), lane, worker)
+        endRound(Round(vBuckets: left), lane, on: worker)
     }
 
     // MARK: One by one
@@ -85,27 +85,27 @@ extension Warmup {
             parts.engine[id.number]?.withCore { if !$0.isLoaded { $0.restartWarmup() } }
         }
         worker.lane.post { [self] in
-            work(Round(vBuckets: left, isTight: isTight), lane, worker)
+            work(Round(vBuckets: left, isTight: isTight), lane, on: worker)
         }
     }
 
     private var isTight: Bool { parts.engine.account.isAboveHighWatermark }
 
     /// Loads the next vBucket of a round.
-    func work(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
+    func work(_ round: Round, _ lane: LaneStore, on worker: DataLanes.Worker) {
         guard !isStopped, loadRequested(lane, worker.context) else { return }
-        guard round.loaded < round.vBuckets.count else { return endRound(round, lane, worker) }
+        guard round.loaded < round.vBuckets.count else { return endRound(round, lane, on: worker) }
         let id = round.vBuckets[round.loaded]
-        guard attempt(id, lane, worker.context) else { return }
+        guard attempt(id, lane, in: worker.context) else { return }
         var next = round
         next.loaded += 1
         next.isTight = round.isTight || isTight
         if next.isTight { evict(id, worker.context) }
         let rest = next
-        worker.lane.post { [self] in work(rest, lane, worker) }
+        worker.lane.post { [self] in work(rest, lane, on: worker) }
     }
 
-    private func endRound(_ round: Round, _ lane: LaneStore, _ worker: DataLanes.Worker) {
+    private func endRound(_ round: Round, _ lane: LaneStore, on worker: DataLanes.Worker) {
         if round.isFirst {
             startValues(
                 lane,
@@ -128,18 +128,18 @@ extension Warmup {
     /// - Returns: False if nothing of the lane file can be read any more.
     private func loadRequested(_ lane: LaneStore, _ context: LaneContext) -> Bool {
         let wanted = state.withLock { $0.wanted.removeValue(forKey: lane.number) } ?? []
-        return Set(wanted).sorted().allSatisfy { attempt($0, lane, context) }
+        return Set(wanted).sorted().allSatisfy { attempt($0, lane, in: context) }
     }
 
     /// Loads one vBucket, or notes its failure.
     ///
     /// - Returns: False if nothing of the lane file can be read any more.
-    private func attempt(_ id: VBucketID, _ lane: LaneStore, _ context: LaneContext) -> Bool {
+    private func attempt(_ id: VBucketID, _ lane: LaneStore, in context: LaneContext) -> Bool {
         do throws(StorageError) {
-            try loadAlone(id, lane, context)
+            try loadAlone(id, lane, in: context)
             return true
         } catch {
-            return noteFailure(id, lane, error)
+            return recordFailure(id, lane, error: error)
         }
     }
 
@@ -149,7 +149,7 @@ extension Warmup {
     private func loadAlone(
         _ id: VBucketID,
         _ lane: LaneStore,
-        _ context: LaneContext
+        in context: LaneContext
     ) throws(StorageError) {
         guard let vBucket = parts.engine[id.number],
             vBucket.withCore({ core in
@@ -163,19 +163,19 @@ extension Warmup {
         var place: Seqno? = .zero
         while let after = place {
             place = try lane.scanMetadata(id, after: after, blocksMax: Warmup.blocksPerStep) {
-                load(id, $0, lane, context)
+                load(id, $0, lane: lane, in: context)
                 return true
             }
         }
-        end(id, try lane.prepares(of: id), context)
+        end(id, try lane.prepares(of: id), in: context)
     }
 
     /// Loads one run of a vBucket, unless the vBucket is loaded already.
     private func load(
         _ id: VBucketID,
         _ cursor: MetadataCursor,
-        _ lane: LaneStore,
-        _ context: LaneContext
+        lane: LaneStore,
+        in context: LaneContext
     ) {
         guard let vBucket = parts.engine[id.number] else { return }
         let turn = context.turn(parts.environment.time.wallNanoseconds())

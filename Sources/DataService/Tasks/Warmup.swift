@@ -111,24 +111,24 @@ final class Warmup: Sendable {
         }
         for lane in busy {
             let worker = parts.lanes.reader(ofLane: lane.number)
-            worker.lane.post { [self] in step(lane, .start, worker) }
+            worker.lane.post { [self] in step(lane, .start, on: worker) }
         }
         guard busy.isEmpty else { return }
         // Without a file there is nothing to load.
         let left = state.withLock { state in
             state.missing.keys.filter { state.closed[laneNumber($0)] == nil }.sorted()
         }
-        for id in left { end(id, [], nil) }
+        for id in left { end(id, [], in: nil) }
     }
 
     /// Serves a loaded vBucket.
     ///
     /// Prepares are loaded last, since a change of their key completes them.
-    func end(_ id: VBucketID, _ prepares: [StoredPrepare], _ context: LaneContext?) {
+    func end(_ id: VBucketID, _ prepares: [StoredPrepare], in context: LaneContext?) {
         parts.engine[id.number]?.withCore { core in
             if !core.isLoaded, let context {
                 let turn = context.turn(parts.environment.time.wallNanoseconds())
-                for prepare in prepares { core.load(prepare, parts.engine.hash, turn) }
+                for prepare in prepares { core.load(prepare, parts.engine.hash, in: turn) }
             }
             core.endWarmup()
         }
@@ -168,7 +168,7 @@ extension VBucketCore {
     fileprivate mutating func load(
         _ prepare: StoredPrepare,
         _ hash: KeyHash,
-        _ turn: borrowing ExecutionContext
+        in turn: borrowing ExecutionContext
     ) {
         prepare.key.withUnsafeBytes { key in
             prepare.value.withUnsafeBytes { value in

@@ -146,7 +146,7 @@ extension ClientCore {
             node.isProbed = true
             // A node answers NOOP even while a durable write waits for other nodes.
             let ticket = nextNumber()
-            addFlight(.probe, ticket, node)
+            addFlight(.probe, ticket, on: node)
             node.connection?.send(
                 .init(
                     ticket: ticket,

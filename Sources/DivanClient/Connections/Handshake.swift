@@ -103,8 +103,8 @@ package struct Handshake: Sendable {
         var features = Handshake.wanted
         for feature in login.features.features { features.insert(feature) }
         features.append(to: list)
-        send(.hello, Array(agent.utf8), list.bytes, output)
-        send(.saslListMechanisms, [], [], output)
+        send(.hello, Array(agent.utf8), value: list.bytes, to: output)
+        send(.saslListMechanisms, [], value: [], to: output)
     }
 
     /// Handles the next answer and sends the next requests.
@@ -117,23 +117,35 @@ package struct Handshake: Sendable {
     ) throws(Failure) -> Progress {
         switch step {
         case .hello:
-            try expect(frame, .hello, [.success], .invalidMessage, "HELLO")
+            try expect(frame, .hello, among: [.success], otherwise: .invalidMessage, what: "HELLO")
             features = FeatureSet(frame.value) ?? FeatureSet()
             step = .mechanisms
         case .mechanisms:
-            try expect(frame, .saslListMechanisms, [.success], .invalidMessage, "SASL_LIST_MECHS")
+            try expect(
+                frame,
+                .saslListMechanisms,
+                among: [.success],
+                otherwise: .invalidMessage,
+                what: "SASL_LIST_MECHS"
+            )
             try choose(frame.value.text.split(separator: " ").map(String.init), output)
         case .authenticate(let scram):
-            try expect(frame, .saslAuth, [.authContinue], .authentication, what)
-            try prove(scram, frame, output)
+            try expect(
+                frame,
+                .saslAuth,
+                among: [.authContinue],
+                otherwise: .authentication,
+                what: what
+            )
+            try prove(scram, frame, to: output)
         case .prove(let scram):
-            try expect(frame, .saslStep, [.success], .authentication, what)
+            try expect(frame, .saslStep, among: [.success], otherwise: .authentication, what: what)
             guard scram.isGenuine(serverFinal: frame.value) else {
                 throw Failure(.authentication, "the server did not prove knowledge of the password")
             }
             select(output)
         case .plain:
-            try expect(frame, .saslAuth, [.success], .authentication, what)
+            try expect(frame, .saslAuth, among: [.success], otherwise: .authentication, what: what)
             select(output)
         case .select:
             try expectBucket(frame)
@@ -142,9 +154,9 @@ package struct Handshake: Sendable {
             try expect(
                 frame,
                 .getClusterConfig,
-                [.success, .keyNotFound],
-                .notReady,
-                "the request for the map of bucket \(login.bucket)"
+                among: [.success, .keyNotFound],
+                otherwise: .notReady,
+                what: "the request for the map of bucket \(login.bucket)"
             )
             let isThere = frame.header.status == .success && !frame.value.isEmpty
             return .done(features, configuration: isThere ? frame.value.bytes : nil)
@@ -163,7 +175,12 @@ package struct Handshake: Sendable {
             mechanism = candidate
             let scram = SCRAMClient(mechanism, user: login.user, nonce: nonce)
             step = .authenticate(scram)
-            return send(.saslAuth, Array(mechanism.rawValue.utf8), scram.clientFirst, output)
+            return send(
+                .saslAuth,
+                Array(mechanism.rawValue.utf8),
+                value: scram.clientFirst,
+                to: output
+            )
         }
         guard login.allowsPlain, offered.contains("PLAIN") else {
             throw Failure(
@@ -174,13 +191,13 @@ package struct Handshake: Sendable {
         }
         step = .plain
         let message = [0] + Array(login.user.utf8) + [0] + password
-        send(.saslAuth, Array("PLAIN".utf8), message, output)
+        send(.saslAuth, Array("PLAIN".utf8), value: message, to: output)
     }
 
     private mutating func prove(
         _ scram: SCRAMClient,
         _ frame: Frame,
-        _ output: ByteWriter
+        to output: ByteWriter
     ) throws(Failure) {
         guard
             case .send(let next, let message) = scram.answer(
@@ -189,13 +206,13 @@ package struct Handshake: Sendable {
             )
         else { throw Failure(.invalidMessage, "the server's SCRAM message is malformed") }
         step = .prove(next)
-        send(.saslStep, Array(mechanism.rawValue.utf8), message, output)
+        send(.saslStep, Array(mechanism.rawValue.utf8), value: message, to: output)
     }
 
     private mutating func select(_ output: ByteWriter) {
         step = .select
-        send(.selectBucket, Array(login.bucket.utf8), [], output)
-        send(.getClusterConfig, [], [], output)
+        send(.selectBucket, Array(login.bucket.utf8), value: [], to: output)
+        send(.getClusterConfig, [], value: [], to: output)
     }
 
     private func expectBucket(_ frame: Frame) throws(Failure) {
@@ -206,18 +223,18 @@ package struct Handshake: Sendable {
         try expect(
             frame,
             .selectBucket,
-            [.success],
-            isNotReady ? .notReady : .noBucket,
-            "the selection of bucket \(login.bucket)"
+            among: [.success],
+            otherwise: isNotReady ? .notReady : .noBucket,
+            what: "the selection of bucket \(login.bucket)"
         )
     }
 
     private func expect(
         _ frame: Frame,
         _ opcode: Opcode,
-        _ statuses: [Status],
-        _ reason: Failure.Reason,
-        _ what: String
+        among statuses: [Status],
+        otherwise reason: Failure.Reason,
+        what: String
     ) throws(Failure) {
         guard frame.opcode == opcode else {
             throw Failure(.invalidMessage, "the server's answer is not one to \(what)")
@@ -227,7 +244,7 @@ package struct Handshake: Sendable {
         throw Failure(reason, "the server answered \(name) to \(what)")
     }
 
-    private func send(_ opcode: Opcode, _ key: [UInt8], _ value: [UInt8], _ output: ByteWriter) {
+    private func send(_ opcode: Opcode, _ key: [UInt8], value: [UInt8], to output: ByteWriter) {
         key.withUnsafeBytes { key in
             value.withUnsafeBytes { value in
                 RequestEncoder.append(

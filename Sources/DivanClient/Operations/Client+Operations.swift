@@ -15,7 +15,7 @@ extension Client {
         _ timeout: OperationTimeout = .usual,
         done: @escaping Handler<Document>
     ) {
-        read(Request(.get, key: key, isWrite: false), timeout, done)
+        read(Request(.get, key: key, isWrite: false), timeout, done: done)
     }
 
     /// Reads one replica, numbered from 1; it may be older than the active copy.
@@ -29,15 +29,15 @@ extension Client {
     ) {
         var request = Request(.getReplica, key: key, isWrite: false)
         request.copy = .replica(number)
-        read(request, timeout, done)
+        read(request, timeout, done: done)
     }
 
     private func read(
         _ request: Request,
         _ timeout: OperationTimeout,
-        _ done: @escaping Handler<Document>
+        done: @escaping Handler<Document>
     ) {
-        perform(request, timeout, done) { $0.document }
+        perform(request, timeout, handler: done) { $0.document }
     }
 
     // MARK: Writes
@@ -46,56 +46,56 @@ extension Client {
     package func set(
         _ key: [UInt8],
         _ value: [UInt8],
-        _ options: WriteOptions = .plain,
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        store(.set, key, value, options, done)
+        store(.set, key, value: value, options: options, done: done)
     }
 
     /// Stores a document; fails with `exists` if there is one.
     package func add(
         _ key: [UInt8],
         _ value: [UInt8],
-        _ options: WriteOptions = .plain,
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        store(.add, key, value, options, done)
+        store(.add, key, value: value, options: options, done: done)
     }
 
     /// Stores a document; fails with `notFound` if there is none, or with `exists` as `set` does.
     package func replace(
         _ key: [UInt8],
         _ value: [UInt8],
-        _ options: WriteOptions = .plain,
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        store(.replace, key, value, options, done)
+        store(.replace, key, value: value, options: options, done: done)
     }
 
     /// Appends to a value; fails as `replace` does.
     package func append(
         _ key: [UInt8],
         _ value: [UInt8],
-        _ options: WriteOptions = .plain,
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        var request = write(.append, key, options)
+        var request = write(.append, key, options: options)
         request.value = value
         request.preservesExpiry = false
-        mutate(request, options, done)
+        mutate(request, options, done: done)
     }
 
     /// Prepends to a value; fails as `replace` does.
     package func prepend(
         _ key: [UInt8],
         _ value: [UInt8],
-        _ options: WriteOptions = .plain,
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        var request = write(.prepend, key, options)
+        var request = write(.prepend, key, options: options)
         request.value = value
         request.preservesExpiry = false
-        mutate(request, options, done)
+        mutate(request, options, done: done)
     }
 
     /// Deletes a document; fails as `replace` does.
@@ -104,9 +104,9 @@ extension Client {
         _ options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        var request = write(.delete, key, options)
+        var request = write(.delete, key, options: options)
         request.preservesExpiry = false
-        mutate(request, options, done)
+        mutate(request, options, done: done)
     }
 
     /// Adds to a number, which does not fall below 0; fails with `notANumber` if it is none.
@@ -119,14 +119,14 @@ extension Client {
         _ options: WriteOptions = .plain,
         done: @escaping Handler<CounterResult>
     ) {
-        var request = write(delta < 0 ? .decrement : .increment, key, options)
+        var request = write(delta < 0 ? .decrement : .increment, key, options: options)
         let expiry = initial == nil ? UInt32.max : wire(options.expiry)
         request.extras = Client.extras { extras in
             extras.append(bigEndian: delta.magnitude)
             extras.append(bigEndian: initial ?? 0)
             extras.append(bigEndian: expiry)
         }
-        perform(request, options.timeout, done) { (reply) throws(ClientError) in
+        perform(request, options.timeout, handler: done) { (reply) throws(ClientError) in
             try reply.counter()
         }
     }
@@ -134,29 +134,29 @@ extension Client {
     private func store(
         _ opcode: Opcode,
         _ key: [UInt8],
-        _ value: [UInt8],
-        _ options: WriteOptions,
-        _ done: @escaping Handler<MutationResult>
+        value: [UInt8],
+        options: WriteOptions,
+        done: @escaping Handler<MutationResult>
     ) {
-        var request = write(opcode, key, options)
+        var request = write(opcode, key, options: options)
         request.value = value
         let expiry = wire(options.expiry)
         request.extras = Client.extras { extras in
             extras.append(bigEndian: options.flags)
             extras.append(bigEndian: expiry)
         }
-        mutate(request, options, done)
+        mutate(request, options, done: done)
     }
 
     private func mutate(
         _ request: Request,
         _ options: WriteOptions,
-        _ done: @escaping Handler<MutationResult>
+        done: @escaping Handler<MutationResult>
     ) {
-        perform(request, options.timeout, done) { $0.mutation }
+        perform(request, options.timeout, handler: done) { $0.mutation }
     }
 
-    func write(_ opcode: Opcode, _ key: [UInt8], _ options: WriteOptions) -> Request {
+    func write(_ opcode: Opcode, _ key: [UInt8], options: WriteOptions) -> Request {
         var request = Request(opcode, key: key, isWrite: true)
         request.cas = options.cas
         request.preservesExpiry = options.preservesExpiry
@@ -177,26 +177,26 @@ extension Client {
     package func touch(
         _ key: [UInt8],
         _ expiry: Expiry,
-        _ timeout: OperationTimeout = .usual,
+        timeout: OperationTimeout = .usual,
         done: @escaping Handler<CAS>
     ) {
         var request = Request(.touch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        perform(request, timeout, done) { $0.answer.cas }
+        perform(request, timeout, handler: done) { $0.answer.cas }
     }
 
     /// Reads a document and sets its expiry; fails with `notFound` if there is none.
     package func getAndTouch(
         _ key: [UInt8],
         _ expiry: Expiry,
-        _ timeout: OperationTimeout = .usual,
+        timeout: OperationTimeout = .usual,
         done: @escaping Handler<Document>
     ) {
         var request = Request(.getAndTouch, key: key, isWrite: true)
         let seconds = wire(expiry)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, timeout, done)
+        read(request, timeout, done: done)
     }
 
     /// Reads and locks: for `seconds`, only writes with the returned CAS are accepted.
@@ -210,7 +210,7 @@ extension Client {
     ) {
         var request = Request(.getLocked, key: key, isWrite: true)
         request.extras = Client.extras { $0.append(bigEndian: seconds) }
-        read(request, timeout, done)
+        read(request, timeout, done: done)
     }
 
     /// Unlocks a document by the CAS that `getAndLock` returned.
@@ -226,7 +226,7 @@ extension Client {
         request.cas = cas
         // "Locked" means that this is not the lock's CAS: a retry would not help.
         request.waitsForLock = false
-        perform(request, timeout, done) { _ in () }
+        perform(request, timeout, handler: done) { _ in () }
     }
 
     // MARK: Parts

@@ -13,8 +13,8 @@ package struct DocumentPart: Hashable, Sendable {
     package init(
         _ operation: SubDocumentOperation,
         _ path: String,
-        _ value: String = "",
-        _ flags: PathFlags = []
+        value: String = "",
+        flags: PathFlags = []
     ) {
         self.operation = operation
         self.flags = flags
@@ -47,14 +47,14 @@ extension Client {
     package func lookupIn(
         _ key: [UInt8],
         _ parts: [DocumentPart],
-        _ flags: DocumentFlags = [],
-        _ timeout: OperationTimeout = .usual,
+        flags: DocumentFlags = [],
+        timeout: OperationTimeout = .usual,
         done: @escaping Handler<PartsOfDocument>
     ) {
         var request = Request(.subdocMultiLookup, key: key, isWrite: false)
         request.fill(parts, flags, expiry: 0)
         let count = parts.count
-        perform(request, timeout, done) { (reply) throws(ClientError) in
+        perform(request, timeout, handler: done) { (reply) throws(ClientError) in
             try reply.parts(count)
         }
     }
@@ -65,13 +65,13 @@ extension Client {
     package func mutateIn(
         _ key: [UInt8],
         _ parts: [DocumentPart],
-        _ flags: DocumentFlags = [],
-        _ options: WriteOptions = .plain,
+        flags: DocumentFlags = [],
+        options: WriteOptions = .plain,
         done: @escaping Handler<MutationResult>
     ) {
-        var request = write(.subdocMultiMutation, key, options)
+        var request = write(.subdocMultiMutation, key, options: options)
         request.fill(parts, flags, expiry: wire(options.expiry))
-        perform(request, options.timeout, done) { (reply) throws(ClientError) in
+        perform(request, options.timeout, handler: done) { (reply) throws(ClientError) in
             try reply.changedParts()
         }
     }

@@ -113,12 +113,12 @@ extension ClientCore {
         let ticket = nextNumber()
         operation.attempts += 1
         operation.stage = .inFlight(node, ticket: ticket)
-        addFlight(.operation(operation), ticket, node)
+        addFlight(.operation(operation), ticket, on: node)
         connection.send(.init(ticket: ticket, vBucket: route.vBucket, request: request))
     }
 
     /// Records that a request is being sent.
-    func addFlight(_ flight: ClusterNode.Flight, _ ticket: UInt64, _ node: ClusterNode) {
+    func addFlight(_ flight: ClusterNode.Flight, _ ticket: UInt64, on node: ClusterNode) {
         if node.unanswered == 0 { node.lastReceived = now }
         node.unanswered += 1
         node.flights[ticket] = flight
@@ -192,7 +192,7 @@ extension ClientCore {
         guard node.isReady, !node.isSelecting, let connection = node.connection else { return }
         node.isSelecting = true
         let ticket = nextNumber()
-        addFlight(.selection, ticket, node)
+        addFlight(.selection, ticket, on: node)
         let name = Array(settings.bucket.utf8)
         let request = Request(.selectBucket, key: name, isWrite: false)
         connection.send(.init(ticket: ticket, vBucket: VBucketID(0), request: request))

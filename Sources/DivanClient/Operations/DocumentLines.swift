@@ -11,7 +11,7 @@ struct DocumentLines {
         /// Ascending.
         var numbers: [UInt64] = []
 
-        func place(of number: UInt64) -> (place: Int, isThere: Bool) {
+        func index(of number: UInt64) -> (index: Int, isThere: Bool) {
             var (low, high) = (0, numbers.count)
             while low < high {
                 let middle = (low + high) / 2
@@ -21,13 +21,13 @@ struct DocumentLines {
         }
 
         mutating func enter(_ number: UInt64) {
-            let (place, isThere) = place(of: number)
-            if !isThere { numbers.insert(number, at: place) }
+            let (index, isThere) = index(of: number)
+            if !isThere { numbers.insert(number, at: index) }
         }
 
         mutating func leave(_ number: UInt64) {
-            let (place, isThere) = place(of: number)
-            if isThere { numbers.remove(at: place) }
+            let (index, isThere) = index(of: number)
+            if isThere { numbers.remove(at: index) }
         }
     }
 

@@ -31,7 +31,7 @@ extension ClientCore {
             guard let operation = operations[number] else { continue }
             switch operation.stage {
             case .unrouted, .waiting, .backingOff(_, forMap: true): dispatch(operation)
-            case .inFlight(let node, let ticket): recallIfMoved(operation, node, ticket)
+            case .inFlight(let node, let ticket): recallIfMoved(operation, node, ticket: ticket)
             case .backingOff, .over: continue
             }
         }
@@ -41,7 +41,7 @@ extension ClientCore {
     /// read.
     ///
     /// A running node answers "not my vBucket", but a failed node never answers.
-    private func recallIfMoved(_ operation: Operation, _ node: ClusterNode, _ ticket: UInt64) {
+    private func recallIfMoved(_ operation: Operation, _ node: ClusterNode, ticket: UInt64) {
         guard let map = cache.current, let vBucket = operation.route?.vBucket,
             let route = KeyRouter(map).route(vBucket, operation.request.copy),
             route.node != node.address
@@ -99,7 +99,7 @@ extension ClientCore {
             request.extras = known.bytes
         }
         let ticket = nextNumber()
-        addFlight(.map, ticket, node)
+        addFlight(.map, ticket, on: node)
         connection.send(.init(ticket: ticket, vBucket: VBucketID(0), request: request))
     }
 }

@@ -114,7 +114,7 @@ struct Authentication: Sendable {
             outcome = await service.checkLogin(user, password, from: connection?.host ?? "")
         }
         guard let outcome else {
-            connection?.noteRefusal(of: user)
+            connection?.recordRefusal(of: user)
             return nil
         }
         let identity = Identity(outcome, from: request.origin)

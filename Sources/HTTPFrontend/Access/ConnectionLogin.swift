@@ -39,7 +39,7 @@ final class ConnectionLogin: Sendable {
     }
 
     /// A request was admitted: its body may be read.
-    func noteAdmission() { state.withLock { $0.notifyAdmission }?() }
+    func notifyAdmitted() { state.withLock { $0.notifyAdmission }?() }
 
     /// The identity of a request on the connection.
     func note(_ identity: Identity) {
@@ -47,12 +47,12 @@ final class ConnectionLogin: Sendable {
         let name: String
         switch identity {
         case .anonymous: return
-        case .unprovisioned: return noteGuest()
-        case .guest: return identity.exists(in: service.state) ? noteGuest() : ()
+        case .unprovisioned: return recordGuest()
+        case .guest: return identity.exists(in: service.state) ? recordGuest() : ()
         case .administrator(let known), .user(let known), .bucket(let known): name = known
         }
         state.withLock { $0.isStranger = false }
-        service.strangers.noteLogin(
+        service.strangers.recordLogin(
             number,
             of: name,
             from: host,
@@ -61,11 +61,11 @@ final class ConnectionLogin: Sendable {
     }
 
     /// The client may use something without a login.
-    func noteGuest() {
-        service.strangers.noteGuest(number, from: host, at: service.monotonicNanoseconds)
+    func recordGuest() {
+        service.strangers.recordGuest(number, from: host, at: service.monotonicNanoseconds)
     }
 
-    func noteRefusal(of user: String) {
+    func recordRefusal(of user: String) {
         state.withLock { $0.refusedCount += 1 }
         service.noteRefusedLogin(user, from: host)
     }

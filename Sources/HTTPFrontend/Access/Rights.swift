@@ -42,7 +42,7 @@ struct Rights: Sendable {
 
     /// Whether the bucket's configuration may be read, so that lists contain the bucket.
     func sees(bucket name: String) -> Bool {
-        allows(Permission(.bucket(name), ["settings"], "read"))
+        allows(Permission(.bucket(name), ["settings"], operation: "read"))
     }
 
     /// Without a login a client finds password-less buckets and uses their views, as very old clients

@@ -37,6 +37,6 @@ enum RouteAccess: Sendable {
     func permission(bucket name: String?) -> Permission? {
         guard case .needs(let permission) = self else { return nil }
         guard permission.owner == .anyBucket else { return permission }
-        return Permission(.bucket(name ?? ""), permission.path, permission.operation)
+        return Permission(.bucket(name ?? ""), permission.path, operation: permission.operation)
     }
 }

@@ -9,18 +9,20 @@ extension AdminRoutes {
     static let absent: [Route] =
         editions.flatMap { path, sentence in
             [
-                Route(.get, path, .settingsRead) { _ in missingInEdition(sentence) },
-                Route(.post, path, .settingsWrite, body: .raw) { _ in missingInEdition(sentence) },
+                Route(.get, path, access: .settingsRead) { _ in missingInEdition(sentence) },
+                Route(.post, path, access: .settingsWrite, body: .raw) { _ in
+                    missingInEdition(sentence)
+                },
             ]
         } + [
-            Route(.get, "/settings/alerts", .settingsRead) { _ in .json(alerts) },
-            Route(.post, "/settings/alerts", .settingsWrite) { call in
+            Route(.get, "/settings/alerts", access: .settingsRead) { _ in .json(alerts) },
+            Route(.post, "/settings/alerts", access: .settingsWrite) { call in
                 refuseEnabling(call, "This server sends no mail; /pools/default lists its alerts")
             },
-            Route(.get, "/settings/autoReprovision", .settingsRead) { _ in
+            Route(.get, "/settings/autoReprovision", access: .settingsRead) { _ in
                 .json(["enabled": false, "max_nodes": 1, "count": 0])
             },
-            Route(.post, "/settings/autoReprovision", .settingsWrite) { call in
+            Route(.post, "/settings/autoReprovision", access: .settingsWrite) { call in
                 refuseEnabling(
                     call,
                     "This server does not recreate lost copies by itself. Rebalance the cluster"
@@ -28,16 +30,20 @@ extension AdminRoutes {
             },
             // Tools read this before they add a node; if the storage mode is empty, they do not set
             // one.
-            Route(.get, "/settings/indexes", .settingsRead) { _ in .json(indexes) },
-            Route(.post, "/settings/indexes", .settingsWrite, body: .raw) { _ in
+            Route(.get, "/settings/indexes", access: .settingsRead) { _ in .json(indexes) },
+            Route(.post, "/settings/indexes", access: .settingsWrite, body: .raw) { _ in
                 missingInEdition("This server has no index service")
             },
             // The count is always 0.
-            Route(.post, "/settings/autoReprovision/resetCount", .settingsWrite) { _ in .done },
-            // Overrides of the nodes' defaults: there are none.
-            Route(.get, "/pools/default/settings/memcached/global", .settingsRead) { _ in .json([:])
+            Route(.post, "/settings/autoReprovision/resetCount", access: .settingsWrite) { _ in
+                .done
             },
-            Route(.post, "/pools/default/settings/memcached/global", .settingsWrite) { call in
+            // Overrides of the nodes' defaults: there are none.
+            Route(.get, "/pools/default/settings/memcached/global", access: .settingsRead) { _ in
+                .json([:])
+            },
+            Route(.post, "/pools/default/settings/memcached/global", access: .settingsWrite) {
+                call in
                 let text = "This server has no such setting (divan-server --help lists its own)"
                 let errors = call.request.form.pairs.map { FieldError($0.name, text) }
                 return errors.isEmpty ? .done : .refused(errors)
@@ -45,27 +51,30 @@ extension AdminRoutes {
             Route(
                 .get,
                 "/pools/default/remoteClusters",
-                .permission("cluster.xdcr.remote_clusters!read")
+                access: .permission("cluster.xdcr.remote_clusters!read")
             ) { _ in .json([]) },
             Route(
                 .post,
                 "/pools/default/remoteClusters",
-                .permission("cluster.xdcr.remote_clusters!write"),
+                access: .permission("cluster.xdcr.remote_clusters!write"),
                 body: .raw
             ) { _ in
                 .refused([FieldError("_", "This server does not replicate to other clusters")])
             },
-            Route(.get, "/sampleBuckets", .permission("cluster.samples!read")) { _ in .json([]) },
+            Route(.get, "/sampleBuckets", access: .permission("cluster.samples!read")) { _ in
+                .json([])
+            },
             Route(
                 .post,
                 "/sampleBuckets/install",
-                .permission("cluster.buckets!create"),
+                access: .permission("cluster.buckets!create"),
                 body: .raw
             ) { _ in
                 let text = "This server has no sample buckets. Create a bucket and load documents"
                 return .list(text + " with a client.", status: 400)
             },
-            Route(.post, "/diag/eval", .permission("cluster.admin.diag!write"), body: .raw) {
+            Route(.post, "/diag/eval", access: .permission("cluster.admin.diag!write"), body: .raw)
+            {
                 _ in .text("This server does not evaluate code from requests.\r\n", status: 403)
             },
         ]

@@ -6,13 +6,13 @@ extension AdminRoutes {
     private static let path = "/node/controller/setupAlternateAddresses/external"
 
     static let alternateAddresses: [Route] = [
-        Route(.put, path, .poolsWrite) { call in
+        Route(.put, path, access: .poolsWrite) { call in
             switch AlternateAddress.read(call.request.form) {
             case .success(let address): await set(address, call)
             case .failure(let errors): .refused(errors.list)
             }
         },
-        Route(.delete, path, .poolsWrite) { call in await set(nil, call) }.accepting(),
+        Route(.delete, path, access: .poolsWrite) { call in await set(nil, call) }.accepting(),
     ]
 
     private static func set(_ address: AlternateAddress?, _ call: Call) async -> Reply {

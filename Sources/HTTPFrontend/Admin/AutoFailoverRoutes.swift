@@ -36,7 +36,7 @@ extension AdminRoutes {
     private static let stalledSeconds = 120
 
     static let autoFailover: [Route] = [
-        Route(.get, "/settings/autoFailover", .settingsRead) { call in
+        Route(.get, "/settings/autoFailover", access: .settingsRead) { call in
             let settings = call.state.settings.autoFailover
             return .json([
                 "enabled": .bool(settings.isEnabled),
@@ -59,11 +59,11 @@ extension AdminRoutes {
                 ),
             ])
         },
-        Route.setting("/settings/autoFailover", .settingsWrite, setAutoFailover),
+        Route.setting("/settings/autoFailover", .settingsWrite, handler: setAutoFailover),
         Route(
             .post,
             "/settings/autoFailover/resetCount",
-            .settingsWrite,
+            access: .settingsWrite,
             needsCluster: true
         ) { call in
             Reply(await call.service.resetAutoFailoverCount())

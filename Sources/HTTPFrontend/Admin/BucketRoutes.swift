@@ -5,14 +5,14 @@ internal import Vocabulary
 /// Buckets: read, create, change, flush, delete.
 extension AdminRoutes {
     static let buckets: [Route] = [
-        Route(.get, "/pools/default/buckets", .poolsRead) { call in
+        Route(.get, "/pools/default/buckets", access: .poolsRead) { call in
             let numbers = ClusterNumbers(call)
             let buckets = call.visibleBuckets.map {
                 BucketJSON(call: call, bucket: $0).json(numbers: numbers)
             }
             return .json(.array(buckets))
         },
-        Route.ofBucket(.get, "", ".settings!read") { call in
+        Route.ofBucket(.get, "", permission: ".settings!read") { call in
             call.bucket.map {
                 Reply.json(BucketJSON(call: call, bucket: $0).json()).version($0.settingsRevision)
             } ?? .notFound
@@ -20,10 +20,16 @@ extension AdminRoutes {
         Route.setting(
             "/pools/default/buckets",
             .permission("cluster.buckets!create"),
-            createBucket
+            handler: createBucket
         ),
-        Route.ofBucket(.post, "", ".settings!write", validates: true, changeBucket),
-        Route.ofBucket(.delete, "", "!delete") { call in
+        Route.ofBucket(
+            .post,
+            "",
+            permission: ".settings!write",
+            validates: true,
+            handler: changeBucket
+        ),
+        Route.ofBucket(.delete, "", permission: "!delete") { call in
             let outcome = await call.service.deleteBucket(call.capture(0))
             // Tools recognize this reply by its shape and poll until the bucket is gone.
             if case .failed(let text) = outcome {
@@ -31,16 +37,16 @@ extension AdminRoutes {
             }
             return reply(outcome)
         }.accepting(),
-        Route.ofBucket(.post, "/controller/doFlush", "!flush") { call in
+        Route.ofBucket(.post, "/controller/doFlush", permission: "!flush") { call in
             reply(await call.service.flushBucket(call.capture(0)))
         }.accepting(),
-        Route.ofBucket(.post, "/controller/unsafePurgeBucket", "!delete") { call in
+        Route.ofBucket(.post, "/controller/unsafePurgeBucket", permission: "!delete") { call in
             reply(await call.service.purgeBucket(call.capture(0)))
         }.accepting(),
-        Route.ofBucket(.get, "/nodes", ".settings!read") { call in
+        Route.ofBucket(.get, "/nodes", permission: ".settings!read") { call in
             call.bucket.map { .json(servers(of: $0, call)) } ?? .notFound
         },
-        Route.ofBucket(.get, "/nodes/*", ".settings!read") { call in
+        Route.ofBucket(.get, "/nodes/*", permission: ".settings!read") { call in
             let name = call.capture(1)
             let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let bucket = call.bucket, let node,
@@ -50,7 +56,7 @@ extension AdminRoutes {
             }
             return .json(NodeJSON(call: call, node: node).json(bucket: bucket))
         },
-        Route.ofBucket(.get, "/localRandomKey", ".data.docs!read") { call in
+        Route.ofBucket(.get, "/localRandomKey", permission: ".data.docs!read") { call in
             guard let bucket = call.bucket else { return .notFound }
             guard let key = await call.service.randomKey(inBucket: bucket.settings.name) else {
                 return .json(["ok": false, "error": "fallback_to_all_docs"], status: 404)
@@ -110,7 +116,7 @@ extension AdminRoutes {
             let (errors, summaries) = call.service.validateBucket(call.request.form, changing: name)
         else { return .notFound }
         let more: [(String, JSONText)] = [("summaries", summaries.json)]
-        let all = errors + warnings(call, errors, name)
+        let all = errors + warnings(call, errors, name: name)
         if !all.isEmpty { return .refused(all, and: more) }
         // As in Couchbase Server, which distinguishes the two.
         return .json(.object([("errors", [:])] + more), status: name == nil ? 200 : 202)
@@ -122,7 +128,7 @@ extension AdminRoutes {
     private static func warnings(
         _ call: Call,
         _ errors: [FieldError],
-        _ name: String?
+        name: String?
     ) -> [FieldError] {
         guard call.request.query["ignore_warnings"] != "1" else { return [] }
         var warnings: [FieldError] = []

@@ -8,7 +8,7 @@ internal import Seams
 extension AdminRoutes {
     static let certificates: [Route] = [
         // Without a login: a client needs the certificate before it can send one safely, and it is no secret.
-        Route(.get, "/pools/default/certificate", .open, needsCluster: true) { call in
+        Route(.get, "/pools/default/certificate", access: .open, needsCluster: true) { call in
             guard let authority = call.state.secret.authorities.first else {
                 return .text(
                     "The cluster has no certificate yet. Retry in a moment.\r\n",
@@ -19,11 +19,11 @@ extension AdminRoutes {
             guard call.request.query["extended"] == "true" else { return .text(pem, status: 200) }
             return .json(["cert": ["type": "generated", "pem": .string(pem)], "warnings": []])
         },
-        Route(.get, "/pools/default/certificates", .securityRead) { call in
+        Route(.get, "/pools/default/certificates", access: .securityRead) { call in
             let shown = await call.service.shownCertificates()
             return .json(.array(shown.map { json(of: $0, call) }))
         },
-        Route(.get, "/pools/default/certificate/node/*", .securityRead) { call in
+        Route(.get, "/pools/default/certificate/node/*", access: .securityRead) { call in
             guard let node = node(named: call.capture(0), call.state) else {
                 return .json("Node is unknown to this cluster.", status: 404)
             }
@@ -32,10 +32,10 @@ extension AdminRoutes {
             }
             return .json(json(of: shown, call))
         },
-        Route(.get, "/pools/default/trustedCAs", .securityRead) { call in
+        Route(.get, "/pools/default/trustedCAs", access: .securityRead) { call in
             .json(.array(call.state.authorities.map { json(of: $0, call) }))
         },
-        Route(.delete, "/pools/default/trustedCAs/*", .securityWrite) { call in
+        Route(.delete, "/pools/default/trustedCAs/*", access: .securityWrite) { call in
             guard let id = FormParameters.number(call.capture(0)), id > 0 else {
                 return .json("Not found.", status: 404)
             }
@@ -43,7 +43,8 @@ extension AdminRoutes {
             let outcome = await call.service.removeAuthority(id, by: call.identity.login)
             return reply(outcome, refusal: isKnown ? 400 : 404)
         }.accepting(),
-        Route(.post, "/node/controller/loadTrustedCAs", .securityWrite, body: .raw) { call in
+        Route(.post, "/node/controller/loadTrustedCAs", access: .securityWrite, body: .raw) {
+            call in
             let outcome = await call.service.loadTrustedAuthorities(by: call.identity.login)
             guard case .done = outcome else { return reply(outcome) }
             let loaded = call.service.state.loadedAuthorities
@@ -52,11 +53,16 @@ extension AdminRoutes {
         Route(
             .post,
             "/node/controller/reloadCertificate",
-            .securityWrite,
+            access: .securityWrite,
             body: .raw,
-            reloadCertificate
+            handler: reloadCertificate
         ),
-        Route(.post, "/controller/regenerateCertificate", .securityWrite, needsCluster: true) {
+        Route(
+            .post,
+            "/controller/regenerateCertificate",
+            access: .securityWrite,
+            needsCluster: true
+        ) {
             call in
             let outcome = await call.service.regenerateCertificate(
                 dropsSupplied: call.request.query["dropUploadedCertificates"] == "true",

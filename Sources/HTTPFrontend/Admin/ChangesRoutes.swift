@@ -10,7 +10,7 @@ extension AdminRoutes {
 
     /// The additional permission that `include_docs` needs.
     private static func documents(of bucket: String) -> Permission {
-        Permission(.bucket(bucket), ["data", "docs"], "read")
+        Permission(.bucket(bucket), ["data", "docs"], operation: "read")
     }
 
     /// Whether the identity of a feed may still have it.
@@ -19,11 +19,18 @@ extension AdminRoutes {
     }
 
     static let changes: [Route] = [
-        Route(.get, path, .permission(permission), needsCluster: true, openChanges)
+        Route(.get, path, access: .permission(permission), needsCluster: true, handler: openChanges)
             .accepting(ChangesQuery.parameters.names),
         // A token may be longer than proxies accept in a target.
-        Route(.post, path, .permission(permission), needsCluster: true, body: .raw, openChanges)
-            .accepting(ChangesQuery.parameters.names),
+        Route(
+            .post,
+            path,
+            access: .permission(permission),
+            needsCluster: true,
+            body: .raw,
+            handler: openChanges
+        )
+        .accepting(ChangesQuery.parameters.names),
     ]
 
     @Sendable private static func openChanges(_ call: Call) async -> Reply {
@@ -43,24 +50,24 @@ extension AdminRoutes {
             login: "\(call.identity)"
         )
         switch outcome {
-        case .opened(let changes): return reply(call, query, changes)
+        case .opened(let changes): return reply(call, query, from: changes)
         case .noBucket: return .notFound
         case .invalid(let reason): return .refused([FieldError("since", reason)])
-        case .gone(let reason): return refusal(410, "gone", reason)
-        case .tooMany(let reason): return refusal(429, "too_many_feeds", reason)
-        case .unavailable(let reason): return refusal(503, "retry_needed", reason)
+        case .gone(let reason): return refusal(410, "gone", reason: reason)
+        case .tooMany(let reason): return refusal(429, "too_many_feeds", reason: reason)
+        case .unavailable(let reason): return refusal(503, "retry_needed", reason: reason)
         }
     }
 
-    private static func refusal(_ status: Int, _ error: String, _ reason: String) -> Reply {
-        let reply = Reply.failure(status, error, reason)
+    private static func refusal(_ status: Int, _ error: String, reason: String) -> Reply {
+        let reply = Reply.failure(status, error, reason: reason)
         return status == 410 ? reply : reply.retry(afterSeconds: retrySeconds)
     }
 
     private static func reply(
         _ call: Call,
         _ query: ChangesQuery,
-        _ changes: ClusterChanges
+        from changes: ClusterChanges
     ) -> Reply {
         let stream = ChangesReply(call: call, query: query, lease: ChangesLease(changes))
         var reply = Reply(

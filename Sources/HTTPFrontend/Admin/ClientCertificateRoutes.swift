@@ -7,10 +7,10 @@ internal import Vocabulary
 /// How certificates of clients name users.
 extension AdminRoutes {
     static let clientCertificates: [Route] = [
-        Route(.get, "/settings/clientCertAuth", .securityRead) { call in
+        Route(.get, "/settings/clientCertAuth", access: .securityRead) { call in
             .json(json(of: call.state.settings.security.clientCertificates))
         },
-        Route(.post, "/settings/clientCertAuth", .securityWrite, body: .raw) { call in
+        Route(.post, "/settings/clientCertAuth", access: .securityWrite, body: .raw) { call in
             switch read(call.request.body) {
             case .failure(let flaw): return .refused([flaw.error])
             case .success(let certificates):

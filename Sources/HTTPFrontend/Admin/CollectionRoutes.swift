@@ -7,7 +7,7 @@ internal import Orchestration
 /// missing bucket.
 extension AdminRoutes {
     static let collections: [Route] = [
-        Route.ofBucket(.get, "/scopes", ".collections!read") { call in
+        Route.ofBucket(.get, "/scopes", permission: ".collections!read") { call in
             call.bucket == nil ? .notFound : .json(defaultManifest)
         },
         unavailable(.post, "scopes"),
@@ -26,7 +26,7 @@ extension AdminRoutes {
     }
 
     private static func unavailable(_ method: RESTRequest.Method, _ rest: String) -> Route {
-        Route.ofBucket(method, "/\(rest)", ".collections!write") { call in
+        Route.ofBucket(method, "/\(rest)", permission: ".collections!write") { call in
             guard call.bucket != nil else { return .notFound }
             let text = "Collections are not available yet; every document is in the default one"
             return .refused([FieldError("_", text)])

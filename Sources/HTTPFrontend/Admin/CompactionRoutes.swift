@@ -15,7 +15,7 @@ extension AdminRoutes {
         _ name: String,
         _ body: @escaping @Sendable (AdministrationService, String) async -> BucketOutcome
     ) -> Route {
-        Route.ofBucket(.post, "/controller/\(name)", "!compact") { call in
+        Route.ofBucket(.post, "/controller/\(name)", permission: "!compact") { call in
             reply(await body(call.service, call.capture(0)))
         }.accepting()
     }

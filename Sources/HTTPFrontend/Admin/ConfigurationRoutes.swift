@@ -8,25 +8,27 @@ extension AdminRoutes {
     private static let readBucket = RouteAccess.permission("cluster.bucket[.].settings!read")
 
     static let configurations: [Route] = [
-        Route(.get, "/pools/default/nodeServices", .poolsRead) { call in
+        Route(.get, "/pools/default/nodeServices", access: .poolsRead) { call in
             .rendered(nodeServices(call))
         },
-        Route(.get, "/pools/default/nodeServicesStreaming", .poolsRead) { call in
+        Route(.get, "/pools/default/nodeServicesStreaming", access: .poolsRead) { call in
             .stream(call) { nodeServices($0) }
         },
-        Route(.get, "/pools/default/b/*", readBucket, needsCluster: true) { call in
+        Route(.get, "/pools/default/b/*", access: readBucket, needsCluster: true) { call in
             call.bucket.map { .rendered(terse($0, call)) } ?? bucketNotFound
         },
-        Route(.get, "/pools/default/bs/*", readBucket, needsCluster: true) { call in
+        Route(.get, "/pools/default/bs/*", access: readBucket, needsCluster: true) { call in
             call.bucket == nil ? bucketNotFound : stream(call, terse)
         },
-        Route(.get, "/pools/default/bucketsStreaming/*", readBucket, needsCluster: true) { call in
+        Route(.get, "/pools/default/bucketsStreaming/*", access: readBucket, needsCluster: true) {
+            call in
             stream(call) { bucket, call in
                 BucketJSON(call: call, bucket: bucket).json(volatile: false).bytes
             }
         },
         // Old proxies (moxi) read all buckets from this one stream.
-        Route(.get, "/pools/default/saslBucketsStreaming", .poolsRead, needsCluster: true) { call in
+        Route(.get, "/pools/default/saslBucketsStreaming", access: .poolsRead, needsCluster: true) {
+            call in
             .stream(call) { call in
                 let silent = call.silentNodes
                 let buckets = call.visibleBuckets.map { bucket -> JSONText in

@@ -15,11 +15,23 @@ extension AdminRoutes {
     private static let rawKeys: Set<String> = ["startkey_docid", "endkey_docid"]
 
     static let documents: [Route] = [
-        Route.ofBucket(.get, "/docs", ".data.docs!read", rawQuery: rawKeys, listDocuments),
-        Route.ofBucket(.get, "/docs/<key>", ".data.docs!read", readDocument),
-        Route.ofBucket(.post, "/docs/<key>", ".data.docs!upsert", body: .document, writeDocument)
-            .accepting(["value", "flags", "expiry", "preserveTTL"]),
-        Route.ofBucket(.delete, "/docs/<key>", ".data.docs!delete") { call in
+        Route.ofBucket(
+            .get,
+            "/docs",
+            permission: ".data.docs!read",
+            rawQuery: rawKeys,
+            handler: listDocuments
+        ),
+        Route.ofBucket(.get, "/docs/<key>", permission: ".data.docs!read", handler: readDocument),
+        Route.ofBucket(
+            .post,
+            "/docs/<key>",
+            permission: ".data.docs!upsert",
+            body: .document,
+            handler: writeDocument
+        )
+        .accepting(["value", "flags", "expiry", "preserveTTL"]),
+        Route.ofBucket(.delete, "/docs/<key>", permission: ".data.docs!delete") { call in
             guard isKey(call.captures[1]) else { return badRequest(keyRule) }
             guard let precondition = precondition(of: call.request), precondition != .absent else {
                 return badRequest(RESTRequest.preconditionRule)
@@ -113,7 +125,7 @@ extension AdminRoutes {
 
     /// The permission to read system attributes, which a reader of documents need not have.
     private static func systemAttributes(of bucket: String) -> Permission {
-        Permission(.bucket(bucket), ["data", "sxattr"], "read")
+        Permission(.bucket(bucket), ["data", "sxattr"], operation: "read")
     }
 
     @Sendable private static func readDocument(_ call: Call) async -> Reply {
@@ -195,7 +207,7 @@ extension AdminRoutes {
             .refused(.notFound) where precondition != .any:
             let isAbsent = precondition == .absent
             let reason = Reply.conflictSentence("The document", mustBeAbsent: isAbsent)
-            return .failure(412, "precondition_failed", reason)
+            return .failure(412, "precondition_failed", reason: reason)
         // An outcome may come from another node: the outcome of another kind of request is an
         // error.
         case .found: return failed(unexpected)

@@ -12,16 +12,16 @@ extension AdminRoutes {
         Route(
             .get,
             base,
-            .permission("cluster.server_groups!read"),
+            access: .permission("cluster.server_groups!read"),
             needsCluster: true
         ) { call in .json(layout(call)) },
-        Route(.post, base, write, needsCluster: true) { call in
+        Route(.post, base, access: write, needsCluster: true) { call in
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name) { return refused(refusal) }
             return reply(await call.service.addGroup(named: name))
         }.accepting(["name"]),
-        Route(.put, base, write, needsCluster: true, body: .json, assignNodes),
-        Route(.put, base + "/*", write, needsCluster: true) { call in
+        Route(.put, base, access: write, needsCluster: true, body: .json, handler: assignNodes),
+        Route(.put, base + "/*", access: write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             let name = call.request.form["name"] ?? ""
             if let refusal = call.state.refusal(ofGroupName: name, except: group.uuid) {
@@ -29,7 +29,7 @@ extension AdminRoutes {
             }
             return reply(await call.service.renameGroup(group.uuid, to: name))
         }.accepting(["name"]),
-        Route(.delete, base + "/*", write, needsCluster: true) { call in
+        Route(.delete, base + "/*", access: write, needsCluster: true) { call in
             guard let group = call.state.group(uuid: call.capture(0)) else { return .notFound }
             guard call.state.nodes(ofGroup: group.name).isEmpty else {
                 return .json(["_": "group is not empty"], status: 400)

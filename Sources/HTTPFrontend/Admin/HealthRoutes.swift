@@ -7,8 +7,8 @@ internal import Orchestration
 extension AdminRoutes {
     static let health: [Route] = [
         // The process answers.
-        Route(.get, "/healthz", .open) { _ in .text("ok\r\n", status: 200) }.servedAlways(),
-        Route(.get, "/readyz", .open) { call in
+        Route(.get, "/healthz", access: .open) { _ in .text("ok\r\n", status: 200) }.servedAlways(),
+        Route(.get, "/readyz", access: .open) { call in
             let obstacles = call.service.readinessObstacles
             guard !obstacles.isEmpty else { return .text("ready\r\n", status: 200) }
             return .text(sentences(obstacles, call).map { "\($0)\r\n" }.joined(), status: 503)

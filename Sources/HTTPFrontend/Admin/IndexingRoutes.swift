@@ -4,15 +4,15 @@ internal import Orchestration
 /// How indexes of views are updated, built and compacted.
 extension AdminRoutes {
     static let indexing: [Route] = [
-        Route(.get, "/settings/viewUpdateDaemon", .settingsRead) { call in
+        Route(.get, "/settings/viewUpdateDaemon", access: .settingsRead) { call in
             .json(updates(call.state.indexing))
         },
-        Route.setting("/settings/viewUpdateDaemon", .settingsWrite, setUpdates),
-        Route(.get, "/settings/maxParallelIndexers", .settingsRead) { call in
+        Route.setting("/settings/viewUpdateDaemon", .settingsWrite, handler: setUpdates),
+        Route(.get, "/settings/maxParallelIndexers", access: .settingsRead) { call in
             .json(indexers(call.state.indexing, call.state))
         },
-        Route.setting("/settings/maxParallelIndexers", .settingsWrite, setIndexers),
-        Route.setting("/controller/setAutoCompaction", .settingsWrite, setCompaction),
+        Route.setting("/settings/maxParallelIndexers", .settingsWrite, handler: setIndexers),
+        Route.setting("/controller/setAutoCompaction", .settingsWrite, handler: setCompaction),
     ]
 
     private static func updates(_ settings: IndexingSettings) -> JSONText {
@@ -47,7 +47,7 @@ extension AdminRoutes {
         if let count = form.wholeNumber("replicaUpdateMinChanges", counts) {
             settings.replicaUpdateMinChanges = count
         }
-        return await set(settings, form, call, done: .json(updates(settings)))
+        return await set(settings, form, for: call, done: .json(updates(settings)))
     }
 
     @Sendable private static func setIndexers(_ call: Call) async -> Reply {
@@ -58,7 +58,7 @@ extension AdminRoutes {
         if let count = form.number("globalValue", IndexingSettings.parallelIndexersRange) {
             settings.parallelIndexersMax = count
         }
-        return await set(settings, form, call, done: .json(indexers(settings, call.state)))
+        return await set(settings, form, for: call, done: .json(indexers(settings, call.state)))
     }
 
     /// As in Couchbase Server, a threshold that the form omits is not set afterwards.
@@ -100,7 +100,7 @@ extension AdminRoutes {
                 IndexingSettings.fragmentationBytesMin...UInt64(Int64.max)
             )
         }
-        return await set(settings, form, call)
+        return await set(settings, form, for: call)
     }
 
     private static func isUndefined(_ text: String?) -> Bool {
@@ -110,7 +110,7 @@ extension AdminRoutes {
     private static func set(
         _ settings: IndexingSettings,
         _ form: SettingsForm,
-        _ call: Call,
+        for call: Call,
         done: Reply = .done
     ) async -> Reply {
         await form.reply(to: call, done: done) {

@@ -5,23 +5,38 @@ internal import Vocabulary
 /// Nodes: add, join, eject, fail over, recover.
 extension AdminRoutes {
     static let membership: [Route] = [
-        Route(.post, "/controller/addNode", .securityWrite, needsCluster: true, addNode),
-        Route(.post, "/controller/addNodeV2", .securityWrite, needsCluster: true, addNode),
+        Route(
+            .post,
+            "/controller/addNode",
+            access: .securityWrite,
+            needsCluster: true,
+            handler: addNode
+        ),
+        Route(
+            .post,
+            "/controller/addNodeV2",
+            access: .securityWrite,
+            needsCluster: true,
+            handler: addNode
+        ),
         Route(
             .post,
             "/pools/default/serverGroups/*/addNode",
-            .securityWrite,
+            access: .securityWrite,
             needsCluster: true,
-            addNode
+            handler: addNode
         ),
-        Route(.post, "/node/controller/doJoinCluster", .securityWrite, joinCluster).accepting([
-            "hostname", "user", "password", "services", "clusterMemberHostIp", "clusterMemberPort",
-            "fingerprint",
-        ]),
-        Route(.post, "/controller/rotateSecrets", .securityWrite, needsCluster: true) { call in
+        Route(.post, "/node/controller/doJoinCluster", access: .securityWrite, handler: joinCluster)
+            .accepting([
+                "hostname", "user", "password", "services", "clusterMemberHostIp",
+                "clusterMemberPort",
+                "fingerprint",
+            ]),
+        Route(.post, "/controller/rotateSecrets", access: .securityWrite, needsCluster: true) {
+            call in
             Reply(await call.service.rotateSecrets())
         }.accepting(),
-        Route(.post, "/controller/ejectNode", .poolsWrite, needsCluster: true) { call in
+        Route(.post, "/controller/ejectNode", access: .poolsWrite, needsCluster: true) { call in
             guard let name = otpNodes(call).first else { return unknownServer }
             return Reply(await call.service.eject(resolve(name, call), by: call.identity.login))
         }.accepting(["otpNode"]),
@@ -30,27 +45,40 @@ extension AdminRoutes {
         Route(
             .post,
             "/controller/setRecoveryType",
-            .poolsWrite,
+            access: .poolsWrite,
             needsCluster: true,
-            setRecoveryType
+            handler: setRecoveryType
         )
         .accepting(["otpNode", "recoveryType"]),
-        Route(.post, "/controller/failOver", .poolsWrite, needsCluster: true, failOver)
-            .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
-        Route(.post, "/controller/startFailover", .poolsWrite, needsCluster: true, failOver)
-            .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
-        Route(.post, "/controller/startGracefulFailover", .poolsWrite, needsCluster: true) { call in
+        Route(
+            .post,
+            "/controller/failOver",
+            access: .poolsWrite,
+            needsCluster: true,
+            handler: failOver
+        )
+        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
+        Route(
+            .post,
+            "/controller/startFailover",
+            access: .poolsWrite,
+            needsCluster: true,
+            handler: failOver
+        )
+        .accepting(["otpNode", "allowUnsafe"], lists: ["otpNode"]),
+        Route(.post, "/controller/startGracefulFailover", access: .poolsWrite, needsCluster: true) {
+            call in
             Reply(
                 await call.service.startGracefulFailover(otpNodes(call), by: call.identity.login)
             )
         }.accepting(["otpNode"], lists: ["otpNode"]),
-        Route(.post, "/controller/hardResetNode", .poolsWrite) { call in
+        Route(.post, "/controller/hardResetNode", access: .poolsWrite) { call in
             Reply(await call.service.resetNode()) { text, _ in .text(text, status: 500) }
         }.accepting(),
     ]
 
     private static func recovery(_ name: String, _ type: RecoveryType) -> Route {
-        Route(.post, "/controller/\(name)", .poolsWrite, needsCluster: true) { call in
+        Route(.post, "/controller/\(name)", access: .poolsWrite, needsCluster: true) { call in
             guard let node = otpNodes(call).first else { return unknownServer }
             return Reply(await call.service.setRecovery(node, type, by: call.identity.login))
         }.accepting(["otpNode"])

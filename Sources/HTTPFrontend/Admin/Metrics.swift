@@ -44,8 +44,8 @@ struct Metrics {
             page.add(
                 name,
                 statistic.kind == .gauge ? .gauge : counterKind,
-                help,
-                buckets.map { bucket in
+                help: help,
+                samples: buckets.map { bucket in
                     let labels = [(name: "bucket", value: bucket.name)]
                     let number = bucket.statistics[statistic]
                     guard statistic.unit == .milliseconds else { return .init(labels, number) }
@@ -56,8 +56,8 @@ struct Metrics {
         page.add(
             "kv_ops",
             .untyped,
-            "Counter of operations by kind and result.",
-            buckets.flatMap { bucket in
+            help: "Counter of operations by kind and result.",
+            samples: buckets.flatMap { bucket in
                 Statistic.operations.map { op, result, statistic in
                     let labels = [(name: "bucket", value: bucket.name), ("op", op)]
                     let ending = result.map { [(name: "result", value: $0)] } ?? []
@@ -80,14 +80,14 @@ struct Metrics {
         page.add(
             "kv_num_vbuckets",
             .gauge,
-            "Copies of vBuckets on this node by state.",
-            samples { $0.count($1) }
+            help: "Copies of vBuckets on this node by state.",
+            samples: samples { $0.count($1) }
         )
         page.add(
             "kv_vb_curr_items",
             .gauge,
-            "Documents of the copies on this node by state.",
-            samples { $0.items($1) }
+            help: "Documents of the copies on this node by state.",
+            samples: samples { $0.items($1) }
         )
     }
 
@@ -104,8 +104,8 @@ struct Metrics {
         page.add(
             "kv_replication_backlog_items",
             .gauge,
-            "Changes of active vBuckets that the replicas on a node have not acknowledged.",
-            samples
+            help: "Changes of active vBuckets that the replicas on a node have not acknowledged.",
+            samples: samples
         )
     }
 
@@ -122,7 +122,7 @@ struct Metrics {
     private typealias Number = (name: String, kind: MetricsText.Kind, help: String, value: UInt64)
 
     private mutating func add(_ numbers: [Number]) {
-        for (name, kind, help, value) in numbers { page.add(name, kind, help, value) }
+        for (name, kind, help, value) in numbers { page.add(name, kind, help: help, value: value) }
     }
 
     private mutating func addNode() {
@@ -167,16 +167,23 @@ struct Metrics {
         page.add(
             "cm_lost_redundancy_vbuckets",
             .gauge,
-            "vBuckets of the cluster with fewer copies than configured.",
-            state.buckets.map { .init([("bucket", $0.settings.name)], lost[$0.settings.name] ?? 0) }
+            help: "vBuckets of the cluster with fewer copies than configured.",
+            samples: state.buckets.map {
+                .init([("bucket", $0.settings.name)], lost[$0.settings.name] ?? 0)
+            }
         )
         let status = call.service.raftStatus
-        page.add("cm_raft_term", .gauge, "Raft's current term on this node.", status.term)
+        page.add(
+            "cm_raft_term",
+            .gauge,
+            help: "Raft's current term on this node.",
+            value: status.term
+        )
         page.add(
             "cm_raft_role",
             .gauge,
-            "1 for the role of this node in Raft.",
-            RaftStatus.roleNames.map { name in
+            help: "1 for the role of this node in Raft.",
+            samples: RaftStatus.roleNames.map { name in
                 .init([("role", name)], name == status.roleName ? UInt64(1) : 0)
             }
         )
@@ -189,14 +196,14 @@ struct Metrics {
             page.add(
                 "process_cpu_seconds_total",
                 .counter,
-                "Processor time of this process, without that of script processes.",
-                [.init([], process.cpuSeconds)]
+                help: "Processor time of this process, without that of script processes.",
+                samples: [.init([], process.cpuSeconds)]
             )
             page.add(
                 "process_resident_memory_bytes",
                 .gauge,
-                "Resident memory of this process.",
-                process.residentBytes
+                help: "Resident memory of this process.",
+                value: process.residentBytes
             )
         }
         let (open, limit) = (

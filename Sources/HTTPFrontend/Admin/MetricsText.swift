@@ -41,8 +41,8 @@ package struct MetricsText {
     package mutating func add(
         _ name: String,
         _ kind: Kind,
-        _ help: String,
-        _ samples: [Sample]
+        help: String,
+        samples: [Sample]
     ) {
         guard !samples.isEmpty else { return }
         lines.append("# HELP \(name) \(Self.escape(help, quotes: false))")
@@ -54,8 +54,8 @@ package struct MetricsText {
         }
     }
 
-    mutating func add(_ name: String, _ kind: Kind, _ help: String, _ value: UInt64) {
-        add(name, kind, help, [Sample([], value)])
+    mutating func add(_ name: String, _ kind: Kind, help: String, value: UInt64) {
+        add(name, kind, help: help, samples: [Sample([], value)])
     }
 
     /// The bounds of exported buckets in nanoseconds: each power of two from 2 us to 17 s, where buckets of
@@ -70,8 +70,8 @@ package struct MetricsText {
         add(
             name,
             .histogram,
-            family.help,
-            readings.flatMap { reading in
+            help: family.help,
+            samples: readings.flatMap { reading in
                 Self.samples(reading.labels, reading.histogram)
             }
         )
@@ -79,8 +79,8 @@ package struct MetricsText {
         add(
             "\(stem)_quantile_seconds",
             .gauge,
-            "Quantiles of all latencies in \(name), within 3.2 %.",
-            readings.flatMap { reading in
+            help: "Quantiles of all latencies in \(name), within 3.2 %.",
+            samples: readings.flatMap { reading in
                 Self.quantiles.compactMap { text in
                     let value = Double(text).flatMap { reading.histogram.quantile($0) }
                     return value.map {

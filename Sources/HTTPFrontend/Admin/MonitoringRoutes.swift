@@ -5,10 +5,12 @@ internal import Orchestration
 /// errors that a user interface reports.
 extension AdminRoutes {
     static let monitoring: [Route] = [
-        Route(.get, "/prometheus_sd_config", .permission("cluster.admin.stats_export!read")) {
+        Route(.get, "/prometheus_sd_config", access: .permission("cluster.admin.stats_export!read"))
+        {
             targets($0)
         },
-        Route(.post, "/logClientError", .permission("cluster.ui!read"), body: .raw) { call in
+        Route(.post, "/logClientError", access: .permission("cluster.ui!read"), body: .raw) {
+            call in
             let report = clientError(call.request.body)
             guard let seconds = call.service.logClientError(report) else { return .done }
             let text =

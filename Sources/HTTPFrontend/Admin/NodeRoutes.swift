@@ -5,12 +5,12 @@ internal import Vocabulary
 /// Single nodes and their statuses.
 extension AdminRoutes {
     static let nodes: [Route] = [
-        Route(.get, "/nodes/self", .permission("cluster.nodes!read")) { call in
+        Route(.get, "/nodes/self", access: .permission("cluster.nodes!read")) { call in
             node(call, named: nil)
         },
         // Another node that is to be added or joined asks for it, without a login. Each client that
         // connects to the port learns the key.
-        Route(.get, "/nodes/self/peer", .open) { call in
+        Route(.get, "/nodes/self/peer", access: .open) { call in
             guard let own = call.state.node(number: call.service.thisNode) else {
                 return .text("This node is not ready yet.", status: 503)
             }
@@ -19,10 +19,10 @@ extension AdminRoutes {
                 "fingerprint": .string(call.service.fingerprint),
             ])
         },
-        Route(.get, "/nodes/*", .permission("cluster.nodes!read")) { call in
+        Route(.get, "/nodes/*", access: .permission("cluster.nodes!read")) { call in
             node(call, named: call.capture(0))
         },
-        Route(.get, "/nodeStatuses", .permission("cluster.nodes!read")) { call in
+        Route(.get, "/nodeStatuses", access: .permission("cluster.nodes!read")) { call in
             let silent = call.silentNodes
             let statuses = call.shownNodes.map { node in
                 (NodeJSON(call: call, node: node).hostname, status(of: node, call, silent: silent))

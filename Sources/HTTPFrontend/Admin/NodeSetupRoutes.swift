@@ -6,13 +6,15 @@ extension AdminRoutes {
     private static let setup = RouteAccess.permission("cluster.admin.setup!write")
 
     static let nodeSetup: [Route] = [
-        Route(.post, "/nodeInit", setup) { call in
+        Route(.post, "/nodeInit", access: setup) { call in
             let errors = await NodeSetup(call).apply()
             return errors.isEmpty ? .done : .refused(errors)
         }.accepting(NodeSetup.fields),
-        Route(.post, "/nodes/self/controller/settings", setup, setupPaths)
+        Route(.post, "/nodes/self/controller/settings", access: setup, handler: setupPaths)
             .accepting(pathFields, lists: Set(pathFields)),
-        Route(.post, "/node/controller/rename", setup, rename).accepting(["hostname"]),
+        Route(.post, "/node/controller/rename", access: setup, handler: rename).accepting([
+            "hostname"
+        ]),
     ]
 
     private static let pathFields = [

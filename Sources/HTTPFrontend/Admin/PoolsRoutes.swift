@@ -5,13 +5,14 @@ internal import Vocabulary
 /// The cluster as a whole: discovery, the pool, versions, identity, permissions, tasks.
 extension AdminRoutes {
     static let pools: [Route] = [
-        Route(.get, "/pools", .poolsRead) { .json(discovery($0)) },
-        Route(.get, "/pools/default", .poolsRead, needsCluster: true, pool),
-        Route(.get, "/pools/nodes", .poolsRead, needsCluster: true, pool),
-        Route(.get, "/poolsStreaming/default", .poolsRead, needsCluster: true) { call in
+        Route(.get, "/pools", access: .poolsRead) { .json(discovery($0)) },
+        Route(.get, "/pools/default", access: .poolsRead, needsCluster: true, handler: pool),
+        Route(.get, "/pools/nodes", access: .poolsRead, needsCluster: true, handler: pool),
+        Route(.get, "/poolsStreaming/default", access: .poolsRead, needsCluster: true) { call in
             .stream(call) { call in PoolJSON(call: call).json(volatile: false).bytes }
         },
-        Route(.get, "/pools/default/terseClusterInfo", .poolsRead, needsCluster: true) { call in
+        Route(.get, "/pools/default/terseClusterInfo", access: .poolsRead, needsCluster: true) {
+            call in
             .json([
                 "clusterUUID": .string(call.state.uuid ?? ""),
                 "orchestrator": .string(orchestrator(call)),
@@ -19,10 +20,21 @@ extension AdminRoutes {
                 "clusterCompatVersion": "7.6",
             ])
         },
-        Route(.get, "/versions", .poolsRead) { _ in .json(versions) },
-        Route(.get, "/whoami", .login) { .json(whoami($0)) },
-        Route(.post, "/pools/default/checkPermissions", .login, body: .raw, checkPermissions),
-        Route(.get, "/pools/default/tasks", .permission("cluster.tasks!read"), tasks),
+        Route(.get, "/versions", access: .poolsRead) { _ in .json(versions) },
+        Route(.get, "/whoami", access: .login) { .json(whoami($0)) },
+        Route(
+            .post,
+            "/pools/default/checkPermissions",
+            access: .login,
+            body: .raw,
+            handler: checkPermissions
+        ),
+        Route(
+            .get,
+            "/pools/default/tasks",
+            access: .permission("cluster.tasks!read"),
+            handler: tasks
+        ),
     ]
 
     @Sendable private static func pool(_ call: Call) async -> Reply {

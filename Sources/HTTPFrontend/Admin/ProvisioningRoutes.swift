@@ -4,7 +4,8 @@ internal import Orchestration
 /// Provisioning of a new node's cluster, in one request or in the steps of older tools.
 extension AdminRoutes {
     static let provisioning: [Route] = [
-        Route(.post, "/clusterInit", .permission("cluster!write"), validates: true) { call in
+        Route(.post, "/clusterInit", access: .permission("cluster!write"), validates: true) {
+            call in
             var form = call.request.form
             // A missing port keeps the current one.
             if form["port"] == nil { form = FormParameters(form.pairs + [("port", "SAME")]) }
@@ -18,7 +19,7 @@ extension AdminRoutes {
             guard failures.isEmpty else { return .refused(failures) }
             return Reply(await call.service.initialise(form), done: newBase(call))
         }.accepting(ClusterForm.initialisationFields + NodeSetup.fields),
-        Route(.post, "/settings/web", .securityWrite, validates: true) { call in
+        Route(.post, "/settings/web", access: .securityWrite, validates: true) { call in
             if call.request.isValidationOnly {
                 return formReply(call.service.validateAdministrator(call.request.form))
             }
@@ -31,19 +32,19 @@ extension AdminRoutes {
                 done: newBase(call)
             )
         }.accepting(ClusterForm.administratorFields),
-        Route(.get, "/settings/web", .settingsRead) { call in
+        Route(.get, "/settings/web", access: .settingsRead) { call in
             .json([
                 "port": .number(call.service.adminPort),
                 "username": .string(call.state.administrator?.name ?? ""),
             ])
         },
-        Route(.post, "/pools/default", .poolsWrite, validates: true) { call in
+        Route(.post, "/pools/default", access: .poolsWrite, validates: true) { call in
             if call.request.isValidationOnly {
                 return formReply(call.service.validateChange(call.request.form))
             }
             return Reply(await call.service.change(call.request.form))
         }.accepting(ClusterForm.settingsFields),
-        Route(.post, "/node/controller/setupServices", .poolsWrite, setupServices)
+        Route(.post, "/node/controller/setupServices", access: .poolsWrite, handler: setupServices)
             .accepting(["services", "setDefaultMemQuotas"]),
     ]
 

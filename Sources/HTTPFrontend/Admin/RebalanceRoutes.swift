@@ -7,22 +7,28 @@ extension AdminRoutes {
     private static let readTasks = RouteAccess.permission("cluster.tasks!read")
 
     static let rebalance: [Route] = [
-        Route(.post, "/controller/rebalance", .poolsWrite, needsCluster: true, startRebalance)
-            .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
-        Route(.post, "/controller/stopRebalance", .poolsWrite, needsCluster: true) { call in
+        Route(
+            .post,
+            "/controller/rebalance",
+            access: .poolsWrite,
+            needsCluster: true,
+            handler: startRebalance
+        )
+        .accepting(["knownNodes", "ejectedNodes", "deltaRecoveryBuckets"]),
+        Route(.post, "/controller/stopRebalance", access: .poolsWrite, needsCluster: true) { call in
             Reply(await call.service.stopRebalance()) { text, _ in .text(text, status: 504) }
         }.accepting(["allowUnsafe"]),
         Route(
             .get,
             "/pools/default/rebalanceProgress",
-            readTasks,
+            access: readTasks,
             needsCluster: true,
-            rebalanceProgress
+            handler: rebalanceProgress
         ),
-        Route(.get, "/settings/rebalance", readTasks) { call in
+        Route(.get, "/settings/rebalance", access: readTasks) { call in
             .json(["rebalanceMovesPerNode": .number(call.state.settings.movesPerNode)])
         },
-        Route.setting("/settings/rebalance", .poolsWrite, setMovesPerNode)
+        Route.setting("/settings/rebalance", .poolsWrite, handler: setMovesPerNode)
             .accepting(["rebalanceMovesPerNode"]),
     ]
 

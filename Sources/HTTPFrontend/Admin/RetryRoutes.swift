@@ -7,13 +7,14 @@ extension AdminRoutes {
     private static let read = RouteAccess.permission("cluster.tasks!read")
 
     static let retries: [Route] = [
-        Route(.get, "/pools/default/pendingRetryRebalance", read, needsCluster: true) { call in
+        Route(.get, "/pools/default/pendingRetryRebalance", access: read, needsCluster: true) {
+            call in
             .json(pending(call))
         },
         Route(
             .post,
             "/controller/cancelRebalanceRetry/*",
-            .settingsWrite,
+            access: .settingsWrite,
             needsCluster: true
         ) { call in
             let isGone = await call.service.cancelRetry(call.capture(0))
@@ -21,10 +22,10 @@ extension AdminRoutes {
                 ? .done
                 : .text("No retry of a rebalance with this id is pending.\r\n", status: 404)
         }.accepting(),
-        Route(.get, "/settings/retryRebalance", read) { call in
+        Route(.get, "/settings/retryRebalance", access: read) { call in
             .json(shown(call.state.settings.retry))
         },
-        Route.setting("/settings/retryRebalance", .settingsWrite, setRetry),
+        Route.setting("/settings/retryRebalance", .settingsWrite, handler: setRetry),
     ]
 
     private static func shown(_ settings: RetrySettings) -> JSONText {

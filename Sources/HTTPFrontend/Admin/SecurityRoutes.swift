@@ -7,10 +7,16 @@ internal import Vocabulary
 /// Settings of passwords and of connections with TLS, under Couchbase's names.
 extension AdminRoutes {
     static let security: [Route] = [
-        Route(.get, "/settings/security", .securityRead) { call in
+        Route(.get, "/settings/security", access: .securityRead) { call in
             .json(.object(json(of: call.state.settings)))
         },
-        Route(.post, "/settings/security", .securityWrite, validates: true, setSecurity),
+        Route(
+            .post,
+            "/settings/security",
+            access: .securityWrite,
+            validates: true,
+            handler: setSecurity
+        ),
     ]
 
     /// Couchbase settings that are fixed here: field, value and the reason sent with a refusal.
@@ -54,14 +60,14 @@ extension AdminRoutes {
         if let iterations = form.wholeNumber("scramShaIterations", range) {
             settings.passwords.iterations = UInt32(iterations)
         }
-        setTransport(&settings.security, &form, call)
+        setTransport(&settings.security, &form, for: call)
         return await form.reply(to: call, setting: settings)
     }
 
     private static func setTransport(
         _ security: inout SecuritySettings,
         _ form: inout SettingsForm,
-        _ call: Call
+        for call: Call
     ) {
         if let value = form.flag("disableUIOverHttp") { security.disablesConsoleOverHTTP = value }
         if let value = form.flag("honorCipherOrder") { security.honorsCipherOrder = value }
@@ -73,10 +79,10 @@ extension AdminRoutes {
             security.encryptionLevel = level
         }
         if let text = call.request.form["cipherSuites"] {
-            setCipherSuites(&security, text, &form, call)
+            setCipherSuites(&security, text, in: &form, for: call)
         }
         if let text = call.request.form["responseHeaders"] {
-            setHeaders(&security, text, &form)
+            setHeaders(&security, text, in: &form)
         }
     }
 
@@ -84,8 +90,8 @@ extension AdminRoutes {
     private static func setCipherSuites(
         _ security: inout SecuritySettings,
         _ text: String,
-        _ form: inout SettingsForm,
-        _ call: Call
+        in form: inout SettingsForm,
+        for call: Call
     ) {
         let value = Array(text.utf8).withUnsafeBytes { JSONValue.parse(ByteView($0)) }
         guard let names = value?.array?.map(\.string), !names.contains(nil) else {
@@ -104,7 +110,7 @@ extension AdminRoutes {
     private static func setHeaders(
         _ security: inout SecuritySettings,
         _ text: String,
-        _ form: inout SettingsForm
+        in form: inout SettingsForm
     ) {
         let value = Array(text.utf8).withUnsafeBytes { JSONValue.parse(ByteView($0)) }
         guard let members = value?.members else {

@@ -8,8 +8,8 @@ extension AdminRoutes {
     private static let consolePermission = "cluster.ui!read"
 
     static let session: [Route] = [
-        Route(.post, "/uilogin", .open, logIn),
-        Route(.post, "/uilogout", .open) { call in
+        Route(.post, "/uilogin", access: .open, handler: logIn),
+        Route(.post, "/uilogout", access: .open) { call in
             if let token = call.request.cookie(named: Authentication.cookieName(call.request)) {
                 call.authentication.sessions.end(token)
             }

@@ -7,14 +7,15 @@ extension AdminRoutes {
     private static let bucketsMax: UInt64 = 10_000
 
     static let settings: [Route] = [
-        Route(.get, "/settings/autoCompaction", .settingsRead) { call in
+        Route(.get, "/settings/autoCompaction", access: .settingsRead) { call in
             let days = Double(call.state.settings.purgeIntervalHours) / 24
             return .json([
                 "autoCompactionSettings": PoolJSON.autoCompaction(call.state),
                 "purgeInterval": .double(days),
             ])
         },
-        Route(.get, "/internalSettings", .permission("cluster.admin.settings!read")) { call in
+        Route(.get, "/internalSettings", access: .permission("cluster.admin.settings!read")) {
+            call in
             let changeable: [(String, JSONText)] = [
                 ("maxBucketCount", .number(call.state.settings.maxBucketCount)),
                 ("maxParallelIndexers", .number(call.state.indexing.parallelIndexersMax)),
@@ -24,14 +25,14 @@ extension AdminRoutes {
         Route(
             .post,
             "/internalSettings",
-            .permission("cluster.admin.settings!write"),
+            access: .permission("cluster.admin.settings!write"),
             validates: true,
-            changeInternalSettings
+            handler: changeInternalSettings
         ),
-        Route(.get, "/settings/stats", .settingsRead) { _ in
+        Route(.get, "/settings/stats", access: .settingsRead) { _ in
             .json(["sendStats": false])
         },
-        Route(.post, "/settings/stats", .settingsWrite, validates: true) { call in
+        Route(.post, "/settings/stats", access: .settingsWrite, validates: true) { call in
             // Accepted without effect: the server never sends statistics to a vendor.
             switch call.request.form["sendStats"] {
             case "true", "false": call.request.isValidationOnly ? .valid : .done

@@ -6,22 +6,22 @@ internal import Vocabulary
 /// Recent statistics of buckets, Prometheus metrics, and the event log.
 extension AdminRoutes {
     static let statistics: [Route] = [
-        Route.ofBucket(.get, "/stats", ".stats!read") { call in
+        Route.ofBucket(.get, "/stats", permission: ".stats!read") { call in
             await samples(call, of: call.state.activeNodes.map(\.number))
         },
-        Route.ofBucket(.get, "/stats/*", ".stats!read", oneStatistic),
-        Route.ofBucket(.get, "/nodes/*/stats", ".stats!read") { call in
+        Route.ofBucket(.get, "/stats/*", permission: ".stats!read", handler: oneStatistic),
+        Route.ofBucket(.get, "/nodes/*/stats", permission: ".stats!read") { call in
             let name = call.capture(1)
             let node = call.state.nodes.first { NodeJSON(call: call, node: $0).hostname == name }
             guard let node else { return .notFound }
             return await samples(call, of: [node.number])
         },
-        Route(.get, "/logs", .permission("cluster.logs!read")) { .json(await logs($0)) },
+        Route(.get, "/logs", access: .permission("cluster.logs!read")) { .json(await logs($0)) },
     ]
 
     /// The route of the metrics; `views` reads the figures of this node's indexes.
     static func metrics(_ views: ViewServer.Services.Reading?) -> Route {
-        Route(.get, "/metrics", .permission("cluster.admin.stats_export!read")) { call in
+        Route(.get, "/metrics", access: .permission("cluster.admin.stats_export!read")) { call in
             let text = Metrics(call, views: views?()).text
             var reply = Reply.text(text, status: 200)
             reply.contentType = "text/plain; version=0.0.4; charset=utf-8"

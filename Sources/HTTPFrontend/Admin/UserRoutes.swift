@@ -6,34 +6,39 @@ internal import Vocabulary
 extension AdminRoutes {
     static let users: [Route] =
         userLists + [
-            Route.setting("/settings/rbac/users/*/*", .securityWrite, by: .put, putUser),
+            Route.setting("/settings/rbac/users/*/*", .securityWrite, by: .put, handler: putUser),
             // As in Couchbase Server, only local users can be changed in part.
-            Route.setting("/settings/rbac/users/local/*", .securityWrite, by: .patch, patchUser),
-            Route(.delete, "/settings/rbac/users/*/*", .securityWrite, deleteUser)
+            Route.setting(
+                "/settings/rbac/users/local/*",
+                .securityWrite,
+                by: .patch,
+                handler: patchUser
+            ),
+            Route(.delete, "/settings/rbac/users/*/*", access: .securityWrite, handler: deleteUser)
                 .accepting(),
-            Route(.get, "/settings/rbac/groups", .securityRead) { _ in .json([]) },
-            Route(.get, "/settings/rbac/groups/*", .securityRead) { _ in
+            Route(.get, "/settings/rbac/groups", access: .securityRead) { _ in .json([]) },
+            Route(.get, "/settings/rbac/groups/*", access: .securityRead) { _ in
                 .json("Unknown group.", status: 404)
             },
-            Route(.put, "/settings/rbac/groups/*", .securityWrite) { _ in
+            Route(.put, "/settings/rbac/groups/*", access: .securityWrite) { _ in
                 let text = "Groups of users are not supported yet. Grant the roles to each user"
                 return .refused([FieldError("_", text)])
             },
-            Route(.delete, "/settings/rbac/groups/*", .securityWrite) { _ in
+            Route(.delete, "/settings/rbac/groups/*", access: .securityWrite) { _ in
                 .json("Group was not found.", status: 404)
             },
-            Route(.get, "/settings/rbac/roles", .securityRead, listRoles),
-            Route(.get, "/settings/passwordPolicy", .securityRead) { _ in
+            Route(.get, "/settings/rbac/roles", access: .securityRead, handler: listRoles),
+            Route(.get, "/settings/passwordPolicy", access: .securityRead) { _ in
                 .json(.object(passwordPolicy))
             },
             Route(
                 .post,
                 "/settings/passwordPolicy",
-                .securityWrite,
+                access: .securityWrite,
                 validates: true,
-                setPasswordPolicy
+                handler: setPasswordPolicy
             ),
-            Route.setting("/controller/changePassword", .login, changePassword),
+            Route.setting("/controller/changePassword", .login, handler: changePassword),
         ]
 
     /// The requirements of a password; the same for all clusters.
@@ -48,17 +53,17 @@ extension AdminRoutes {
     }
 
     private static let userLists: [Route] = [
-        Route(.get, "/settings/rbac/users", .securityRead) { call in
+        Route(.get, "/settings/rbac/users", access: .securityRead) { call in
             list(call, path: "/settings/rbac/users")
         },
-        Route(.get, "/settings/rbac/users/*", .securityRead) { call in
+        Route(.get, "/settings/rbac/users/*", access: .securityRead) { call in
             switch call.capture(0) {
             case UserJSON.domain: list(call, path: "/settings/rbac/users/local")
             case "external": .json([])
             default: .json("Unknown user.", status: 404)
             }
         },
-        Route(.get, "/settings/rbac/users/*/*", .securityRead) { call in
+        Route(.get, "/settings/rbac/users/*/*", access: .securityRead) { call in
             guard call.capture(0) == UserJSON.domain, let user = call.state.user(call.capture(1))
             else { return .json("Unknown user.", status: 404) }
             return Reply.json(UserJSON.user(user)).version(user.settingsRevision)

@@ -15,13 +15,13 @@ struct UserSelection {
         case passwordChange = "password_change_timestamp"
     }
 
-    /// The place of a user in the ascending order.
-    private struct Place {
+    /// The position of a user in the ascending order.
+    private struct Position {
         var number: UInt64 = 0
         var text = ""
         let id: String
 
-        func precedes(_ other: Place) -> Bool {
+        func precedes(_ other: Position) -> Bool {
             if number != other.number { return number < other.number }
             if !text.utf8.elementsEqual(other.text.utf8) {
                 return text.utf8.lexicographicallyPrecedes(other.text.utf8)
@@ -49,8 +49,8 @@ struct UserSelection {
         let paged = isPaged ? query : FormParameters([])
         substring = (paged["substr"] ?? "").lowercased()
         let keys = Key.allCases.map(\.rawValue)
-        key = Key(rawValue: try Self.word(paged, "sortBy", keys) ?? "") ?? .id
-        isDescending = try Self.word(paged, "order", ["asc", "desc"]) == "desc"
+        key = Key(rawValue: try Self.word(paged, "sortBy", among: keys) ?? "") ?? .id
+        isDescending = try Self.word(paged, "order", among: ["asc", "desc"]) == "desc"
         parameters = ["permission", "substr", "sortBy", "order"].compactMap { name in
             query[name].map { (name, $0) }
         }
@@ -73,7 +73,7 @@ struct UserSelection {
     private static func word(
         _ query: FormParameters,
         _ field: String,
-        _ words: [String]
+        among words: [String]
     ) throws(FieldError) -> String? {
         guard let text = query[field] else { return nil }
         guard words.contains(text) else {
@@ -85,20 +85,20 @@ struct UserSelection {
 
     /// The selected users in their order.
     func users(of all: [LocalUser]) -> [LocalUser] {
-        all.filter(isSelected).sorted { isBefore(place(of: $0), place(of: $1)) }
+        all.filter(isSelected).sorted { isBefore(position(of: $0), position(of: $1)) }
     }
 
     /// Where the page of a user begins.
     ///
     /// The id of a user that does not exist, for example one that was deleted since the link to its
-    /// page, has a place only in the order of ids: its other fields are unknown.
+    /// page, has a position only in the order of ids: its other fields are unknown.
     ///
     /// - Parameters:
     ///   - id: The user's id.
     ///   - users: The selected users in their order.
     ///   - all: All users: the user itself need not be selected.
     /// - Returns: The index of the first user that is not before this one.
-    /// - Throws: `FieldError` if the place of the id is unknown.
+    /// - Throws: `FieldError` if the position of the id is unknown.
     func start(
         at id: String,
         in users: [LocalUser],
@@ -111,8 +111,8 @@ struct UserSelection {
                 + "Request the first page again, without startFrom, or sort by id."
             throw FieldError("startFrom", reason)
         }
-        let start = user.map(place) ?? Place(id: id)
-        return users.firstIndex { !isBefore(place(of: $0), start) } ?? users.count
+        let start = user.map(position) ?? Position(id: id)
+        return users.firstIndex { !isBefore(position(of: $0), start) } ?? users.count
     }
 
     private var isSortedByID: Bool {
@@ -129,15 +129,15 @@ struct UserSelection {
             || user.name.lowercased().contains(substring)
     }
 
-    private func place(of user: LocalUser) -> Place {
+    private func position(of user: LocalUser) -> Position {
         switch key {
-        case .id, .domain: Place(id: user.id)
-        case .name: Place(text: user.name, id: user.id)
-        case .passwordChange: Place(number: user.passwordChangedSeconds, id: user.id)
+        case .id, .domain: Position(id: user.id)
+        case .name: Position(text: user.name, id: user.id)
+        case .passwordChange: Position(number: user.passwordChangedSeconds, id: user.id)
         }
     }
 
-    private func isBefore(_ one: Place, _ other: Place) -> Bool {
+    private func isBefore(_ one: Position, _ other: Position) -> Bool {
         isDescending ? other.precedes(one) : one.precedes(other)
     }
 }

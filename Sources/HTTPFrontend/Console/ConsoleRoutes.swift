@@ -30,9 +30,9 @@ extension AdminRoutes {
     ]
 
     static let console: [Route] = [
-        Route(.get, "/", .open) { _ in redirection },
-        Route(.get, "/ui", .open) { _ in redirection },
-        Route(.get, "/ui/**", .open) { call in
+        Route(.get, "/", access: .open) { _ in redirection },
+        Route(.get, "/ui", access: .open) { _ in redirection },
+        Route(.get, "/ui/**", access: .open) { call in
             if let refusal = refusalOfConsole(call) { return refusal }
             let name = call.captures.map { String(decoding: $0, as: UTF8.self) }
                 .joined(separator: "/")

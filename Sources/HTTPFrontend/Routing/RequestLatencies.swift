@@ -71,7 +71,7 @@ final class RequestLatencies: Sendable {
     var readings: [LatencyReading] {
         RouteClass.allCases.enumerated().compactMap { kind, one in
             table.histogram(kind).map {
-                LatencyReading(.requests, [("class", one.rawValue)], $0)
+                LatencyReading(.requests, [("class", one.rawValue)], histogram: $0)
             }
         }
     }

@@ -115,12 +115,12 @@ struct Route: Sendable {
     init(
         _ method: RESTRequest.Method,
         _ path: String,
-        _ access: RouteAccess,
+        access: RouteAccess,
         needsCluster: Bool = false,
         body: Body = .form,
         rawQuery: Set<String> = [],
         validates: Bool = false,
-        _ handler: @escaping Handler
+        handler: @escaping Handler
     ) {
         self.method = method
         label = Label(path)
@@ -156,21 +156,21 @@ struct Route: Sendable {
     static func ofBucket(
         _ method: RESTRequest.Method,
         _ path: String,
-        _ permission: String,
+        permission: String,
         body: Body = .form,
         rawQuery: Set<String> = [],
         validates: Bool = false,
-        _ handler: @escaping Handler
+        handler: @escaping Handler
     ) -> Route {
         Route(
             method,
             "/pools/default/buckets/*" + path,
-            .permission("cluster.bucket[.]" + permission),
+            access: .permission("cluster.bucket[.]" + permission),
             needsCluster: true,
             body: body,
             rawQuery: rawQuery,
             validates: validates,
-            handler
+            handler: handler
         )
     }
 
@@ -179,9 +179,9 @@ struct Route: Sendable {
         _ path: String,
         _ access: RouteAccess,
         by method: RESTRequest.Method = .post,
-        _ handler: @escaping Handler
+        handler: @escaping Handler
     ) -> Route {
-        Route(method, path, access, needsCluster: true, validates: true, handler)
+        Route(method, path, access: access, needsCluster: true, validates: true, handler: handler)
     }
 
     /// This route, which refuses other fields than these: what it does without them is more than a

@@ -35,7 +35,7 @@ extension Router {
             return .mustWait(nil)
         }
         let admitted: Admitted
-        switch admit(request, of: identity, to: route, captures, state) {
+        switch admit(request, of: identity, to: route, captures: captures, in: state) {
         case .refused(let reply): return .reply(reply)
         case .admitted(let found): admitted = found
         }
@@ -44,7 +44,7 @@ extension Router {
         if table.needsCurrentState(request, state), state.nodes.count > 1 {
             return .mustWait(prepared)
         }
-        switch handler(call(request, admitted, of: admitted.identity, state)) {
+        switch handler(call(request, admitted, of: admitted.identity, in: state)) {
         case .reply(let reply):
             let ended = service.monotonicNanoseconds
             resources.latencies.record(request, to: route, nanoseconds: ended - began)

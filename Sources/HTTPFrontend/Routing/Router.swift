@@ -46,7 +46,7 @@ struct Router: Sendable {
         switch find(request) {
         case .refused(let reply): return .refused(reply)
         case .route(let route, let captures):
-            return await admit(request, to: route, captures, state)
+            return await admit(request, to: route, captures: captures, in: state)
         }
     }
 
@@ -117,11 +117,11 @@ struct Router: Sendable {
             }
         }
         let identity: Identity
-        switch await confirm(admitted, request, state) {
+        switch await confirm(admitted, request, in: state) {
         case .refused(let reply): return reply
         case .admitted(let confirmed): identity = confirmed.identity
         }
-        var call = call(request, admitted, of: identity, state)
+        var call = call(request, admitted, of: identity, in: state)
         var reply = await admitted.route.handler(call)
         for _ in 0..<Self.repetitionsMax where reply.isOvertaken {
             call = call.refreshed
@@ -151,7 +151,7 @@ struct Router: Sendable {
         _ request: RESTRequest,
         _ admitted: Admitted,
         of identity: Identity,
-        _ state: ClusterState
+        in state: ClusterState
     ) -> Call {
         Call(
             request: request,
@@ -181,11 +181,11 @@ struct Router: Sendable {
     private func confirm(
         _ admitted: Admitted,
         _ request: RESTRequest,
-        _ state: ClusterState
+        in state: ClusterState
     ) async -> Decision {
         let route = admitted.route
         guard Realm(of: admitted.identity, in: state) == admitted.realm else {
-            return await admit(request, to: route, admitted.captures, state)
+            return await admit(request, to: route, captures: admitted.captures, in: state)
         }
         let refusal = Authentication.refusal(
             of: admitted.identity,
@@ -199,12 +199,12 @@ struct Router: Sendable {
     private func admit(
         _ request: RESTRequest,
         to route: Route,
-        _ captures: [[UInt8]],
-        _ state: ClusterState
+        captures: [[UInt8]],
+        in state: ClusterState
     ) async -> Decision {
         if let refusal = refusalBeforeAuthentication(request, state) { return .refused(refusal) }
         let identity = await authentication.identity(of: request, state)
-        return admit(request, of: identity, to: route, captures, state)
+        return admit(request, of: identity, to: route, captures: captures, in: state)
     }
 
     /// A refusal that does not depend on the sender; nil if there is none.
@@ -218,8 +218,8 @@ struct Router: Sendable {
         _ request: RESTRequest,
         of identity: Identity?,
         to route: Route,
-        _ captures: [[UInt8]],
-        _ state: ClusterState
+        captures: [[UInt8]],
+        in state: ClusterState
     ) -> Decision {
         let name = route.bucketName(captures)
         if let refusal = Authentication.refusal(
@@ -239,7 +239,7 @@ struct Router: Sendable {
             return .refused(reply)
         }
         // A route that is open to every client is no use of a bucket.
-        if sender.isAnonymous, !route.access.isOpen { request.connection?.login?.noteGuest() }
+        if sender.isAnonymous, !route.access.isOpen { request.connection?.login?.recordGuest() }
         let admitted = Admitted(
             route: route,
             identity: sender,

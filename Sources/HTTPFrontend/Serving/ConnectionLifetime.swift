@@ -155,7 +155,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
             let isIdle = persistence.unansweredCount == 0
             // A writable channel has little in its buffer: no promise for a short response.
             if isLast || (isIdle && !context.channel.isWritable) {
-                return writeEnd(data, promise, context)
+                return writeEnd(data, promise, in: context)
             }
             if isIdle { setIdleDeadline(context) }
         }
@@ -164,7 +164,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
 
     /// Ends the bound of the input once the client has logged in.
     private func endBound(_ context: ChannelHandlerContext) {
-        guard input.receivesLittle, watch.login?.isStranger == false, input.noteLogin() else {
+        guard input.receivesLittle, watch.login?.isStranger == false, input.recordLogin() else {
             return
         }
         setReceiveBytes(nil, context)
@@ -176,7 +176,7 @@ final class ConnectionLifetime: ChannelDuplexHandler, RemovableChannelHandler {
     private func writeEnd(
         _ data: NIOAny,
         _ promise: EventLoopPromise<Void>?,
-        _ context: ChannelHandlerContext
+        in context: ChannelHandlerContext
     ) {
         let written = promise ?? context.eventLoop.makePromise()
         unwrittenEndCount += 1

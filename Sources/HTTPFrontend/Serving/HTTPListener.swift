@@ -96,7 +96,7 @@ final class HTTPListener: Sendable {
                 ),
                 eventLoopGroup: MultiThreadedEventLoopGroup.singleton,
                 logger: logger,
-                responder: { try await responder.answer($0, $1, $2) },
+                responder: { try await responder.answer($0, $1, on: $2) },
                 onServerRunning: { channel in
                     gate.begin(on: channel)
                     let port = channel.localAddress?.port ?? Int(settings.port)

@@ -28,7 +28,7 @@ struct PortResponder: Sendable {
     func answer(
         _ request: Request,
         _ writer: consuming ResponseWriter,
-        _ channel: any Channel
+        on channel: any Channel
     ) async throws {
         var response: Response
         do {
@@ -70,11 +70,11 @@ struct PortResponder: Sendable {
         case .refused(let reply): return response(reply, to: asked, channel)
         case .admitted(let found): admitted = found
         }
-        asked.connection?.login?.noteAdmission()
+        asked.connection?.login?.notifyAdmitted()
         let bytesMax = admitted.bodyBytesMax
         if let declared = request.headers[.contentLength].flatMap({ Int($0) }), declared > bytesMax
         {
-            return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, channel)
+            return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, on: channel)
         }
         // The client sends its body after this interim response.
         if request.headers[.expect]?.lowercased() == "100-continue" {
@@ -87,10 +87,10 @@ struct PortResponder: Sendable {
         for try await part in request.body {
             let count = body.readableBytes + part.readableBytes
             guard count <= bytesMax else {
-                return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, channel)
+                return refuse(.bodyTooLarge(bytesMax: bytesMax), asked, on: channel)
             }
             guard bodies.resize(from: body.readableBytes, to: count) else {
-                return refuse(.bodyMemoryExhausted, asked, channel)
+                return refuse(.bodyMemoryExhausted, asked, on: channel)
             }
             body.writeImmutableBuffer(part)
         }
@@ -104,7 +104,7 @@ struct PortResponder: Sendable {
     private func refuse(
         _ refusal: PortRefusal,
         _ asked: RESTRequest,
-        _ channel: any Channel
+        on channel: any Channel
     ) -> Response {
         let reply = router.table.reply(to: refusal, of: asked).header("Connection", "close")
         return response(reply, to: asked, channel)

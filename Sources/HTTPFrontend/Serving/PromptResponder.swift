@@ -129,7 +129,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
         case .reply(let reply):
             guard case .bytes(let bytes) = reply.body else { return false }
             responseCount += 1
-            respond(reply, bytes, context)
+            respond(reply, bytes, in: context)
             return true
         case .mustWait(let prepared):
             if let prepared { watch.pass(prepared) }
@@ -149,7 +149,7 @@ final class PromptResponder: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     /// Writes a response with the fields that the framework adds to each one.
-    private func respond(_ reply: Reply, _ bytes: [UInt8], _ context: ChannelHandlerContext) {
+    private func respond(_ reply: Reply, _ bytes: [UInt8], in context: ChannelHandlerContext) {
         var headers = HTTPHeaders()
         headers.reserveCapacity(8)
         for (name, value) in port.router.headers(of: reply) {

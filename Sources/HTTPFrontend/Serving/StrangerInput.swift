@@ -44,7 +44,7 @@ package struct StrangerInput {
     /// The client has logged in.
     ///
     /// - Returns: Whether the socket was read in small pieces until now.
-    package mutating func noteLogin() -> Bool {
+    package mutating func recordLogin() -> Bool {
         defer { receivesLittle = false }
         return receivesLittle
     }

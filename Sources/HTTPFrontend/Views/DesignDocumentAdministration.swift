@@ -25,7 +25,7 @@ extension AdminRoutes {
 
     static func designDocuments(_ plane: any DesignDocumentPlane) -> [Route] {
         [
-            Route.ofBucket(.get, "/ddocs", ".views!read") { call in
+            Route.ofBucket(.get, "/ddocs", permission: ".views!read") { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }
                 guard call.state.activeNodes.contains(where: { $0.ports.views != 0 }) else {
                     return .json(["error": "no_ddocs_service"], status: 400)
@@ -50,7 +50,7 @@ extension AdminRoutes {
             Route(
                 .post,
                 "/pools/default/buckets/*/ddocs/<design>/controller/setUpdateMinChanges",
-                controllerAccess,
+                access: controllerAccess,
                 needsCluster: true
             ) { call in await setUpdateThresholds(call, plane) },
         ]
@@ -65,7 +65,7 @@ extension AdminRoutes {
         Route(
             .post,
             "/pools/default/buckets/*/ddocs/<design>/controller/\(name)",
-            controllerAccess,
+            access: controllerAccess,
             needsCluster: true
         ) { call in
             guard call.bucket != nil else { return .notFound }

@@ -11,15 +11,15 @@ extension ViewTable {
         documentPaths.flatMap { path in
             let path = prefix + path
             return [
-                Route(.get, path, .permission("cluster.bucket[.].views!read")) { call in
+                Route(.get, path, access: .permission("cluster.bucket[.].views!read")) { call in
                     await call.withViewBucket { bucket in
-                        read(call, plane, bucket)
+                        read(call, plane, inBucket: bucket)
                     }
                 },
                 Route(
                     .put,
                     path,
-                    .permission("cluster.bucket[.].views!write"),
+                    access: .permission("cluster.bucket[.].views!write"),
                     body: .designDocument
                 ) { call in
                     await call.withViewBucket { bucket in
@@ -35,7 +35,7 @@ extension ViewTable {
                         }
                     }
                 },
-                Route(.delete, path, .permission("cluster.bucket[.].views!write")) { call in
+                Route(.delete, path, access: .permission("cluster.bucket[.].views!write")) { call in
                     await call.withViewBucket { bucket in
                         await change(call) { precondition async throws(DesignDocumentError) in
                             try await plane.deleteDesignDocument(
@@ -53,7 +53,7 @@ extension ViewTable {
     private static func read(
         _ call: Call,
         _ plane: any DesignDocumentPlane,
-        _ bucket: String
+        inBucket bucket: String
     ) -> Reply {
         guard let document = plane.designDocument(call.capture(1), ofBucket: bucket) else {
             return .missing("missing")
@@ -81,7 +81,7 @@ extension ViewTable {
         _ work: (Precondition<String>) async throws(DesignDocumentError) -> Void
     ) async -> Reply {
         guard let precondition = call.request.precondition else {
-            return .failure(400, "bad_request", RESTRequest.preconditionRule)
+            return .failure(400, "bad_request", reason: RESTRequest.preconditionRule)
         }
         do throws(DesignDocumentError) {
             try await work(precondition)
@@ -105,14 +105,14 @@ extension ViewTable {
         switch error.code {
         case .bucketUnknown, .documentUnknown: return .missing("missing")
         case .invalid, .tooLarge:
-            return .failure(400, "invalid_design_document", error.description)
+            return .failure(400, "invalid_design_document", reason: error.description)
         case .differs:
             let reason = Reply.conflictSentence("The design document", mustBeAbsent: mustBeAbsent)
-            return .failure(412, "precondition_failed", reason)
+            return .failure(412, "precondition_failed", reason: reason)
         case .descriptorsExhausted:
-            return Reply.failure(503, "service_unavailable", error.description)
+            return Reply.failure(503, "service_unavailable", reason: error.description)
                 .retry(afterSeconds: 1)
-        case .failed: return .failure(500, "internal_server_error", error.description)
+        case .failed: return .failure(500, "internal_server_error", reason: error.description)
         }
     }
 }

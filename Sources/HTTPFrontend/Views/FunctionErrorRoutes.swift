@@ -9,7 +9,7 @@ internal import Vocabulary
 extension AdminRoutes {
     /// The errors on this node, which indexes only the documents that it serves.
     static func functionErrors(_ services: ViewServer.Services) -> Route {
-        Route.ofBucket(.get, "/ddocs/<design>/errors", ".views!read") { call in
+        Route.ofBucket(.get, "/ddocs/<design>/errors", permission: ".views!read") { call in
             let name = call.capture(1)
             guard let bucket = call.bucket?.settings,
                 services.designDocuments.designDocument(name, ofBucket: bucket.name) != nil

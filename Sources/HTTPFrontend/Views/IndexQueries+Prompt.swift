@@ -12,12 +12,18 @@ extension IndexQueries {
             let obstacle = node.obstacle()
             let found = lookUp(request)
             guard isEnough(found, for: request) else { return .mustWait }
-            let checked = try check(request, found, obstacle)
+            let checked = try check(request, found, obstacle: obstacle)
             guard node.indexes() != nil else {
                 throw .unavailable("The node is starting or stopping")
             }
             // The query does not wait for its slot, so the view is not looked up again.
-            guard var query = query(checked.query, of: checked.view, checked.bucket, request)
+            guard
+                var query = query(
+                    checked.query,
+                    of: checked.view,
+                    bucket: checked.bucket,
+                    for: request
+                )
             else { throw .changedView }
             query.keys = checked.keys
             switch QueryRun.beginNow(query, checked.dependencies) {

@@ -43,10 +43,10 @@ package struct IndexQueries: ViewQueries {
         do throws(ViewRefusal) {
             // First: it may open the index service, which has the views.
             let obstacle = node.obstacle()
-            let checked = try check(request, await find(request), obstacle)
+            let checked = try check(request, await find(request), obstacle: obstacle)
             let time = checked.query.timeoutMilliseconds
             switch await QueryRun.admit(to: checked.bucket, within: time, checked.dependencies) {
-            case .admitted(let place): return try await begin(checked, request, place)
+            case .admitted(let place): return try await begin(checked, request, at: place)
             case .busy: throw .busy
             case .unknownBucket: throw .missing("missing")
             }
@@ -71,7 +71,7 @@ package struct IndexQueries: ViewQueries {
     func check(
         _ request: ViewRequest,
         _ found: Found,
-        _ obstacle: String?
+        obstacle: String?
     ) throws(ViewRefusal) -> Checked {
         if case .noDocument = found { throw .missing("missing") }
         if let obstacle { throw .unavailable(obstacle) }
@@ -106,7 +106,7 @@ package struct IndexQueries: ViewQueries {
     private func begin(
         _ checked: Checked,
         _ request: ViewRequest,
-        _ place: QueryRun.Place
+        at place: QueryRun.Place
     ) async throws(ViewRefusal) -> ViewQueryOutcome {
         guard node.indexes() != nil else {
             throw .unavailable("The node is starting or stopping")
@@ -122,7 +122,9 @@ package struct IndexQueries: ViewQueries {
             // The same parameters select the same rows, so the keys are in memory once.
             parsed.selection = checked.query.selection
         }
-        guard var query = query(parsed, of: view, bucket, request) else { throw .changedView }
+        guard var query = query(parsed, of: view, bucket: bucket, for: request) else {
+            throw .changedView
+        }
         query.keys = checked.keys
         let dependencies = checked.dependencies
         switch await QueryRun.begin(query, dependencies, in: place, awaitsPart: true) {
@@ -155,8 +157,8 @@ package struct IndexQueries: ViewQueries {
     func query(
         _ parsed: ViewQuery,
         of view: SignedView,
-        _ bucket: QueryRun.Bucket,
-        _ request: ViewRequest
+        bucket: QueryRun.Bucket,
+        for request: ViewRequest
     ) -> QueryRun.Query? {
         let plan = QueryPlan(parsed)
         guard let indexes = node.indexes(),
@@ -166,7 +168,7 @@ package struct IndexQueries: ViewQueries {
         var query = QueryRun.Query(of: bucket, current)
         let reputation = indexes.reputation(of: definition, ofBucket: bucket.uuid)
         if !reputation.isSettled {
-            query.isReady = { indexes.settle(definition, ofBucket: bucket.uuid) }
+            query.isReady = { indexes.retirePrevious(of: definition, ofBucket: bucket.uuid) }
         }
         // A query that the previous definition would refuse is answered by the current one.
         if let old = reputation.previous, parsed.freshness != .current,

@@ -17,7 +17,7 @@ extension AdminRoutes {
             return bucket.designDocuments.flatMap { document in
                 let parts = found.flatMap(\.designDocuments).filter { $0.name == document.name }
                 return [build(parts), compaction(parts)].compactMap { work in
-                    work.map { task($0, name, document.name) }
+                    work.map { task($0, name, document: document.name) }
                 }
             }
         }
@@ -53,7 +53,7 @@ extension AdminRoutes {
         )
     }
 
-    private static func task(_ work: Work, _ bucket: String, _ document: String) -> JSONText {
+    private static func task(_ work: Work, _ bucket: String, document: String) -> JSONText {
         [
             "type": .string(work.type),
             "recommendedRefreshPeriod": .double(2),

@@ -32,7 +32,7 @@ package protocol MapTrialRunner: Sendable {
 extension AdminRoutes {
     static func trials(_ trials: any MapTrialRunner) -> [Route] {
         [
-            Route.ofBucket(.post, "/controller/tryMap", ".views!write") { call in
+            Route.ofBucket(.post, "/controller/tryMap", permission: ".views!write") { call in
                 guard let bucket = call.bucket?.settings.name else { return .notFound }
                 let form = call.request.form
                 guard let map = form["map"], let id = form["id"], !id.isEmpty else {

@@ -32,15 +32,15 @@ struct ViewMetrics {
         page.add(
             "couch_views_ops",
             .untyped,
-            "Counter of queries of which this node answered a part.",
-            buckets.map { .init([("bucket", $0.name)], $0.queries) }
+            help: "Counter of queries of which this node answered a part.",
+            samples: buckets.map { .init([("bucket", $0.name)], $0.queries) }
         )
         for (name, help, number) in ViewMetrics.gauges {
             page.add(
                 name,
                 .gauge,
-                help,
-                buckets.map { bucket in
+                help: help,
+                samples: buckets.map { bucket in
                     let sum = bucket.indexes.reduce(0) { $0 + number($1) }
                     return .init([("bucket", bucket.name)], sum)
                 }
@@ -49,8 +49,8 @@ struct ViewMetrics {
         page.add(
             "view_index_errors_total",
             .counter,
-            "Errors of functions by kind.",
-            buckets.flatMap(ViewMetrics.errors)
+            help: "Errors of functions by kind.",
+            samples: buckets.flatMap(ViewMetrics.errors)
         )
         for (name, help, value) in [
             ("view_script_processes", "Script processes.", Double(reading.scripts.processes)),
@@ -63,7 +63,7 @@ struct ViewMetrics {
                 Double(reading.scripts.works)
             ),
         ] {
-            page.add(name, .gauge, help, [.init([], value)])
+            page.add(name, .gauge, help: help, samples: [.init([], value)])
         }
     }
 

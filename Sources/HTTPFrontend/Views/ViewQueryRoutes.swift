@@ -18,15 +18,15 @@ extension ViewTable {
             let path = prefix + path
             return [RESTRequest.Method.get, .post].flatMap { method in
                 [
-                    query(method, "\(path)/_view/*", queries, stallTimeout),
+                    query(method, "\(path)/_view/*", queries: queries, stallTimeout: stallTimeout),
                     Route(
                         method,
                         "\(path)/_spatial/*",
-                        .permission("cluster.bucket[.].views!read"),
+                        access: .permission("cluster.bucket[.].views!read"),
                         body: .viewQuery
                     ) { call in
                         await call.withViewBucket { _ in
-                            .failure(400, "bad_request", "Spatial views are not supported")
+                            .failure(400, "bad_request", reason: "Spatial views are not supported")
                         }
                     },
                 ]
@@ -37,13 +37,13 @@ extension ViewTable {
     private static func query(
         _ method: RESTRequest.Method,
         _ path: String,
-        _ queries: any ViewQueries,
-        _ stallTimeout: Duration?
+        queries: any ViewQueries,
+        stallTimeout: Duration?
     ) -> Route {
         let permission = RouteAccess.permission("cluster.bucket[.].views!read")
-        let route = Route(method, path, permission, body: .viewQuery) { call in
+        let route = Route(method, path, access: permission, body: .viewQuery) { call in
             await call.withViewBucket { bucket in
-                var reply = await answer(call, queries, bucket)
+                var reply = await answer(call, queries, inBucket: bucket)
                 reply.stallTimeout = stallTimeout
                 return reply
             }
@@ -61,13 +61,13 @@ extension ViewTable {
     private static func answer(
         _ call: Call,
         _ queries: any ViewQueries,
-        _ bucket: String
+        inBucket bucket: String
     ) async -> Reply {
         guard call.request.body.count > loopBodyBytesMax else {
-            return await begin(call, queries, bucket)
+            return await begin(call, queries, inBucket: bucket)
         }
         return await withTaskExecutorPreference(WorkExecutor.shared) {
-            await begin(call, queries, bucket)
+            await begin(call, queries, inBucket: bucket)
         }
     }
 
@@ -75,20 +75,20 @@ extension ViewTable {
     private static func begin(
         _ call: Call,
         _ queries: any ViewQueries,
-        _ bucket: String
+        inBucket bucket: String
     ) async -> Reply {
         var parameters = queryParameters(of: call)
         if call.request.method == .post {
             switch ViewQueryBody.parse(call.request.body) {
             case .parameters(let members): parameters += members
-            case .invalid(let reason): return .failure(400, "bad_request", reason)
+            case .invalid(let reason): return .failure(400, "bad_request", reason: reason)
             }
         }
-        if let refusal = refusalOfDocuments(parameters, call, bucket) { return refusal }
+        if let refusal = refusalOfDocuments(parameters, call, inBucket: bucket) { return refusal }
         // Until the last reference is gone, the query is cancelled when the client disconnects.
         let interest = call.request.connection?.beginWatching()
         if interest == nil, call.request.connection != nil {
-            return .failure(503, "service_unavailable", "The client disconnected")
+            return .failure(503, "service_unavailable", reason: "The client disconnected")
         }
         defer { withExtendedLifetime(interest) {} }
         let outcome: ViewQueryOutcome
@@ -124,7 +124,9 @@ extension ViewTable {
         case .name(let name): bucket = name
         }
         let parameters = queryParameters(of: call)
-        if let refusal = refusalOfDocuments(parameters, call, bucket) { return .reply(refusal) }
+        if let refusal = refusalOfDocuments(parameters, call, inBucket: bucket) {
+            return .reply(refusal)
+        }
         switch queries.beginNow(viewRequest(of: call, bucket, parameters)) {
         case .refused(let refusal): return .reply(reply(to: refusal))
         case .whole(let bytes): return .reply(.rendered(bytes))
@@ -153,7 +155,7 @@ extension ViewTable {
     }
 
     private static func reply(to refusal: ViewRefusal) -> Reply {
-        let reply = Reply.failure(refusal.status, refusal.error, refusal.reason)
+        let reply = Reply.failure(refusal.status, refusal.error, reason: refusal.reason)
         return refusal.retryAfterSeconds.map { reply.retry(afterSeconds: $0) } ?? reply
     }
 
@@ -164,11 +166,11 @@ extension ViewTable {
     private static func refusalOfDocuments(
         _ parameters: [ViewParameter],
         _ call: Call,
-        _ bucket: String
+        inBucket bucket: String
     ) -> Reply? {
         guard IndexQueries.includesDocuments(parameters) else { return nil }
-        let permission = Permission(.bucket(bucket), ["data", "docs"], "read")
-        let write = Permission(.bucket(bucket), ["views"], "write")
+        let permission = Permission(.bucket(bucket), ["data", "docs"], operation: "read")
+        let write = Permission(.bucket(bucket), ["views"], operation: "write")
         guard !call.rights.allows(permission), !call.rights.allows(write) else { return nil }
         return .forbidden(permission.text, "include_docs needs the permission \(permission.text)")
     }

@@ -89,7 +89,7 @@ package final class ViewServer: Sendable {
             secured: settings.secured
         )
         port.channel.reasonPhrases = ViewTable.reasonPhrases
-        port.channel.headRefusal = { .failure(400, "bad_request", $0) }
+        port.channel.headRefusal = { .failure(400, "bad_request", reason: $0) }
         port.channel.stallTimeout = settings.stallTimeout
         port.channel.usesEventLoops = true
         port.channel.answersPromptly = true

@@ -20,13 +20,14 @@ struct ViewTable: RouteTable {
     let commonHeaders: [HeaderField] = [("Cache-Control", "must-revalidate")]
 
     private static let general: [Route] = [
-        Route(.get, "/", .open) { _ in
+        Route(.get, "/", access: .open) { _ in
             .json(["couchdb": "Welcome", "version": .string(Release.couchbaseVersion)])
         },
-        Route(.get, "/<bucket>/_all_docs", .permission("cluster.bucket[.].data.docs!read")) {
+        Route(.get, "/<bucket>/_all_docs", access: .permission("cluster.bucket[.].data.docs!read"))
+        {
             call in
             await call.withViewBucket { _ in
-                .failure(400, "bad_request", "_all_docs is no longer supported")
+                .failure(400, "bad_request", reason: "_all_docs is no longer supported")
             }
         },
     ]
@@ -36,36 +37,36 @@ struct ViewTable: RouteTable {
     func reply(to refusal: PortRefusal, of request: RESTRequest) -> Reply {
         switch refusal {
         case .notServing:
-            return .failure(503, "service_unavailable", "The node is starting or stopping")
+            return .failure(503, "service_unavailable", reason: "The node is starting or stopping")
         case .notFound:
             return .missing("missing")
         case .methodNotAllowed(let methods):
             let allowed = (methods + (methods.contains("GET") ? ["HEAD"] : [])).sorted()
             let reason = "Only \(allowed.joined(separator: ",")) allowed"
-            return Reply.failure(405, "method_not_allowed", reason)
+            return Reply.failure(405, "method_not_allowed", reason: reason)
                 .header("Allow", allowed.joined(separator: ", "))
         case .fromAnotherSite:
-            return .failure(403, "forbidden", request.anotherSiteReason)
+            return .failure(403, "forbidden", reason: request.anotherSiteReason)
         case .withoutTLS:
-            return .failure(403, "forbidden", RESTRequest.withoutTLSReason)
+            return .failure(403, "forbidden", reason: RESTRequest.withoutTLSReason)
         case .foreignHost:
-            return .failure(421, "misdirected_request", request.foreignHostReason)
+            return .failure(421, "misdirected_request", reason: request.foreignHostReason)
         case .unauthorized:
-            return Reply.failure(401, "unauthorized", "password required")
+            return Reply.failure(401, "unauthorized", reason: "password required")
                 .withChallenge(for: request)
         case .forbidden(let permission):
             let reason = "The user needs the permission \(permission)"
             return .forbidden(permission, reason)
         case .illFormedTarget:
-            return .failure(400, "bad_request", "The path or the query is not valid UTF-8")
+            return .failure(400, "bad_request", reason: "The path or the query is not valid UTF-8")
         case .illFormedField(let error):
-            return .failure(400, "bad_request", error.text)
+            return .failure(400, "bad_request", reason: error.text)
         case .bodyTooLarge(let most):
             let reason = "The request's body is larger than \(most) bytes"
-            return .failure(413, "too_large", reason)
+            return .failure(413, "too_large", reason: reason)
         case .bodyMemoryExhausted:
             let reason = "The memory for request bodies is used up. Retry later."
-            return Reply.failure(503, "service_unavailable", reason).retry(afterSeconds: 1)
+            return Reply.failure(503, "service_unavailable", reason: reason).retry(afterSeconds: 1)
         }
     }
 
@@ -83,7 +84,7 @@ struct ViewTable: RouteTable {
         guard route.method == .put || route.method == .post,
             !["", "application/json"].contains(request.contentType)
         else { return nil }
-        return .failure(415, "bad_content_type", "Content-Type must be application/json")
+        return .failure(415, "bad_content_type", reason: "Content-Type must be application/json")
     }
 
     func refusalOfBody(of request: RESTRequest, to route: Route) -> Reply? { nil }
@@ -135,7 +136,7 @@ extension Call {
 
 extension Reply {
     /// `{"error":"word","reason":"sentence"}`, the view port's form of every failure.
-    static func failure(_ status: Int, _ error: String, _ reason: String) -> Reply {
+    static func failure(_ status: Int, _ error: String, reason: String) -> Reply {
         json(["error": .string(error), "reason": .string(reason)], status: status)
     }
 
@@ -153,7 +154,7 @@ extension Reply {
     }
 
     /// Clients match the word `not_found`.
-    static func missing(_ reason: String) -> Reply { failure(404, "not_found", reason) }
+    static func missing(_ reason: String) -> Reply { failure(404, "not_found", reason: reason) }
 
     /// This reply with the time after which the client may retry.
     func retry(afterSeconds seconds: Int) -> Reply {

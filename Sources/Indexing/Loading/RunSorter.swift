@@ -79,7 +79,7 @@ final class RunSorter {
             let order = Memory.compare(
                 base + Int(one.key),
                 base + Int(other.key),
-                Int(min(one.keyCount, other.keyCount))
+                count: Int(min(one.keyCount, other.keyCount))
             )
             if order != 0 { return order < 0 }
             if one.keyCount != other.keyCount { return one.keyCount < other.keyCount }

@@ -128,15 +128,15 @@ extension QueryCoordination {
         _ index: Int,
         _ batch: RowBatch,
         isGrouped: Bool,
-        _ now: UInt64
+        now: UInt64
     ) -> [Action] {
         guard responders[index].start != nil, isGrouped == mergePlan.isGrouped else {
-            return fail(index, .invalid("It sent rows that were not expected."), now)
+            return fail(index, .invalid("It sent rows that were not expected."), now: now)
         }
         guard merge.feed(index, batch) == .accepted else {
-            return fail(index, .invalid("It sent more rows than requested."), now)
+            return fail(index, .invalid("It sent more rows than requested."), now: now)
         }
-        noteDisorder()
+        recordDisorder()
         return phase == .gathering ? reconcile(now) : []
     }
 
@@ -144,7 +144,7 @@ extension QueryCoordination {
     mutating func fail(
         _ index: Int,
         _ cause: QueryFailure.Cause,
-        _ now: UInt64
+        now: UInt64
     ) -> [Action] {
         let isOver: Bool
         switch cause {
@@ -173,7 +173,7 @@ extension QueryCoordination {
     }
 
     /// Records the streams that the merge ended.
-    mutating func noteDisorder() {
+    mutating func recordDisorder() {
         guard !merge.disordered.isEmpty else { return }
         for index in merge.removeDisordered() {
             record(index, .invalid("Its rows are out of order."))

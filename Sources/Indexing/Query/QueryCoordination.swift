@@ -194,33 +194,33 @@ package struct QueryCoordination: Sendable {
         switch reply {
         case .start(let start):
             guard responders[index].state == .asked else {
-                return fail(index, .invalid("It started twice."), now)
+                return fail(index, .invalid("It started twice."), now: now)
             }
             let isAsked =
                 start.missing.isEmpty
                 || Set(start.missing).isSubset(of: responders[index].vBuckets)
             guard isAsked else {
-                return fail(index, .invalid("It named vBuckets that were not requested."), now)
+                return fail(index, .invalid("It named vBuckets that were not requested."), now: now)
             }
             responders[index].state = .started(start)
-        case .rows(let batch): return feed(index, batch, isGrouped: false, now)
-        case .groups(let batch): return feed(index, batch, isGrouped: true, now)
+        case .rows(let batch): return feed(index, batch, isGrouped: false, now: now)
+        case .groups(let batch): return feed(index, batch, isGrouped: true, now: now)
         case .end:
             guard let start = responders[index].start else {
-                return fail(index, .invalid("It ended before it started."), now)
+                return fail(index, .invalid("It ended before it started."), now: now)
             }
             responders[index].state = .ended(start)
             merge.finish(index)
-        case .failed(let why): return fail(index, .failed(why), now)
+        case .failed(let why): return fail(index, .failed(why), now: now)
         case .moved:
             if phase == .gathering, now < terms.restartsUntil { return restart(now) }
-            return fail(index, .moved, now)
+            return fail(index, .moved, now: now)
         case .notReady:
             if phase == .gathering, let next = use.next {
                 use = next
                 return cancelAll() + beginAttempt(now)
             }
-            return fail(index, .notBuilt, now)
+            return fail(index, .notBuilt, now: now)
         }
         return phase == .gathering ? reconcile(now) : []
     }
@@ -233,7 +233,7 @@ package struct QueryCoordination: Sendable {
         now: UInt64
     ) -> [Action] {
         guard let index = indexOfActive(node, attempt) else { return [] }
-        guard phase == .gathering else { return fail(index, .lost(why), now) }
+        guard phase == .gathering else { return fail(index, .lost(why), now: now) }
         responders[index].state = .unreachable(why)
         if mapDeadline == .max {
             // Another map has no effect after `restartsUntil`.
@@ -269,7 +269,7 @@ package struct QueryCoordination: Sendable {
     package mutating func next() -> RowMerge.Step? {
         guard phase == .open else { return nil }
         let step = merge.next()
-        noteDisorder()
+        recordDisorder()
         return step
     }
 

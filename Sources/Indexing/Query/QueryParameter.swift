@@ -39,10 +39,10 @@ enum QuerySetting {
     ) throws(QueryRefusal) -> [QuerySetting] {
         switch name {
         case "key":
-            let key = try sortKey(name, value, encode)
+            let key = try sortKey(name, value, encode: encode)
             return [.startKey(key), .endKey(key)]
-        case "startkey", "start_key": return [.startKey(try sortKey(name, value, encode))]
-        case "endkey", "end_key": return [.endKey(try sortKey(name, value, encode))]
+        case "startkey", "start_key": return [.startKey(try sortKey(name, value, encode: encode))]
+        case "endkey", "end_key": return [.endKey(try sortKey(name, value, encode: encode))]
         case "startkey_docid", "start_key_doc_id":
             return set(\.selection.startDocumentID, value.bytes)
         case "endkey_docid", "end_key_doc_id":
@@ -82,7 +82,7 @@ enum QuerySetting {
     static func sortKey(
         _ name: String,
         _ text: ByteView,
-        _ encode: (ByteView) -> [UInt8]?
+        encode: (ByteView) -> [UInt8]?
     ) throws(QueryRefusal) -> [UInt8] {
         guard JSONGrammar.accepts(text) else { throw .invalidJSON(text) }
         guard let key = encode(JSONParts.trimmed(text)) else {

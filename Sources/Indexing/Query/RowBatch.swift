@@ -82,8 +82,8 @@ extension RowBatch: Coded {
             var entry = Entry()
             try rows.field(&entry.keyNumber, "row")
             try rows.field(&entry.vBucket, "row")
-            try RowBatch.findBytes(&entry.key, in: &rows, view.count, "key")
-            try RowBatch.findBytes(&entry.value, in: &rows, view.count, "value")
+            try RowBatch.findBytes(&entry.key, in: &rows, before: view.count, name: "key")
+            try RowBatch.findBytes(&entry.value, in: &rows, before: view.count, name: "value")
             entries.append(entry)
         }
     }
@@ -92,8 +92,8 @@ extension RowBatch: Coded {
     private static func findBytes(
         _ place: inout Place,
         in rows: inout FieldReader,
-        _ end: Int,
-        _ name: StaticString
+        before end: Int,
+        name: StaticString
     ) throws(CodingFailure) {
         try rows.field(&place.count, name)
         place.start = UInt32(end - rows.bytesLeft)

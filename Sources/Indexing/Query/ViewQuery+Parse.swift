@@ -27,7 +27,7 @@ extension ViewQuery {
         encode: (ByteView) -> [UInt8]?
     ) throws(QueryRefusal) {
         self.init()
-        selection.keys = try ViewQuery.keys(parameters, body, encode)
+        selection.keys = try ViewQuery.keys(parameters, body, encode: encode)
         var settings: [QuerySetting] = []
         for parameter in parameters {
             let parsed = parameter.value.withUnsafeBytes { bytes in
@@ -76,7 +76,7 @@ extension ViewQuery {
     private static func keys(
         _ parameters: [QueryParameter],
         _ body: ByteView?,
-        _ encode: (ByteView) -> [UInt8]?
+        encode: (ByteView) -> [UInt8]?
     ) throws(QueryRefusal) -> [[UInt8]]? {
         if let body, !JSONParts.trimmed(body).isEmpty {
             guard JSONGrammar.accepts(body) else { throw .invalidJSON(body) }
@@ -112,7 +112,7 @@ extension ViewQuery {
         var bytes = 0
         for text in texts {
             if isLongerThanRowKeys(text) { continue }
-            let key = try QuerySetting.sortKey("keys", text, encode)
+            let key = try QuerySetting.sortKey("keys", text, encode: encode)
             // No row has such a key.
             if key.count > Collation.keyBytesMax { continue }
             bytes += key.count

@@ -65,7 +65,7 @@ package final class CustomReduce {
         self.tree = tree
         self.partials = partials
         self.mask = settings?.mask ?? mask
-        groups = settings.map { GroupWalk(tree, range, $0) }
+        groups = settings.map { GroupWalk(tree, range, settings: $0) }
         guard settings == nil else { return }
         let frame = ReduceFrame(groupPrefix: [])
         open = [frame]
@@ -201,7 +201,13 @@ package final class CustomReduce {
         }
         bounds = KeyBounds(range)
         let root = try tree.rootNode()
-        try visit(root, isFirst: bounds.low != nil, isLast: bounds.high != nil, frame, nil)
+        try visit(
+            root,
+            isFirst: bounds.low != nil,
+            isLast: bounds.high != nil,
+            frame: frame,
+            child: nil
+        )
         if root.isLeaf { complete(frame) }
     }
 
@@ -219,12 +225,14 @@ package final class CustomReduce {
         _ node: IndexNode,
         isFirst: Bool,
         isLast: Bool,
-        _ frame: ReduceFrame,
-        _ child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
+        frame: ReduceFrame,
+        child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
     ) throws(IndexError) {
         let low = isFirst ? bounds.low : nil
         let high = isLast ? bounds.high : nil
-        if node.isLeaf { return try visitLeaf(node, from: low, to: high, frame, child) }
+        if node.isLeaf {
+            return try visitLeaf(node, from: low, to: high, frame: frame, child: child)
+        }
         var target = frame
         if let child {
             let place = frame.appendPending()
@@ -251,8 +259,8 @@ package final class CustomReduce {
         _ node: IndexNode,
         from low: ByteView?,
         to high: ByteView?,
-        _ frame: ReduceFrame,
-        _ child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
+        frame: ReduceFrame,
+        child: (parent: IndexNodeID, id: IndexNodeID, version: UInt32)?
     ) throws(IndexError) {
         let place = frame.pieces.count
         var call = ReduceCall(
@@ -297,6 +305,6 @@ package final class CustomReduce {
         }
         let node = try tree.node(child.id, level: visit.node.level - 1, child.version)
         let target = isWhole ? (visit.node.id, child.id, child.version) : nil
-        try self.visit(node, isFirst: isFirst, isLast: isLast, visit.frame, target)
+        try self.visit(node, isFirst: isFirst, isLast: isLast, frame: visit.frame, child: target)
     }
 }

@@ -26,7 +26,12 @@ package enum CustomSlotUpdate {
         for (parent, results) in Dictionary(grouping: computed, by: \.parent) {
             guard let node = try node(parent), !node.isLeaf else { continue }
             let new = Dictionary(results.map { ($0.child, $0) }) { _, last in last }
-            let isChanged = merge(new, of: node, try partials.partials(of: parent), writer)
+            let isChanged = merge(
+                new,
+                of: node,
+                replacing: try partials.partials(of: parent),
+                to: writer
+            )
             if isChanged { store(parent, writer.finish()) }
         }
     }
@@ -35,8 +40,8 @@ package enum CustomSlotUpdate {
     private static func merge(
         _ new: [IndexNodeID: ComputedPartial],
         of node: IndexNode,
-        _ old: PartialTable?,
-        _ writer: PartialTableWriter
+        replacing old: PartialTable?,
+        to writer: PartialTableWriter
     ) -> Bool {
         var isChanged = false
         writer.removeAll()

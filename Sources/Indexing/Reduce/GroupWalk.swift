@@ -38,7 +38,7 @@ package final class GroupWalk {
     /// The key at the far end of a leaf: if it is of the group, the group may go on beyond.
     private var border: (leaf: IndexNodeID, key: KeyBuffer)?
 
-    package init(_ tree: Tree, _ range: KeyRange, _ settings: Settings) {
+    package init(_ tree: Tree, _ range: KeyRange, settings: Settings) {
         self.tree = tree
         self.range = range
         self.settings = settings
@@ -67,7 +67,7 @@ package final class GroupWalk {
             if try isOfGroup(borderKey(walk)) { return largeGroup(entry) }
             let rows =
                 settings.isDescending
-                ? try passBackward(entry, walk, add) : try passForward(entry, walk, add)
+                ? try passBackward(entry, walk, add: add) : try passForward(entry, walk, add: add)
             skipped += 1
             if rows > 0 || skipped == GroupWalk.skippedMax {
                 return Group(prefix: prefix.view.bytes, range: nil)
@@ -125,7 +125,7 @@ package final class GroupWalk {
     private func passForward(
         _ first: IndexEntry,
         _ walk: RangeWalk,
-        _ add: (IndexEntry) throws(IndexError) -> Void
+        add: (IndexEntry) throws(IndexError) -> Void
     ) throws(IndexError) -> Int {
         var rows = 0
         var entry: IndexEntry? = first
@@ -144,7 +144,7 @@ package final class GroupWalk {
     private func passBackward(
         _ last: IndexEntry,
         _ walk: RangeWalk,
-        _ add: (IndexEntry) throws(IndexError) -> Void
+        add: (IndexEntry) throws(IndexError) -> Void
     ) throws(IndexError) -> Int {
         guard let leaf = walk.leafNode else { return 0 }
         var cursor = LeafCursor(leaf)

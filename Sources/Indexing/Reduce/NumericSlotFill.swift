@@ -34,24 +34,24 @@ package final class NumericSlotFill {
         precondition(readsMax >= Self.readsMin, "a step reaches the leaves")
         guard tree.root.height > 1 else { return true }
         readsLeft = readsMax
-        return try fill(tree.rootNode(), tree, partials, store)
+        return try fill(tree.rootNode(), tree, partials: partials, store: store)
     }
 
     private func fill(
         _ node: IndexNode,
         _ tree: Tree,
-        _ partials: any PartialSource,
-        _ store: (IndexNodeID, ByteView) -> Void
+        partials: any PartialSource,
+        store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) -> Bool {
         if node.level > 1 {
             for child in node.children where !completed.contains(child.id) {
                 guard readsLeft > 0 else { return false }
                 readsLeft -= 1
                 let below = try tree.node(child.id, level: node.level - 1, child.version)
-                guard try fill(below, tree, partials, store) else { return false }
+                guard try fill(below, tree, partials: partials, store: store) else { return false }
             }
         }
-        let isComplete = try complete(node, tree, partials, store)
+        let isComplete = try complete(node, tree, partials: partials, store: store)
         if isComplete { completed.insert(node.id) }
         return isComplete
     }
@@ -60,8 +60,8 @@ package final class NumericSlotFill {
     private func complete(
         _ node: IndexNode,
         _ tree: Tree,
-        _ partials: any PartialSource,
-        _ store: (IndexNodeID, ByteView) -> Void
+        partials: any PartialSource,
+        store: (IndexNodeID, ByteView) -> Void
     ) throws(IndexError) -> Bool {
         let old = try partials.partials(of: node.id)
         var isChanged = false
@@ -78,7 +78,7 @@ package final class NumericSlotFill {
                 numbers = try tree.storedNumbers(of: child, level: node.level - 1, partials)
                 isChanged = isChanged || !numbers.isMissing
             }
-            table.append(child, numbers, encoded)
+            table.append(child, numbers, scratch: encoded)
         }
         if isChanged { store(node.id, table.finish()) }
         return isVisited

@@ -65,7 +65,7 @@ package final class NumericSlotUpdate {
         var partial = NumericPartial()
         var entries = SequentialEntries(body: body, tree.kind, key: key)
         while let shape = entries.advance() {
-            switch LeafPayload(body.start, shape, tree.kind).entryValue(body.start) {
+            switch LeafPayload(body.start, shape, kind: tree.kind).entryValue(body.start) {
             case .inline(let view): partial.add(view)
             case .big(let id, _):
                 // Values of this edit are not stored yet.
@@ -90,7 +90,7 @@ package final class NumericSlotUpdate {
             let child = ChildRef(ChildPayload(write.body.start, shape.payload))
             let numbers = try numbers(of: child, level: write.level - 1, old, hint: place)
             if numbers.isMissing { isComplete = false }
-            total.merge(table.append(child, numbers, encoded))
+            total.merge(table.append(child, numbers, scratch: encoded))
             place += 1
         }
         computed[write.id] = (write.version, total)

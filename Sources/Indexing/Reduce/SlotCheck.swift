@@ -22,7 +22,7 @@ package struct SlotCheck {
     ) throws(IndexError) -> SlotCheck {
         var check = SlotCheck()
         guard tree.root.height > 1 else { return check }
-        try check.visit(tree.rootNode(), tree, partials, isRight)
+        try check.visit(tree.rootNode(), tree, partials: partials, isRight: isRight)
         return check
     }
 
@@ -47,8 +47,8 @@ package struct SlotCheck {
     private mutating func visit(
         _ node: IndexNode,
         _ tree: Tree,
-        _ partials: any PartialSource,
-        _ isRight: (_ below: Tree, _ result: ByteView) throws(IndexError) -> Bool
+        partials: any PartialSource,
+        isRight: (_ below: Tree, _ result: ByteView) throws(IndexError) -> Bool
     ) throws(IndexError) {
         let table = try partials.partials(of: node.id)
         for (place, child) in node.children.enumerated() {
@@ -66,7 +66,7 @@ package struct SlotCheck {
                 missing += 1
             }
             if node.level > 1 {
-                try visit(below.rootNode(), tree, partials, isRight)
+                try visit(below.rootNode(), tree, partials: partials, isRight: isRight)
             }
         }
     }

@@ -53,8 +53,7 @@ extension PartialTableWriter {
     ///
     /// - Returns: What the table has of the child now.
     @discardableResult
-    func append(_ child: ChildRef, _ numbers: StoredNumbers, _ scratch: ByteWriter) -> StoredNumbers
-    {
+    func append(_ child: ChildRef, _ numbers: StoredNumbers, scratch: ByteWriter) -> StoredNumbers {
         scratch.removeAll()
         var stored = numbers
         switch numbers {

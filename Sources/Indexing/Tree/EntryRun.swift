@@ -156,7 +156,7 @@ struct SequentialEntries {
     @inline(__always)
     mutating func advance() -> EntryShape? {
         guard next < end else { return nil }
-        let found = EntryShape(base, next, kind)
+        let found = EntryShape(base, next, kind: kind)
         key.replace(after: found.shared, with: base + found.suffix, found.suffixCount)
         next = found.end
         return found

@@ -37,7 +37,7 @@ package enum IndexCheck {
             }
             rows += UInt64(expected.count)
             for row in expected {
-                let isFound = try has(main, row.key, row.checksum, entry.vBucket)
+                let isFound = try has(main, row.key, checksum: row.checksum, of: entry.vBucket)
                 if !isFound { found.append("a row of \(id.text) is missing or has another value") }
             }
         }
@@ -50,8 +50,8 @@ package enum IndexCheck {
     private static func has(
         _ tree: Tree,
         _ key: [UInt8],
-        _ checksum: UInt32,
-        _ vBucket: VBucketID
+        checksum: UInt32,
+        of vBucket: VBucketID
     ) throws(IndexError) -> Bool {
         let walk = RangeWalk(tree, KeyRange(start: key, end: key + [0]))
         guard let row = try walk.next(), row.vBucket == vBucket else { return false }

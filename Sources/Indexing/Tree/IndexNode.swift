@@ -62,7 +62,7 @@ package final class IndexNode {
     }
 
     @inline(__always)
-    func shape(at offset: Int) -> EntryShape { EntryShape(start, offset, kind) }
+    func shape(at offset: Int) -> EntryShape { EntryShape(start, offset, kind: kind) }
 
     /// The key of the whole entry at a restart.
     @inline(__always)
@@ -75,7 +75,7 @@ package final class IndexNode {
     /// Whether the entry, whose predecessor has the key `before`, precedes `key`.
     @inline(__always)
     func entry(_ shape: EntryShape, after before: KeyBuffer, precedes key: ByteView) -> Bool {
-        let order = Memory.compare(before.start, key.start, min(shape.shared, key.count))
+        let order = Memory.compare(before.start, key.start, count: min(shape.shared, key.count))
         if order != 0 { return order < 0 }
         if key.count <= shape.shared { return false }
         let suffix = ByteView(start: start + shape.suffix, count: shape.suffixCount)
@@ -170,7 +170,7 @@ struct EntryShape {
 
     /// Reads an entry of a node that was checked.
     @inline(__always)
-    init(_ base: UnsafeRawPointer, _ start: Int, _ kind: EntryKind) {
+    init(_ base: UnsafeRawPointer, _ start: Int, kind: EntryKind) {
         var offset = start + 1
         shared = Int(base.load(fromByteOffset: start, as: UInt8.self))
         suffixCount = Int(truncatingIfNeeded: Varint.read(base, &offset))
@@ -204,7 +204,7 @@ struct LeafPayload {
     let value: Int
 
     @inline(__always)
-    init(_ base: UnsafeRawPointer, _ shape: EntryShape, _ kind: EntryKind) {
+    init(_ base: UnsafeRawPointer, _ shape: EntryShape, kind: EntryKind) {
         var offset = shape.payload
         vBucket =
             kind == .row ? UInt16(truncatingIfNeeded: Varint.read(base, &offset)) : 0

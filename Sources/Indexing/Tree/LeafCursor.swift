@@ -33,7 +33,7 @@ struct LeafCursor {
     @inline(__always)
     var entry: IndexEntry? {
         guard let shape else { return nil }
-        let payload = LeafPayload(node.start, shape, node.kind)
+        let payload = LeafPayload(node.start, shape, kind: node.kind)
         let key = currentKey
         let vBucket =
             node.kind == .row

@@ -38,7 +38,7 @@ struct LeafRewrite {
 
     /// Moves to the first entry that does not precede `key`, and returns it if its key is `key`.
     mutating func seek(_ key: ByteView) -> EntryShape? {
-        settleNext(before: key)
+        writeNext(before: key)
         guard !isApart else { return equal(key) }
         let start = next
         let startRestart = nextRestart
@@ -74,7 +74,7 @@ struct LeafRewrite {
     }
 
     /// Writes the entry after a change, if it precedes `key`, so that the rest can be copied.
-    private mutating func settleNext(before key: ByteView?) {
+    private mutating func writeNext(before key: ByteView?) {
         guard isApart, !isAtEnd else { return }
         let shape = node.shape(at: next)
         let found = readKey(shape)
@@ -133,7 +133,7 @@ struct LeafRewrite {
 
     /// Copies what is left.
     mutating func finish() {
-        settleNext(before: nil)
+        writeNext(before: nil)
         let start = next
         let startRestart = nextRestart
         next = node.entriesEnd

@@ -63,16 +63,16 @@ package final class NodeWriteList {
         records[records.count - 1].count = bytes.count - records[records.count - 1].start
     }
 
-    /// The place of the newest node, for `write(at:)` and `replace`.
-    var lastPlace: Int { records.count - 1 }
+    /// The index of the newest node, for `write(at:)` and `replace`.
+    var lastIndex: Int { records.count - 1 }
 
-    /// The place of the newest version of a node; negative if it was not written.
-    func place(of id: IndexNodeID) -> Int {
+    /// The index of the newest version of a node; negative if it was not written.
+    func index(of id: IndexNodeID) -> Int {
         records.lastIndex { $0.id == id && !$0.isReplaced } ?? -1
     }
 
-    func write(at place: Int) -> NodeWrite { write(records[place]) }
+    func write(at index: Int) -> NodeWrite { write(records[index]) }
 
     /// Drops a node that was written again, or freed.
-    func drop(_ place: Int) { records[place].isReplaced = true }
+    func drop(_ index: Int) { records[index].isReplaced = true }
 }

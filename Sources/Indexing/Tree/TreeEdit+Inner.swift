@@ -23,14 +23,14 @@ extension TreeEdit {
     func editInner(
         _ node: IndexNode,
         _ child: ChildRef,
-        _ range: Range<Int>,
+        range: Range<Int>,
         isLast: Bool,
         into pieces: inout [ChildRef]
     ) throws(IndexError) {
         let old = children(of: node)
         var new: [ChildRef] = []
         new.reserveCapacity(old.count + 8)
-        let writesBefore = result.writes.lastPlace
+        let writesBefore = result.writes.lastIndex
         let freedBefore = result.freed.count
         var next = 0
         var operation = range.lowerBound
@@ -57,7 +57,7 @@ extension TreeEdit {
             operation = end
         }
         new.append(contentsOf: old[next...])
-        if result.writes.lastPlace == writesBefore, result.freed.count == freedBefore {
+        if result.writes.lastIndex == writesBefore, result.freed.count == freedBefore {
             pieces.append(child)
             return
         }
@@ -65,7 +65,7 @@ extension TreeEdit {
         if new.isEmpty { return discard(child) }
         var changed = child
         changed.hasShrunk = new.count < old.count
-        writeInner(new, changed, level: node.level, isLast, &pieces)
+        writeInner(new, changed, level: node.level, isLast: isLast, pieces: &pieces)
     }
 
     /// The last child whose separator does not follow `key`; `first` is one such.
@@ -88,8 +88,8 @@ extension TreeEdit {
         _ children: [ChildRef],
         _ child: ChildRef,
         level: Int,
-        _ isLast: Bool,
-        _ pieces: inout [ChildRef]
+        isLast: Bool,
+        pieces: inout [ChildRef]
     ) {
         // Most often one node is enough, so that is tried first.
         let run = pieceRun(level)

@@ -96,7 +96,13 @@ package final class TreeEdit {
             level += 1
             var above: [ChildRef] = []
             let id = result.numbers.makeNode()
-            writeInner(pieces, ChildRef(id: id, version: 0, rows: 0), level: level, true, &above)
+            writeInner(
+                pieces,
+                ChildRef(id: id, version: 0, rows: 0),
+                level: level,
+                isLast: true,
+                pieces: &above
+            )
             pieces = above
         }
         guard let root = pieces.first else {
@@ -116,7 +122,7 @@ package final class TreeEdit {
             discard(root)
             root = node.children[0]
             // The child may have been written by this edit.
-            root.place = result.writes.place(of: root.id)
+            root.place = result.writes.index(of: root.id)
             level -= 1
         }
         result.root = TreeRoot(
@@ -137,9 +143,9 @@ package final class TreeEdit {
     ) throws(IndexError) {
         let node = try load(child, level: level)
         if level == 0 {
-            editLeaf(node, child, range, isLast: isLast, into: &pieces)
+            editLeaf(node, child, range: range, isLast: isLast, into: &pieces)
         } else {
-            try editInner(node, child, range, isLast: isLast, into: &pieces)
+            try editInner(node, child, range: range, isLast: isLast, into: &pieces)
         }
     }
 
@@ -163,7 +169,7 @@ package final class TreeEdit {
     private func editLeaf(
         _ node: IndexNode,
         _ child: ChildRef,
-        _ range: Range<Int>,
+        range: Range<Int>,
         isLast: Bool,
         into pieces: inout [ChildRef]
     ) {
@@ -175,13 +181,13 @@ package final class TreeEdit {
             let found = rewrite.seek(key)
             let value = batch.value(operation)
             if let found {
-                let old = LeafPayload(node.start, found, kind)
+                let old = LeafPayload(node.start, found, kind: kind)
                 if let value, isSame(old, of: node, as: value, operation) { continue }
                 freeBigValue(old, of: node)
                 rewrite.drop(found)
             }
             if let value {
-                insert(value, operation, index) { head, rest in
+                insert(value, operation, at: index) { head, rest in
                     rewrite.insert(key: key, head: head, value: rest)
                 }
             }
@@ -206,7 +212,7 @@ package final class TreeEdit {
     ) -> Bool {
         !old.isBig && old.length == value.count
             && (kind != .row || old.vBucket == operation.vBucket)
-            && Memory.areEqual(node.start + old.value, value.start, value.count)
+            && Memory.areEqual(node.start + old.value, value.start, count: value.count)
     }
 
     private func freeBigValue(_ old: LeafPayload, of node: IndexNode) {
@@ -217,8 +223,8 @@ package final class TreeEdit {
     private func insert(
         _ value: ByteView,
         _ operation: EditBatch.Operation,
-        _ index: Int,
-        _ append: (SmallBytes, ByteView) -> Void
+        at index: Int,
+        append: (SmallBytes, ByteView) -> Void
     ) {
         var head = SmallBytes()
         if kind == .row { head.append(UInt64(operation.vBucket)) }
@@ -239,7 +245,7 @@ package final class TreeEdit {
             let operation = batch.operations[index]
             let key = batch.key(operation)
             guard let value = batch.value(operation) else { continue }
-            insert(value, operation, index) { head, rest in
+            insert(value, operation, at: index) { head, rest in
                 leafRun.append(key: key, head: head, value: rest)
             }
             leafRun.rows += 1
@@ -276,7 +282,7 @@ package final class TreeEdit {
         written.rows = run.rows
         written.bytes = run.bodyBytes
         run.write(to: result.writes, child.id, version: written.version, level: level)
-        written.place = result.writes.lastPlace
+        written.place = result.writes.lastIndex
         return written
     }
 }

@@ -69,13 +69,13 @@ package final class IndexUpdate {
             guard before != row.checksum else { continue }
             isChanged = true
             if before == nil { gain += 1 }
-            makeRowKey(emitted.view(row.sortKey), id, row.number)
+            makeRowKey(emitted.view(row.sortKey), id, number: row.number)
             rows.put(key: key.view, vBucket: vBucket, value: emitted.view(row.value))
         }
         for name in old.keys {
             isChanged = true
             gain -= 1
-            name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, name.number) }
+            name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, number: name.number) }
             rows.remove(key: key.view)
         }
         guard isChanged else { return }
@@ -100,7 +100,7 @@ package final class IndexUpdate {
             }
             let old = try rows(in: found)
             for name in old.keys {
-                name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, name.number) }
+                name.sortKey.withUnsafeBytes { makeRowKey(ByteView($0), id, number: name.number) }
                 rows.remove(key: key.view)
             }
             documents.remove(key: found.key)
@@ -112,7 +112,7 @@ package final class IndexUpdate {
 
     // MARK: Parts
 
-    private func makeRowKey(_ sortKey: ByteView, _ id: [UInt8], _ number: UInt16) {
+    private func makeRowKey(_ sortKey: ByteView, _ id: [UInt8], number: UInt16) {
         key.removeAll()
         id.withUnsafeBytes { id in
             RowKey.append(sortKey: sortKey, id: ByteView(id), ordinal: number, to: key)

@@ -32,7 +32,8 @@ package enum BucketField: String, CaseIterable, Sendable {
     /// - Returns: The permission.
     package func permission(bucket name: String) -> Permission? {
         switch self {
-        case .passwordless, .saslPassword: Permission(.bucket(name), ["password"], "write")
+        case .passwordless, .saslPassword:
+            Permission(.bucket(name), ["password"], operation: "write")
         default: nil
         }
     }

@@ -33,8 +33,8 @@ final class BlockWriter {
         documents.entries.withUnsafeBufferPointer { entries in
             order.withUnsafeBufferPointer { order in
                 layRuns(entries, order)
-                encodeMeta(documents, entries, order)
-                encodeBody(documents, entries, order)
+                encodeMeta(documents, entries, order: order)
+                encodeBody(documents, entries, order: order)
             }
         }
         start(runsBlob)
@@ -94,7 +94,7 @@ final class BlockWriter {
     private func encodeMeta(
         _ documents: DocumentBuffer,
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
-        _ order: UnsafeBufferPointer<UInt32>
+        order: UnsafeBufferPointer<UInt32>
     ) {
         raw.removeAll()
         raw.append(table.view)
@@ -110,7 +110,7 @@ final class BlockWriter {
             raw.append(bigEndian: entries[Int(index)].expiry)
         }
         for index in order { LEB128.append(UInt64(entries[Int(index)].valueLength), to: raw) }
-        appendKeys(documents, entries, order)
+        appendKeys(documents, entries, order: order)
         start(metaBlob)
         LEB128.append(UInt64(raw.count), to: metaBlob)
         _ = LZ4.compress(raw.view, to: metaBlob)
@@ -149,7 +149,7 @@ final class BlockWriter {
     private func appendKeys(
         _ documents: DocumentBuffer,
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
-        _ order: UnsafeBufferPointer<UInt32>
+        order: UnsafeBufferPointer<UInt32>
     ) {
         let keys = documents.keys.view
         let lengths = raw.count
@@ -179,7 +179,7 @@ final class BlockWriter {
     private func encodeBody(
         _ documents: DocumentBuffer,
         _ entries: UnsafeBufferPointer<DocumentBuffer.Entry>,
-        _ order: UnsafeBufferPointer<UInt32>
+        order: UnsafeBufferPointer<UInt32>
     ) {
         start(bodyBlob)
         bodyBlob.append(table.view)

@@ -20,7 +20,7 @@ final class BodyReader {
 
     deinit { seqnos.deallocate() }
 
-    func seqno(_ place: Int) -> UInt64 { seqnos[place] }
+    func seqno(_ index: Int) -> UInt64 { seqnos[index] }
 
     /// Reads the table of a body blob's content, which stays borrowed; false if it is invalid.
     func open(_ content: ByteView) -> Bool {
@@ -43,22 +43,22 @@ final class BodyReader {
             && rawBytes <= compressed.count * BlockBounds.expansionMax
     }
 
-    /// The place of a document in the block; nil if the block does not contain it.
-    func place(of seqno: UInt64, in vBucket: UInt16) -> Int? {
-        RunTable.place(of: seqno, in: vBucket, runs, seqnos)
+    /// The index of a document in the block; nil if the block does not contain it.
+    func index(of seqno: UInt64, in vBucket: UInt16) -> Int? {
+        RunTable.index(of: seqno, in: vBucket, runs, seqnos)
     }
 
-    /// The places of the documents after `seqno` in the first run of `vBucket` that has any; nil if
+    /// The indexes of the documents after `seqno` in the first run of `vBucket` that has any; nil if
     /// no run has.
-    func places(of vBucket: UInt16, after seqno: UInt64) -> Range<Int>? {
-        RunTable.places(of: vBucket, after: seqno, runs, seqnos)
+    func indexes(of vBucket: UInt16, after seqno: UInt64) -> Range<Int>? {
+        RunTable.indexes(of: vBucket, after: seqno, runs, seqnos)
     }
 
-    /// Appends the value at `place`, decompressing no further than its end; false if the bytes are
+    /// Appends the value at `index`, decompressing no further than its end; false if the bytes are
     /// invalid.
-    func read(_ place: Int, into writer: ByteWriter) -> Bool {
-        let offset = lengths[..<place].reduce(0) { $0 + Int($1) }
-        let length = Int(lengths[place])
+    func read(_ index: Int, into writer: ByteWriter) -> Bool {
+        let offset = lengths[..<index].reduce(0) { $0 + Int($1) }
+        let length = Int(lengths[index])
         guard length > 0 else { return true }
         raw.removeAll()
         guard
@@ -85,6 +85,6 @@ final class BodyReader {
         return rawBytes == 0 || LZ4.decompress(compressed, rawCount: rawBytes, to: raw)
     }
 
-    /// The value at `place`, after `readAll`.
-    func value(_ place: Int) -> ByteView { raw.view.slice(offsets[place], Int(lengths[place])) }
+    /// The value at `index`, after `readAll`.
+    func value(_ index: Int) -> ByteView { raw.view.slice(offsets[index], Int(lengths[index])) }
 }

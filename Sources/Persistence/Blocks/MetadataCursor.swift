@@ -113,7 +113,7 @@ package final class MetadataCursor {
 
     /// Moves to the document of `vBucket` with `seqno`; false if the block does not contain it.
     func select(_ vBucket: UInt16, _ seqno: UInt64) -> Bool {
-        guard let found = RunTable.place(of: seqno, in: vBucket, runs, seqnos) else { return false }
+        guard let found = RunTable.index(of: seqno, in: vBucket, runs, seqnos) else { return false }
         index = found
         end = found + 1
         return true
@@ -122,11 +122,11 @@ package final class MetadataCursor {
     /// Selects the documents after `seqno` in the first run of `vBucket` that has any; false if no
     /// run has.
     func select(_ vBucket: UInt16, after seqno: UInt64) -> Bool {
-        guard let places = RunTable.places(of: vBucket, after: seqno, runs, seqnos) else {
+        guard let indexes = RunTable.indexes(of: vBucket, after: seqno, runs, seqnos) else {
             return false
         }
-        index = places.lowerBound - 1
-        end = places.upperBound
+        index = indexes.lowerBound - 1
+        end = indexes.upperBound
         return true
     }
 
@@ -232,9 +232,9 @@ package final class MetadataCursor {
 }
 
 extension RunTable {
-    /// The places of the documents after `seqno` in the first run of `vBucket` that has any; nil if
+    /// The indexes of the documents after `seqno` in the first run of `vBucket` that has any; nil if
     /// no run has.
-    static func places(
+    static func indexes(
         of vBucket: UInt16,
         after seqno: UInt64,
         _ runs: [BlockRun],
@@ -252,8 +252,8 @@ extension RunTable {
         return nil
     }
 
-    /// The place of a document within a block; nil if the block does not contain it.
-    static func place(
+    /// The index of a document within a block; nil if the block does not contain it.
+    static func index(
         of seqno: UInt64,
         in vBucket: UInt16,
         _ runs: [BlockRun],

@@ -76,7 +76,7 @@ package final class BucketStore: Sendable {
             )
             try file.write(disk, directory)
         }
-        let store = BucketStore(disk, directory, name, settings, file)
+        let store = BucketStore(disk, directory, name: name, settings: settings, file: file)
         try store.removeUnknown()
         try store.openLanes(now: now)
         return store
@@ -85,9 +85,9 @@ package final class BucketStore: Sendable {
     private init(
         _ disk: any Disk,
         _ directory: String,
-        _ name: String,
-        _ settings: StoreSettings,
-        _ file: BucketFile
+        name: String,
+        settings: StoreSettings,
+        file: BucketFile
     ) {
         self.disk = disk
         self.directory = directory
@@ -152,14 +152,14 @@ package final class BucketStore: Sendable {
                 settings: settings,
                 exists: file.files.contains(number)
             ) { [weak self] () throws(StorageError) in
-                try self?.noteCreated(number, generation)
+                try self?.recordCreated(number, generation)
             }
         }
     }
 
     /// Lists the lane's file in `bucket.divan`, so that the next start detects the loss of the
     /// file.
-    private func noteCreated(_ lane: Int, _ generation: UInt64) throws(StorageError) {
+    private func recordCreated(_ lane: Int, _ generation: UInt64) throws(StorageError) {
         try state.withLock { (state) throws(StorageError) in
             guard state.file.generation == generation else {
                 throw StorageError(.gone, "the bucket was flushed")

@@ -54,7 +54,12 @@ package struct Dump {
             try connection.execute("BEGIN")
             _ = try connection.checkIdentity(identity)
             let contents = try LaneContents(connection, identity)
-            let lane = try DumpedLane(connection, identity, contents.directory, tombstones)
+            let lane = try DumpedLane(
+                connection,
+                identity,
+                directory: contents.directory,
+                tombstones: tombstones
+            )
             for block in contents.lost { damage(lane.lost(block)) }
             guard try lane.visit(damage, visit) else { return }
         }
@@ -90,8 +95,8 @@ private struct DumpedLane {
     init(
         _ connection: SQLiteConnection,
         _ identity: LaneIdentity,
-        _ directory: LaneDirectory,
-        _ tombstones: Bool
+        directory: LaneDirectory,
+        tombstones: Bool
     ) throws(StorageError) {
         self.identity = identity
         self.directory = directory
@@ -134,11 +139,11 @@ private struct DumpedLane {
         var newest: [[UInt8]: Seqno] = [:]
         // Runs are in seqno order, so the last version of a key wins. The second pass reports
         // damage.
-        func noteVersions(_ block: UInt64) -> Bool {
+        func recordVersions(_ block: UInt64) -> Bool {
             while reader.cursor.next() { newest[reader.cursor.key.bytes] = reader.cursor.seqno }
             return true
         }
-        _ = try forEachRun(of: vBucket, { _ in }, noteVersions)
+        _ = try forEachRun(of: vBucket, { _ in }, recordVersions)
         return newest
     }
 

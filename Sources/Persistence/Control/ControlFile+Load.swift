@@ -97,7 +97,7 @@ extension ControlFile {
         defer { select.reset() }
         let isLast = select.integer(0) == 1
         let bytes = select.bytes(1).bytes
-        guard select.integer(2) == Int64(Self.checksum(number, isLast, bytes)) else {
+        guard select.integer(2) == Int64(Self.checksum(number, isLast, bytes: bytes)) else {
             throw damage("part \(number) of its snapshot does not match its checksum", select)
         }
         return (bytes, isLast)

@@ -113,7 +113,7 @@ final class ControlFile {
             try insert(mark, isCurrent: false)
         case .stageChunk(let number, let bytes):
             guard let staged = try snapshotID(isCurrent: false) else { return }
-            try insertChunk(staged, number, bytes, isLast: false)
+            try insertChunk(staged, number, bytes: bytes, isLast: false)
         case .installStaged: try installStaged()
         case .dropStaged: try drop(isCurrent: false)
         case .seals(let bucket, let seals): try store(seals, of: bucket)
@@ -195,7 +195,7 @@ final class ControlFile {
         repeat {
             let chunk = Array(rest.prefix(ControlSchema.chunkBytes))
             rest = rest.dropFirst(chunk.count)
-            try insertChunk(id, number, chunk, isLast: rest.isEmpty)
+            try insertChunk(id, number, bytes: chunk, isLast: rest.isEmpty)
             number += 1
         } while !rest.isEmpty
     }
@@ -214,7 +214,7 @@ final class ControlFile {
         try connection.execute(
             "DELETE FROM chunk WHERE snapshot = \(staged) AND number = \(last)"
         )
-        try insertChunk(staged, UInt64(last), bytes, isLast: true)
+        try insertChunk(staged, UInt64(last), bytes: bytes, isLast: true)
         try connection.execute("DELETE FROM log")
         try store(try stateAndBase().state, base: mark.position)
     }
@@ -248,7 +248,7 @@ final class ControlFile {
     private func insertChunk(
         _ snapshot: Int64,
         _ number: UInt64,
-        _ bytes: [UInt8],
+        bytes: [UInt8],
         isLast: Bool
     ) throws(StorageError) {
         let insert = try connection.prepare(
@@ -259,11 +259,11 @@ final class ControlFile {
             number,
             isLast ? 1 : 0,
             bytes,
-            Self.checksum(number, isLast, bytes)
+            Self.checksum(number, isLast, bytes: bytes)
         )
     }
 
-    static func checksum(_ number: UInt64, _ isLast: Bool, _ bytes: [UInt8]) -> UInt32 {
+    static func checksum(_ number: UInt64, _ isLast: Bool, bytes: [UInt8]) -> UInt32 {
         RowChecksum("chunk").with(number).with(isLast ? 1 : 0).over(bytes)
     }
 

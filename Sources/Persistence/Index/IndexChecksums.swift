@@ -44,7 +44,7 @@ enum IndexChecksum {
         RowChecksum("big").with(id.value).over(body)
     }
 
-    static func reduction(_ slot: IndexSlotID, _ node: IndexNodeID, _ body: ByteView) -> UInt32 {
+    static func reduction(_ slot: IndexSlotID, _ node: IndexNodeID, body: ByteView) -> UInt32 {
         RowChecksum("red").with(UInt64(slot.value)).with(node.value).over(body)
     }
 
@@ -52,7 +52,7 @@ enum IndexChecksum {
         RowChecksum("log").with(commit).over(body)
     }
 
-    static func chunk(_ run: IndexRunID, _ number: UInt32, _ body: ByteView) -> UInt32 {
+    static func chunk(_ run: IndexRunID, _ number: UInt32, body: ByteView) -> UInt32 {
         RowChecksum("run").with(UInt64(run.tree.rawValue)).with(UInt64(run.number))
             .with(UInt64(number)).over(body)
     }

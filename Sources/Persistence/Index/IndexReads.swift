@@ -129,7 +129,9 @@ package final class IndexReads {
     package func value(_ id: IndexValueID, into writer: ByteWriter) throws(StorageError) -> Bool {
         let row = try statements[.selectValue]
         row.bind(id.value)
-        return try append(row, to: writer, "value \(id.value)") { IndexChecksum.value(id, $0) }
+        return try append(row, to: writer, name: "value \(id.value)") {
+            IndexChecksum.value(id, $0)
+        }
     }
 
     /// Appends a node's stored reduction to `writer`; false if there is none.
@@ -142,8 +144,8 @@ package final class IndexReads {
     ) throws(StorageError) -> Bool {
         let row = try statements[.selectReduction]
         row.bind(slot.value, node.value)
-        return try append(row, to: writer, "a reduction of node \(node.value)") { body in
-            IndexChecksum.reduction(slot, node, body)
+        return try append(row, to: writer, name: "a reduction of node \(node.value)") { body in
+            IndexChecksum.reduction(slot, node, body: body)
         }
     }
 
@@ -159,8 +161,8 @@ package final class IndexReads {
     ) throws(StorageError) -> Bool {
         let row = try statements[.selectChunk]
         row.bind(run.tree.rawValue, run.number, number)
-        return try append(row, to: writer, "chunk \(number) of run \(run.number)") { body in
-            IndexChecksum.chunk(run, number, body)
+        return try append(row, to: writer, name: "chunk \(number) of run \(run.number)") { body in
+            IndexChecksum.chunk(run, number, body: body)
         }
     }
 
@@ -168,8 +170,8 @@ package final class IndexReads {
     private func append(
         _ row: Statement,
         to writer: ByteWriter,
-        _ name: @autoclosure () -> String,
-        _ checksum: (ByteView) -> UInt32
+        name: @autoclosure () -> String,
+        checksum: (ByteView) -> UInt32
     ) throws(StorageError) -> Bool {
         defer { row.reset() }
         guard try row.step() else { return false }

@@ -92,7 +92,7 @@ enum IndexSchema {
             try checkFormat(connection)
             try requireWAL(connection)
         }
-        try check(try IndexReads(connection).identity(), identity, connection.path)
+        try check(try IndexReads(connection).identity(), identity, at: connection.path)
     }
 
     /// Refuses files of other programs and of other formats.
@@ -131,7 +131,7 @@ enum IndexSchema {
     private static func check(
         _ found: IndexIdentity,
         _ wanted: IndexIdentity,
-        _ path: String
+        at path: String
     ) throws(StorageError) {
         for (name, found, wanted) in [
             ("signature", found.signature, wanted.signature),

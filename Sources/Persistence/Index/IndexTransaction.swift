@@ -136,14 +136,14 @@ package final class IndexTransaction {
     package func writeReduction(
         _ slot: IndexSlotID,
         _ node: IndexNodeID,
-        _ body: ByteView
+        body: ByteView
     ) throws(StorageError) {
         check(body)
         try run(
             .writeReduction,
             slot.value,
             node.value,
-            IndexChecksum.reduction(slot, node, body),
+            IndexChecksum.reduction(slot, node, body: body),
             body
         )
     }
@@ -284,7 +284,7 @@ package final class IndexTransaction {
             run.tree.rawValue,
             run.number,
             number,
-            IndexChecksum.chunk(run, number, body),
+            IndexChecksum.chunk(run, number, body: body),
             body
         )
     }

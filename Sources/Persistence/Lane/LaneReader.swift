@@ -48,7 +48,8 @@ final class LaneReader {
         blocksMax: Int,
         _ visit: (_ block: UInt64) -> Bool
     ) throws(StorageError) -> UInt64? {
-        try forEach(selectMetas, after: block, blocksMax) { (block, bytes) throws(StorageError) in
+        try forEach(selectMetas, after: block, blocksMax: blocksMax) {
+            (block, bytes) throws(StorageError) in
             try decodeMeta(bytes, block)
             return visit(block)
         }
@@ -60,7 +61,8 @@ final class LaneReader {
         blocksMax: Int,
         _ visit: (_ block: UInt64) -> Bool
     ) throws(StorageError) -> UInt64? {
-        try forEach(selectBodies, after: block, blocksMax) { (block, bytes) throws(StorageError) in
+        try forEach(selectBodies, after: block, blocksMax: blocksMax) {
+            (block, bytes) throws(StorageError) in
             guard let content = seal.open(bytes, block: block, part: .body), body.open(content),
                 body.readAll()
             else { throw damaged(block, .body) }
@@ -71,8 +73,8 @@ final class LaneReader {
     private func forEach(
         _ rows: Statement,
         after block: UInt64,
-        _ blocksMax: Int,
-        _ body: (UInt64, ByteView) throws(StorageError) -> Bool
+        blocksMax: Int,
+        body: (UInt64, ByteView) throws(StorageError) -> Bool
     ) throws(StorageError) -> UInt64? {
         rows.bind(block)
         defer { rows.reset() }
@@ -98,13 +100,13 @@ final class LaneReader {
     func readValue(
         _ block: UInt64,
         _ vBucket: UInt16,
-        _ seqno: UInt64,
+        at seqno: UInt64,
         into writer: ByteWriter
     ) throws(StorageError) -> Bool {
         var isFound = false
         let isThere = try withBody(block) { (body) throws(StorageError) in
-            guard let place = body.place(of: seqno, in: vBucket) else { return }
-            guard body.read(place, into: writer) else { throw damaged(block, .body) }
+            guard let index = body.index(of: seqno, in: vBucket) else { return }
+            guard body.read(index, into: writer) else { throw damaged(block, .body) }
             isFound = true
         }
         return isThere && isFound

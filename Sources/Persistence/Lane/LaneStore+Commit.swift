@@ -43,7 +43,7 @@ extension LaneStore {
         let (summary, doubtful) = try write { (writer, lane) throws(StorageError) in
             let insertions: Insertions
             do throws(StorageError) {
-                insertions = try commit(batch, &writer, lane)
+                insertions = try commit(batch, &writer, in: lane)
             } catch {
                 if error.code != .full {
                     writer.doubtful.formUnion(batch.sections.map { $0.record.id.number })
@@ -66,7 +66,7 @@ extension LaneStore {
     private func commit(
         _ batch: CommitBatch,
         _ writer: inout Writer,
-        _ lane: LaneWriter
+        in lane: LaneWriter
     ) throws(StorageError) -> Insertions {
         plan(batch, &writer)
         var insertions = Insertions()
@@ -78,10 +78,10 @@ extension LaneStore {
                 try insert(
                     batch.documents,
                     packer.order[range],
-                    nextBlock,
-                    .commit,
-                    lane,
-                    &insertions
+                    block: nextBlock,
+                    origin: .commit,
+                    in: lane,
+                    counting: &insertions
                 )
                 nextBlock += 1
             }
@@ -128,10 +128,10 @@ extension LaneStore {
     func insert(
         _ documents: DocumentBuffer,
         _ order: ArraySlice<UInt32>,
-        _ block: UInt64,
-        _ origin: BlockOrigin,
-        _ lane: LaneWriter,
-        _ insertions: inout Insertions
+        block: UInt64,
+        origin: BlockOrigin,
+        in lane: LaneWriter,
+        counting insertions: inout Insertions
     ) throws(StorageError) {
         try lane.insert(documents, order, block: block, origin: origin)
         let start = insertions.runs.count

@@ -80,10 +80,22 @@ extension LaneStore {
             lane.encoder.isSmall = isUnhurried
             defer { lane.encoder.isSmall = false }
             if let victims = deadVictims(&writer.compaction, bytesMax) {
-                return try rewrite(victims, .compacted, &writer, lane, currentSeqno)
+                return try rewrite(
+                    victims,
+                    .compacted,
+                    to: &writer,
+                    lane: lane,
+                    currentSeqno: currentSeqno
+                )
             }
             if let victims = mixedVictims(bytesMax) {
-                return try rewrite(victims, .merged, &writer, lane, currentSeqno)
+                return try rewrite(
+                    victims,
+                    .merged,
+                    to: &writer,
+                    lane: lane,
+                    currentSeqno: currentSeqno
+                )
             }
             var summary = CompactionSummary()
             if try vacuum(lane.connection) { summary.kind = .vacuumed }
@@ -94,12 +106,12 @@ extension LaneStore {
     private func rewrite(
         _ victims: [VictimCandidate],
         _ kind: CompactionSummary.Kind,
-        _ writer: inout Writer,
-        _ lane: LaneWriter,
-        _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
+        to writer: inout Writer,
+        lane: LaneWriter,
+        currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
     ) throws(StorageError) -> CompactionSummary {
-        var summary = try rewrite(victims, &writer, lane) { vBucket, cursor, isNoted in
-            isDead(vBucket, cursor, isNoted, currentSeqno)
+        var summary = try rewrite(victims, &writer, lane: lane) { vBucket, cursor, isNoted in
+            isDead(vBucket, cursor, isRecorded: isNoted, currentSeqno: currentSeqno)
         }
         summary.kind = kind
         return summary
@@ -108,8 +120,8 @@ extension LaneStore {
     func isDead(
         _ vBucket: VBucketID,
         _ cursor: MetadataCursor,
-        _ isNoted: Bool,
-        _ currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
+        isRecorded isNoted: Bool,
+        currentSeqno: (VBucketID, ByteView, Seqno) -> Seqno?
     ) -> Bool {
         guard !isHeld(cursor.seqno, in: vBucket) else { return false }
         guard let current = currentSeqno(vBucket, cursor.key, cursor.seqno) else { return isNoted }
@@ -122,7 +134,7 @@ extension LaneStore {
     func rewrite(
         _ victims: [VictimCandidate],
         _ writer: inout Writer,
-        _ lane: LaneWriter,
+        lane: LaneWriter,
         alongside: () throws(StorageError) -> Void = {},
         isDead: (VBucketID, MetadataCursor, _ isNoted: Bool) -> Bool
     ) throws(StorageError) -> CompactionSummary {
@@ -142,7 +154,14 @@ extension LaneStore {
                 }
             }
             try rewrite.write(lane, &packer) { (documents, order) throws(StorageError) in
-                try insert(documents, order, nextBlock, .compaction, lane, &insertions)
+                try insert(
+                    documents,
+                    order,
+                    block: nextBlock,
+                    origin: .compaction,
+                    in: lane,
+                    counting: &insertions
+                )
                 nextBlock += 1
             }
             try alongside()

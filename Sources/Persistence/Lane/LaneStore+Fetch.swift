@@ -14,7 +14,7 @@ extension LaneStore {
         into writer: ByteWriter
     ) throws(StorageError) -> Bool {
         try fetch(vBucket, seqno) { (reader, block) throws(StorageError) in
-            try reader.readValue(block, vBucket.number, seqno.value, into: writer)
+            try reader.readValue(block, vBucket.number, at: seqno.value, into: writer)
         }
     }
 
@@ -31,7 +31,7 @@ extension LaneStore {
         return try fetch(vBucket, seqno) { (reader, block) throws(StorageError) in
             guard try reader.openMeta(block), reader.cursor.select(vBucket.number, seqno.value)
             else { return false }
-            guard try reader.readValue(block, vBucket.number, seqno.value, into: value) else {
+            guard try reader.readValue(block, vBucket.number, at: seqno.value, into: value) else {
                 return false
             }
             visit(reader.cursor.meta, reader.cursor.key, value.view)
@@ -44,7 +44,7 @@ extension LaneStore {
     private func fetch(
         _ vBucket: VBucketID,
         _ seqno: Seqno,
-        _ body: (LaneReader, UInt64) throws(StorageError) -> Bool
+        body: (LaneReader, UInt64) throws(StorageError) -> Bool
     ) throws(StorageError) -> Bool {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         try checkOpen()

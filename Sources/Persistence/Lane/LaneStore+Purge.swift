@@ -60,7 +60,9 @@ extension LaneStore {
             }
             guard !isScanned else { return }
             let reader = try lane.reader(identity)
-            try collect(vBucket, reader, &doomed, &summary, keysMax) { meta, key in
+            try collect(vBucket, reader, doomed: &doomed, summary: &summary, keysMax: keysMax) {
+                meta,
+                key in
                 meta.isDeleted && meta.expiry < deletedBefore && meta.seqno <= seqno
                     && (currentSeqno(vBucket, key, meta.seqno) ?? meta.seqno) == meta.seqno
             }
@@ -83,11 +85,11 @@ extension LaneStore {
             _ = try rewrite(
                 victims,
                 &writer,
-                lane,
+                lane: lane,
                 alongside: { () throws(StorageError) in try update.run() },
                 isDead: { other, cursor, isNoted in
                     (other == vBucket && cursor.isDoomed(by: doomed))
-                        || isDead(other, cursor, isNoted, currentSeqno)
+                        || isDead(other, cursor, isRecorded: isNoted, currentSeqno: currentSeqno)
                 }
             )
             let purged = summary.purgeSeqno.value
@@ -105,9 +107,9 @@ extension LaneStore {
     private func collect(
         _ vBucket: VBucketID,
         _ reader: LaneReader,
-        _ doomed: inout Doomed,
-        _ summary: inout PurgeSummary,
-        _ keysMax: Int,
+        doomed: inout Doomed,
+        summary: inout PurgeSummary,
+        keysMax: Int,
         mayGo: (DocumentMeta, ByteView) -> Bool
     ) throws(StorageError) {
         try forEachRun(of: vBucket, reader) { (cursor, _) in

@@ -120,7 +120,8 @@ extension LaneStore {
         blocksMax: Int,
         visit: (MetadataCursor) -> Bool
     ) throws(StorageError) -> Seqno? {
-        try walk(vBucket, after: seqno, blocksMax) { (reader, block, after) throws(StorageError) in
+        try walk(vBucket, after: seqno, blocksMax: blocksMax) {
+            (reader, block, after) throws(StorageError) in
             guard try reader.openMeta(block) else { return .moved }
             guard reader.cursor.select(vBucket.number, after: after) else { return .moved }
             return visit(reader.cursor) ? .visited : .ended
@@ -145,16 +146,17 @@ extension LaneStore {
         wants: (Seqno) -> Bool,
         visit: (Seqno, _ value: ByteView) -> Bool
     ) throws(StorageError) -> Seqno? {
-        try walk(vBucket, after: seqno, blocksMax) { (reader, block, after) throws(StorageError) in
+        try walk(vBucket, after: seqno, blocksMax: blocksMax) {
+            (reader, block, after) throws(StorageError) in
             var outcome = WalkOutcome.moved
             let isThere = try reader.withBody(block) { (body) throws(StorageError) in
-                guard let places = body.places(of: vBucket.number, after: after) else { return }
+                guard let indexes = body.indexes(of: vBucket.number, after: after) else { return }
                 outcome = .visited
-                let wanted = places.filter { wants(Seqno(body.seqno($0))) }
+                let wanted = indexes.filter { wants(Seqno(body.seqno($0))) }
                 guard !wanted.isEmpty else { return }
                 guard body.readAll() else { throw reader.damaged(block, .body) }
-                for place in wanted where outcome == .visited {
-                    if !visit(Seqno(body.seqno(place)), body.value(place)) { outcome = .ended }
+                for index in wanted where outcome == .visited {
+                    if !visit(Seqno(body.seqno(index)), body.value(index)) { outcome = .ended }
                 }
             }
             return isThere ? outcome : .moved
@@ -185,7 +187,7 @@ extension LaneStore {
         return try walk(
             vBucket,
             after: seqno,
-            .max
+            blocksMax: .max
         ) { (reader, block, after) throws(StorageError) in
             guard bytes < bytesMax else { return .sliceDone }
             guard try reader.openMeta(block), reader.cursor.select(vBucket.number, after: after),
@@ -224,8 +226,8 @@ extension LaneStore {
     func walk(
         _ vBucket: VBucketID,
         after seqno: Seqno,
-        _ blocksMax: Int,
-        _ body: (LaneReader, _ block: UInt64, _ after: UInt64) throws(StorageError) -> WalkOutcome
+        blocksMax: Int,
+        body: (LaneReader, _ block: UInt64, _ after: UInt64) throws(StorageError) -> WalkOutcome
     ) throws(StorageError) -> Seqno? {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         try checkOpen()

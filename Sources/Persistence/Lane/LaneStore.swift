@@ -135,7 +135,7 @@ package final class LaneStore: Sendable {
         if !exists {
             try onCreate()
         } else if !writer.isLoaded {
-            try load(connection, &writer, isClean)
+            try load(connection, &writer, isClean: isClean)
         }
         writer.isLoaded = true
         writer.isMarkedClean = isClean
@@ -162,7 +162,7 @@ package final class LaneStore: Sendable {
     private func load(
         _ connection: SQLiteConnection,
         _ writer: inout Writer,
-        _ isClean: Bool
+        isClean: Bool
     ) throws(StorageError) {
         let contents = try LaneContents(connection, identity)
         directory.withLock { directory in

@@ -45,7 +45,7 @@ package final class VBucketScan: Sendable {
         _ lane: LaneStore,
         _ vBucket: VBucketID,
         after seqno: Seqno,
-        _ prepares: [StoredPrepare]
+        prepares: [StoredPrepare]
     ) {
         self.lane = lane
         self.vBucket = vBucket
@@ -100,7 +100,7 @@ package final class VBucketScan: Sendable {
         var bytes = 0
         var blocks = 0
         var last = position
-        let place = try lane.walk(vBucket, after: last, .max) {
+        let place = try lane.walk(vBucket, after: last, blocksMax: .max) {
             (reader, block, after) throws(StorageError) in
             last = Seqno(after)
             guard bytes < bytesMax, blocks == 0 || !isOverTime() else { return .sliceDone }
@@ -109,7 +109,10 @@ package final class VBucketScan: Sendable {
             guard try reader.openMeta(block), reader.cursor.select(vBucket.number, after: after)
             else { return .moved }
             blocks += 1
-            return try self.read(reader, block, &bytes, isNeeded) { meta, key, value in
+            return try self.read(reader, block, bytes: &bytes, isNeeded: isNeeded) {
+                meta,
+                key,
+                value in
                 visitPrepares(through: meta.seqno)
                 visit(meta, key, value)
             }
@@ -126,9 +129,9 @@ package final class VBucketScan: Sendable {
     private func read(
         _ reader: LaneReader,
         _ block: UInt64,
-        _ bytes: inout Int,
-        _ isNeeded: (ByteView, Seqno) -> Bool,
-        _ visit: (DocumentMeta, ByteView, ByteView) -> Void
+        bytes: inout Int,
+        isNeeded: (ByteView, Seqno) -> Bool,
+        visit: (DocumentMeta, ByteView, ByteView) -> Void
     ) throws(StorageError) -> LaneStore.WalkOutcome {
         var needed: [(place: Int, seqno: Seqno)] = []
         let start = reader.cursor.position
@@ -173,13 +176,18 @@ extension LaneStore {
     ) throws(StorageError) -> VBucketScan {
         precondition(owns(vBucket), "\(vBucket) is not in lane \(number)")
         let empty = writer.withLock { _ in
-            exists ? nil : VBucketScan(self, vBucket, after: seqno, [])
+            exists ? nil : VBucketScan(self, vBucket, after: seqno, prepares: [])
         }
         if let empty { return empty }
         // Under the writer's lock, with a directory read after the last failure, the prepares are
         // those of the commit at the scan's end.
         return try write { (_, lane) throws(StorageError) in
-            VBucketScan(self, vBucket, after: seqno, try lane.prepares.read(vBucket.number))
+            VBucketScan(
+                self,
+                vBucket,
+                after: seqno,
+                prepares: try lane.prepares.read(vBucket.number)
+            )
         }
     }
 }

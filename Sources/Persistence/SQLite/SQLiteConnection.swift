@@ -47,7 +47,7 @@ package final class SQLiteConnection {
         let name = mode == .readClosed ? SQLiteConnection.immutable(path) : path
         let code = sqlite3_open_v2(name, &handle, flags, vfs)
         guard let handle, code == SQLITE_OK else {
-            let error = SQLiteConnection.error(code, handle, path, "open")
+            let error = SQLiteConnection.error(code, handle, at: path, during: "open")
             sqlite3_close_v2(handle)
             throw error
         }
@@ -165,7 +165,7 @@ package final class SQLiteConnection {
     }
 
     func error(_ code: Int32, _ action: String) -> StorageError {
-        SQLiteConnection.error(code, handle, path, action)
+        SQLiteConnection.error(code, handle, at: path, during: action)
     }
 
     /// SQLITE_READONLY_ROLLBACK: a rollback journal must be undone, and the connection only reads.
@@ -176,8 +176,8 @@ package final class SQLiteConnection {
     private static func error(
         _ result: Int32,
         _ handle: OpaquePointer?,
-        _ path: String,
-        _ action: String
+        at path: String,
+        during action: String
     ) -> StorageError {
         let cause = handle.map { sqlite3_system_errno($0) } ?? 0
         let reason = handle.flatMap { sqlite3_errmsg($0) } ?? sqlite3_errstr(result)

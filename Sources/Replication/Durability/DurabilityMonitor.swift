@@ -58,7 +58,7 @@ package struct DurabilityMonitor: Sendable {
     /// When to call `next` again; nil without a deadline.
     package var nextDeadline: UInt64? { entries.compactMap(\.deadline).min() }
 
-    package func contains(_ seqno: Seqno) -> Bool { place(of: seqno) != nil }
+    package func contains(_ seqno: Seqno) -> Bool { index(of: seqno) != nil }
 
     // MARK: Entering
 
@@ -75,43 +75,43 @@ package struct DurabilityMonitor: Sendable {
     }
 
     private mutating func insert(_ entry: Entry) {
-        var place = entries.endIndex
-        while place > 0, entries[place - 1].seqno > entry.seqno { place -= 1 }
+        var index = entries.endIndex
+        while index > 0, entries[index - 1].seqno > entry.seqno { index -= 1 }
         precondition(
-            place == 0 || entries[place - 1].seqno < entry.seqno,
+            index == 0 || entries[index - 1].seqno < entry.seqno,
             "a prepare is entered once"
         )
-        entries.insert(entry, at: place)
+        entries.insert(entry, at: index)
     }
 
     /// Marks a prepare behind the start of a new history: it cannot have been seen by a client.
     package mutating func void(_ seqno: Seqno) {
-        guard let place = place(of: seqno), !entries[place].isVoid else { return }
-        entries[place].isVoid = true
+        guard let index = index(of: seqno), !entries[index].isVoid else { return }
+        entries[index].isVoid = true
         voidCount += 1
     }
 
     /// Expires the deadlines of this node's prepares.
     package mutating func expireDeadlines() {
-        for place in entries.indices where entries[place].deadline != nil {
-            entries[place].deadline = 0
+        for index in entries.indices where entries[index].deadline != nil {
+            entries[index].deadline = 0
         }
         deadlineBound = 0
     }
 
     /// Removes a prepare that was committed, aborted or released.
     package mutating func complete(_ seqno: Seqno) {
-        guard let place = place(of: seqno) else { return }
-        if entries[place].isVoid { voidCount -= 1 }
-        entries.remove(at: place)
+        guard let index = index(of: seqno) else { return }
+        if entries[index].isVoid { voidCount -= 1 }
+        entries.remove(at: index)
     }
 
     /// Records that a prepare's client was answered; the prepare is still completed in order.
     package mutating func answered(_ seqno: Seqno) {
-        if let place = place(of: seqno) { entries[place].deadline = nil }
+        if let index = index(of: seqno) { entries[index].deadline = nil }
     }
 
-    private func place(of seqno: Seqno) -> Int? {
+    private func index(of seqno: Seqno) -> Int? {
         var (low, high) = (0, entries.count)
         while low < high {
             let middle = (low + high) / 2
@@ -150,23 +150,23 @@ package struct DurabilityMonitor: Sendable {
         guard entry.isInherited || row.isPossible else { return false }
         if entry.level != .majority, onDisk < entry.seqno { return false }
         let needed = entry.isInherited ? min(row.majority, row.chain.count) : row.majority
-        guard holders(entry, row.chain, row) >= needed else { return false }
+        guard holders(entry, row.chain, in: row) >= needed else { return false }
         guard let successor = row.nextChain.first else { return true }
         if entry.level == .majorityAndPersistOnActive, successor != row.own {
-            guard has(entry, successor, row, needsDisk: true) else { return false }
+            guard has(entry, successor, in: row, needsDisk: true) else { return false }
         }
-        return holders(entry, row.nextChain, row) >= min(row.nextMajority, row.nextChain.count)
+        return holders(entry, row.nextChain, in: row) >= min(row.nextMajority, row.nextChain.count)
     }
 
-    private func holders(_ entry: Entry, _ chain: [NodeNumber], _ row: DurabilityRow) -> Int {
+    private func holders(_ entry: Entry, _ chain: [NodeNumber], in row: DurabilityRow) -> Int {
         let needsDisk = entry.level == .persistToMajority
-        return chain.count { $0 == row.own || has(entry, $0, row, needsDisk: needsDisk) }
+        return chain.count { $0 == row.own || has(entry, $0, in: row, needsDisk: needsDisk) }
     }
 
     private func has(
         _ entry: Entry,
         _ node: NodeNumber,
-        _ row: DurabilityRow,
+        in row: DurabilityRow,
         needsDisk: Bool
     ) -> Bool {
         guard let copy = copies[node], copy.fence == row.fence, copy.covered >= entry.seqno

@@ -26,7 +26,7 @@ package struct AttachmentMerge: Hashable, Sendable {
         let inherited = Dictionary(inherited.map { ($0.name, $0) }) { first, _ in first }
         for attachment in sent {
             switch attachment.content {
-            case .blob(let blob): addBlob(blob, attachment.claim, generation)
+            case .blob(let blob): addBlob(blob, attachment.claim, generation: generation)
             case .stub: try addStub(attachment.claim, inherited[attachment.name])
             case .follows, .missing: throw .missingData(attachment.name)
             }
@@ -36,7 +36,7 @@ package struct AttachmentMerge: Hashable, Sendable {
     private mutating func addBlob(
         _ blob: AttachmentBlob,
         _ claim: StoredAttachment,
-        _ generation: Int
+        generation: Int
     ) {
         var stored = claim
         stored.digest = blob.digest

@@ -50,7 +50,9 @@ extension DocumentMetadata {
     /// The body of a losing leaf that is in the metadata, as JSON with its members of the gateway.
     private func bodyText(at index: Int) -> String? {
         let id = tree.id(at: index)
-        guard tree.winner?.id != id, case .inline(let body) = bodyPlace(of: id) else { return nil }
+        guard tree.winner?.id != id, case .inline(let body) = bodyLocation(of: id) else {
+            return nil
+        }
         let isDeleted = tree.nodes[index].isDeleted
         let own = GatewayMembers(
             attachments: body.attachments.isEmpty

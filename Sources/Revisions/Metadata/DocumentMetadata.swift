@@ -62,7 +62,7 @@ package struct DocumentMetadata: Hashable, Sendable {
     // MARK: Bodies
 
     /// Where the body of a revision is.
-    package enum BodyPlace: Hashable, Sendable {
+    package enum BodyLocation: Hashable, Sendable {
         /// It is the winner: the body of the document, with `DocumentMetadata.attachments`.
         case document
         case inline(RevisionBody)
@@ -74,7 +74,7 @@ package struct DocumentMetadata: Hashable, Sendable {
         case unknown
     }
 
-    package func bodyPlace(of id: RevisionID) -> BodyPlace {
+    package func bodyLocation(of id: RevisionID) -> BodyLocation {
         guard let node = tree[id] else { return .unknown }
         if tree.winner == node { return .document }
         if let leaf = leafBodies.first(where: { $0.revision == id }) {

@@ -26,7 +26,7 @@ extension RevisionTree: CodedFields {
         let blank = TreeNode()
         try coder.list(&nodes, "revisions", blank: blank) { coder, node throws(CodingFailure) in
             var digest = written.isEmpty ? [] : written.digest(of: node).bytes
-            try read.code(&node, &digest, &coder)
+            try read.code(&node, &digest, with: &coder)
             let isHexadecimal = node.flags.contains(.hexadecimal)
             // Text that is hexadecimal is packed, whatever the bytes say: look-ups rely on it.
             let packed = PackedDigest(isHexadecimal: isHexadecimal, bytes: digest)
@@ -40,7 +40,7 @@ extension RevisionTree: CodedFields {
     private func code(
         _ node: inout TreeNode,
         _ digest: inout [UInt8],
-        _ coder: inout some Coder
+        with coder: inout some Coder
     ) throws(CodingFailure) {
         let shared = try codeForm(of: &node, digest, &coder)
         if shared.contains(.parent), let last = nodes.last {

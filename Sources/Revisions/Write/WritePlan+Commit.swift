@@ -10,7 +10,7 @@ extension WritePlan {
 
     /// The body and the acceptance of the leaf that becomes the winner.
     package struct PromotedLeaf: Hashable, Sendable {
-        /// The body where `DocumentMetadata.bodyPlace(of:)` says, without special members.
+        /// The body where `DocumentMetadata.bodyLocation(of:)` says, without special members.
         package let json: [UInt8]
         package let acceptance: Acceptance
 
@@ -54,7 +54,7 @@ extension WritePlan {
                 sequence > document.metadata.sequence,
                 "a write has a higher sequence than the one before"
             )
-            return .stored(store(assignment, promotedLeaf, at: sequence, timeSaved))
+            return .stored(store(assignment, promotedLeaf, at: sequence, savedAt: timeSaved))
         }
     }
 
@@ -62,7 +62,7 @@ extension WritePlan {
         _ assignment: SyncAssignment,
         _ promotedLeaf: PromotedLeaf?,
         at sequence: UInt64,
-        _ timeSaved: UInt64
+        savedAt timeSaved: UInt64
     ) -> StoredWrite {
         var write = StoredWrite(revision: revision, document: document, blobs: merge.blobs)
         write.document.metadata.begin(tree, at: sequence, timeSaved)

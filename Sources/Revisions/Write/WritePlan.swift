@@ -63,7 +63,7 @@ package struct WritePlan: Sendable {
         _ rules: WriteRules
     ) -> Decision {
         do {
-            return try decide(request, document, rules)
+            return try decide(request, document, under: rules)
         } catch {
             return .refused(error)
         }
@@ -73,12 +73,14 @@ package struct WritePlan: Sendable {
     private static func decide(
         _ request: RevisionRequest,
         _ document: StoredDocument,
-        _ rules: WriteRules
+        under rules: WriteRules
     ) throws(Refusal) -> Decision {
         let named: Named
         switch request.kind {
-        case .edit(let parent): named = try nameEdit(of: parent, request, document.metadata, rules)
-        case .replicated(let history): named = try place(history, request, document.metadata, rules)
+        case .edit(let parent):
+            named = try nameEdit(of: parent, request, metadata: document.metadata, under: rules)
+        case .replicated(let history):
+            named = try place(history, request, metadata: document.metadata, under: rules)
         }
         guard let merge = named.merge else { return .known(named.id) }
         var tree = document.metadata.tree
@@ -108,8 +110,8 @@ package struct WritePlan: Sendable {
     private static func nameEdit(
         of requested: RevisionID?,
         _ request: RevisionRequest,
-        _ metadata: DocumentMetadata,
-        _ rules: WriteRules
+        metadata: DocumentMetadata,
+        under rules: WriteRules
     ) throws(Refusal) -> Named {
         let tree = metadata.tree
         let found = tree.parentOfEdit(
@@ -119,14 +121,14 @@ package struct WritePlan: Sendable {
         )
         switch found {
         case .parent(let parent):
-            var named = try name(request, parent, metadata, rules)
+            var named = try name(request, parent, metadata: metadata, under: rules)
             if tree.contains(named.id) { named.merge = nil }
             return named
         case .refused(let refusal):
             guard rules.acceptsRepeatedEdits, requested != nil, !request.isDeleted else {
                 throw refusal
             }
-            var named = try name(request, requested, metadata, rules)
+            var named = try name(request, requested, metadata: metadata, under: rules)
             guard tree.isLeaf(named.id) else { throw refusal }
             named.merge = nil
             return named
@@ -138,8 +140,8 @@ package struct WritePlan: Sendable {
     private static func place(
         _ history: [RevisionID],
         _ request: RevisionRequest,
-        _ metadata: DocumentMetadata,
-        _ rules: WriteRules
+        metadata: DocumentMetadata,
+        under rules: WriteRules
     ) throws(Refusal) -> Named {
         let placement = metadata.tree.placeReplicated(
             history,
@@ -166,8 +168,8 @@ package struct WritePlan: Sendable {
     private static func name(
         _ request: RevisionRequest,
         _ parent: RevisionID?,
-        _ metadata: DocumentMetadata,
-        _ rules: WriteRules
+        metadata: DocumentMetadata,
+        under rules: WriteRules
     ) throws(Refusal) -> Named {
         let (generation, isOver) = (parent?.generation ?? 0).addingReportingOverflow(1)
         if isOver { throw .invalidRevision }

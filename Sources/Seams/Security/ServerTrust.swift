@@ -54,7 +54,8 @@ package struct SecuredNetwork: Network {
         network.resolve(address.host) { result in
             switch result {
             case .failure(let error): failed(error)
-            case .success(let hosts): connect(to: address, hosts[...], connected, failed)
+            case .success(let hosts):
+                connect(to: address, hosts[...], connected: connected, failed: failed)
             }
         }
     }
@@ -62,8 +63,8 @@ package struct SecuredNetwork: Network {
     private func connect(
         to address: SocketAddress,
         _ hosts: ArraySlice<String>,
-        _ connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
-        _ failed: @escaping @Sendable (NetworkError) -> Void
+        connected: @escaping @Sendable (any ConnectionPort) -> any ConnectionHandler,
+        failed: @escaping @Sendable (NetworkError) -> Void
     ) {
         guard let host = hosts.first else {
             return failed(
@@ -81,7 +82,7 @@ package struct SecuredNetwork: Network {
             },
             failed: { error in
                 if hosts.count > 1 {
-                    connect(to: address, hosts.dropFirst(), connected, failed)
+                    connect(to: address, hosts.dropFirst(), connected: connected, failed: failed)
                 } else {
                     failed(error)
                 }

@@ -39,14 +39,14 @@ package struct AddressBook: Sendable {
     package var count: (refusals: Int, logins: Int) { (refusals.count, logins.count) }
 
     /// Records a refused login.
-    package mutating func noteRefusal(_ address: String, at now: UInt64) {
+    package mutating func recordRefusal(_ address: String, at now: UInt64) {
         let count = current(refusals[address], now)
         makeRoom(&refusals, for: address) { $0.last }
         refusals[address] = Refusals(count: count + 1, last: now)
     }
 
     /// Records a right login of a name.
-    package mutating func noteLogin(_ address: String, _ name: String, at now: UInt64) {
+    package mutating func recordLogin(_ address: String, _ name: String, at now: UInt64) {
         var names = logins[address]?.names.filter { $0 != name } ?? []
         if names.count == Self.namesMax { names.removeFirst() }
         makeRoom(&logins, for: address) { $0.last }

@@ -112,14 +112,14 @@ package final class LoginWatch: Sendable {
     }
 
     /// The connection's client has logged in: the connection counts no longer.
-    package func noteLogin(_ number: Number, of name: String, from host: String, at now: UInt64) {
+    package func recordLogin(_ number: Number, of name: String, from host: String, at now: UInt64) {
         leave(number)
         let address = AddressBook.key(host)
-        state.withLock { $0.book.noteLogin(address, name, at: now) }
+        state.withLock { $0.book.recordLogin(address, name, at: now) }
     }
 
     /// The connection's client uses a bucket that needs no password.
-    package func noteGuest(_ number: Number, from host: String, at now: UInt64) {
+    package func recordGuest(_ number: Number, from host: String, at now: UInt64) {
         let address = AddressBook.key(host)
         let ending = state.withLock { state -> (@Sendable () -> Void)? in
             guard state.strangers.contains(number) else { return nil }
@@ -162,11 +162,11 @@ package final class LoginWatch: Sendable {
     /// Records a refused login.
     ///
     /// - Returns: The line to log; nil for most of many refusals.
-    package func noteRefusal(_ user: String, from host: String, at now: UInt64) -> String? {
+    package func recordRefusal(_ user: String, from host: String, at now: UInt64) -> String? {
         let address = AddressBook.key(host)
         return state.withLock { state in
             state.refusedCount += 1
-            state.book.noteRefusal(address, at: now)
+            state.book.recordRefusal(address, at: now)
             return state.log.line(user, host, at: now)
         }
     }

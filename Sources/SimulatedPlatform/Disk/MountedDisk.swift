@@ -28,15 +28,20 @@ struct MountedDisk: Disk {
     ) throws(DiskError) {
         let cost = isSync ? MountedDisk.syncNanoseconds : MountedDisk.operationNanoseconds
         if disk.operate(epoch, nanoseconds: cost, isChange: isChange) == .failed {
-            throw error(.failed, attempt, path, "the device reported an input/output error")
+            throw error(
+                .failed,
+                attempt,
+                at: path,
+                reason: "the device reported an input/output error"
+            )
         }
     }
 
     private func error(
         _ code: DiskError.Code,
         _ attempt: String,
-        _ path: String,
-        _ reason: String
+        at path: String,
+        reason: String
     ) -> DiskError {
         DiskError(code: code, path: path, description: "cannot \(attempt) \(path): \(reason)")
     }
@@ -44,10 +49,10 @@ struct MountedDisk: Disk {
     private func checkRoom(
         _ bytes: Int,
         _ attempt: String,
-        _ path: String
+        at path: String
     ) throws(DiskError) {
         guard disk.hasRoom(max(bytes, 1)) else {
-            throw error(.full, attempt, path, "the file system has no space left")
+            throw error(.full, attempt, at: path, reason: "the file system has no space left")
         }
     }
 
@@ -63,12 +68,12 @@ struct MountedDisk: Disk {
             throw error(
                 .notADirectory,
                 "create the directory",
-                path,
-                "a file with this name exists"
+                at: path,
+                reason: "a file with this name exists"
             )
         }
         try createDirectory(SimulatedDisk.parent(of: path))
-        try checkRoom(0, "create the directory", path)
+        try checkRoom(0, "create the directory", at: path)
         try operate("create the directory", path, isChange: true, isSync: true)
         disk.makeDirectory(path)
     }
@@ -92,7 +97,7 @@ struct MountedDisk: Disk {
         let temporary = path + ".tmp"
         do throws(DiskError) {
             try checkParent(of: path, "write")
-            try checkRoom(bytes.count, "write", temporary)
+            try checkRoom(bytes.count, "write", at: temporary)
             try operate("write", temporary, isChange: true)
             disk.unlink(temporary)
             let file = disk.create(temporary)
@@ -117,11 +122,11 @@ struct MountedDisk: Disk {
             disk.move(path, to: newPath)
         } else if isDirectory(path) {
             guard try list(newPath).isEmpty else {
-                throw error(.failed, attempt, path, "the directory is not empty")
+                throw error(.failed, attempt, at: path, reason: "the directory is not empty")
             }
             disk.moveDirectory(path, to: newPath)
         } else {
-            throw error(.missing, attempt, path, "there is no such file or directory")
+            throw error(.missing, attempt, at: path, reason: "there is no such file or directory")
         }
         try syncParent(of: newPath)
         if SimulatedDisk.parent(of: path) != SimulatedDisk.parent(of: newPath) {
@@ -153,7 +158,7 @@ struct MountedDisk: Disk {
             throw error
         }
         file.sync()
-        disk.noteSync(file)
+        disk.countSync(file)
         try syncParent(of: path)
     }
 
@@ -183,7 +188,7 @@ struct MountedDisk: Disk {
 
     private func checkParent(of path: String, _ attempt: String) throws(DiskError) {
         guard isDirectory(SimulatedDisk.parent(of: path)) else {
-            throw error(.missing, attempt, path, "there is no such file or directory")
+            throw error(.missing, attempt, at: path, reason: "there is no such file or directory")
         }
     }
 

@@ -80,7 +80,7 @@ final class OpenFile {
             return VFSCode.syncFailed
         }
         file.sync()
-        disk.noteSync(file)
+        disk.countSync(file)
         guard syncsDirectory else { return SQLITE_OK }
         syncsDirectory = false
         disk.syncDirectory(SimulatedDisk.parent(of: path))

@@ -154,7 +154,7 @@ package final class SimulatedDisk: @unchecked Sendable {  // tidy:allow one thre
 
     func grew(by bytes: Int) { usedBytes += bytes }
 
-    func noteSync(_ file: SimulatedFile) {
+    func countSync(_ file: SimulatedFile) {
         syncs += 1
         queue.fold(UInt64(file.size))
     }

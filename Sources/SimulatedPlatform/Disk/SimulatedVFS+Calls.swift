@@ -8,11 +8,20 @@ extension SimulatedVFS {
         vfs.xOpen = { vfs, name, handle, flags, flagsOut in
             guard let handle, let context = SimulatedVFS.context(vfs) else { return SQLITE_MISUSE }
             flagsOut?.pointee = flags
-            return SimulatedVFS.open(context, name.map { String(cString: $0) }, handle, flags)
+            return SimulatedVFS.open(
+                context,
+                name.map { String(cString: $0) },
+                handle: handle,
+                flags: flags
+            )
         }
         vfs.xDelete = { vfs, name, syncsDirectory in
             guard let name, let disk = SimulatedVFS.context(vfs)?.disk else { return SQLITE_MISUSE }
-            return SimulatedVFS.delete(disk, String(cString: name), syncsDirectory != 0)
+            return SimulatedVFS.delete(
+                disk,
+                String(cString: name),
+                syncsDirectory: syncsDirectory != 0
+            )
         }
         vfs.xAccess = { vfs, name, _, result in
             guard let name, let disk = SimulatedVFS.context(vfs)?.disk else { return SQLITE_MISUSE }
@@ -56,8 +65,8 @@ extension SimulatedVFS {
     private static func open(
         _ context: Context,
         _ name: String?,
-        _ handle: UnsafeMutablePointer<sqlite3_file>,
-        _ flags: Int32
+        handle: UnsafeMutablePointer<sqlite3_file>,
+        flags: Int32
     ) -> Int32 {
         let opened = UnsafeMutableRawPointer(handle).bindMemory(to: FileHandle.self, capacity: 1)
         opened.pointee = FileHandle(base: sqlite3_file(pMethods: nil), file: nil)
@@ -92,7 +101,7 @@ extension SimulatedVFS {
     private static func delete(
         _ disk: SimulatedDisk,
         _ path: String,
-        _ syncsDirectory: Bool
+        syncsDirectory: Bool
     ) -> Int32 {
         let decision = disk.operate(
             disk.epoch,

@@ -128,7 +128,7 @@ package final class PacketSimulator {
         }
     }
 
-    private func forLink(_ from: String, _ to: String, _ change: (NetworkLink) -> Void) {
+    private func forLink(_ from: String, _ to: String, change: (NetworkLink) -> Void) {
         guard let from = byAddress[from], let to = byAddress[to] else { return }
         change(link(from: from, to: to))
     }

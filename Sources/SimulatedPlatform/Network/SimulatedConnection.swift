@@ -303,7 +303,9 @@ final class SimulatedConnection: ConnectionPort,
             consumed += progress.consumed
             // If the process died in the handler, its output is not sent.
             guard !process.isDead, phase == .open else { return }
-            if process.isFrozen { return deferUntilThaw(output.bytes, progress, consumed) }
+            if process.isFrozen {
+                return deferUntilThaw(output.bytes, progress, consumed: consumed)
+            }
             outgoing.send(output.view)
             isWake = false
             rounds += 1
@@ -313,7 +315,7 @@ final class SimulatedConnection: ConnectionPort,
 
     /// Sends the output and applies the progress when the process continues after a stop inside the
     /// handler.
-    private func deferUntilThaw(_ said: [UInt8], _ progress: ReceiveProgress, _ consumed: Int) {
+    private func deferUntilThaw(_ said: [UInt8], _ progress: ReceiveProgress, consumed: Int) {
         process.deferUntilThaw { [self] in
             guard phase == .open else { return }
             said.withUnsafeBytes { bytes in
@@ -327,7 +329,7 @@ final class SimulatedConnection: ConnectionPort,
 
     private func apply(_ progress: ReceiveProgress, _ consumed: Int) {
         allowance.setStranger(progress.isStranger)
-        allowance.settle(count: input.count, consumed: consumed, needed: progress.needed)
+        allowance.chargeReceived(count: input.count, consumed: consumed, needed: progress.needed)
         if allowance.isTimed { watchPace() }
         switch progress.next {
         case .receive: break

@@ -17,21 +17,21 @@ final class VirtualTime {
 
     /// Identifies an event, to cancel it.
     struct Ticket: Sendable {
-        fileprivate let place: Int
+        fileprivate let slot: Int
         fileprivate let number: UInt64
     }
 
     private struct Deadline {
         let time: UInt64
         let number: UInt64
-        let place: Int
+        let slot: Int
 
         func isBefore(_ other: Deadline) -> Bool {
             time == other.time ? number < other.number : time < other.time
         }
     }
 
-    private struct Place {
+    private struct Slot {
         var number: UInt64 = 0
         var event: Event?
     }
@@ -40,7 +40,7 @@ final class VirtualTime {
     private(set) var now: UInt64 = 0
     // Exclusivity checks took a tenth of the time of a step.
     @exclusivity(unchecked) private var heap = Heap()
-    @exclusivity(unchecked) private var places: [Place] = []
+    @exclusivity(unchecked) private var slots: [Slot] = []
     @exclusivity(unchecked) private var free: [Int] = []
     @exclusivity(unchecked) private var cancelled = 0
     @exclusivity(unchecked) private var numbers: UInt64 = 0
@@ -54,18 +54,18 @@ final class VirtualTime {
     @discardableResult
     func add(at time: UInt64, _ event: Event) -> Ticket {
         numbers += 1
-        let place = free.popLast() ?? places.count
-        if place == places.count { places.append(Place()) }
-        places[place] = Place(number: numbers, event: event)
-        heap.insert(Deadline(time: max(time, now), number: numbers, place: place))
-        return Ticket(place: place, number: numbers)
+        let slot = free.popLast() ?? slots.count
+        if slot == slots.count { slots.append(Slot()) }
+        slots[slot] = Slot(number: numbers, event: event)
+        heap.insert(Deadline(time: max(time, now), number: numbers, slot: slot))
+        return Ticket(slot: slot, number: numbers)
     }
 
     func cancel(_ ticket: Ticket) {
-        guard places.indices.contains(ticket.place), places[ticket.place].number == ticket.number,
-            places[ticket.place].event != nil
+        guard slots.indices.contains(ticket.slot), slots[ticket.slot].number == ticket.number,
+            slots[ticket.slot].event != nil
         else { return }
-        places[ticket.place].event = nil
+        slots[ticket.slot].event = nil
         cancelled += 1
     }
 
@@ -77,8 +77,8 @@ final class VirtualTime {
         heap.removeFirst()
         now = max(now, first.time)
         var event: Event?
-        swap(&event, &places[first.place].event)
-        release(first.place)
+        swap(&event, &slots[first.slot].event)
+        release(first.slot)
         return event
     }
 
@@ -89,23 +89,23 @@ final class VirtualTime {
     }
 
     func clear() {
-        let dropped = places
+        let dropped = slots
         heap = Heap()
-        places = []
+        slots = []
         free = []
         cancelled = 0
         _ = dropped
     }
 
-    private func release(_ place: Int) {
-        places[place] = Place()
-        free.append(place)
+    private func release(_ slot: Int) {
+        slots[slot] = Slot()
+        free.append(slot)
     }
 
     private func dropCancelled() {
-        while cancelled > 0, let first = heap.first, places[first.place].event == nil {
+        while cancelled > 0, let first = heap.first, slots[first.slot].event == nil {
             heap.removeFirst()
-            release(first.place)
+            release(first.slot)
             cancelled -= 1
         }
     }
@@ -120,31 +120,31 @@ final class VirtualTime {
 
         mutating func insert(_ new: Deadline) {
             deadlines.append(new)
-            var place = deadlines.count - 1
-            while place > 0 {
-                let parent = (place - 1) / 2
+            var slot = deadlines.count - 1
+            while slot > 0 {
+                let parent = (slot - 1) / 2
                 guard new.isBefore(deadlines[parent]) else { break }
-                deadlines[place] = deadlines[parent]
-                place = parent
+                deadlines[slot] = deadlines[parent]
+                slot = parent
             }
-            deadlines[place] = new
+            deadlines[slot] = new
         }
 
         mutating func removeFirst() {
             let last = deadlines.removeLast()
             guard !deadlines.isEmpty else { return }
-            var place = 0
+            var slot = 0
             while true {
-                var child = 2 * place + 1
+                var child = 2 * slot + 1
                 guard child < deadlines.count else { break }
                 if child + 1 < deadlines.count, deadlines[child + 1].isBefore(deadlines[child]) {
                     child += 1
                 }
                 guard deadlines[child].isBefore(last) else { break }
-                deadlines[place] = deadlines[child]
-                place = child
+                deadlines[slot] = deadlines[child]
+                slot = child
             }
-            deadlines[place] = last
+            deadlines[slot] = last
         }
     }
 }

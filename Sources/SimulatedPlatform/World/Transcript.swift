@@ -70,7 +70,7 @@ struct TranscriptTrace: Trace {
     let transcript: Transcript
     let threshold: Severity
 
-    func log(_ severity: Severity, _ module: String, _ message: String) {
+    func log(_ severity: Severity, _ module: String, message: String) {
         guard severity >= threshold, !process.isDead else { return }
         transcript.append(
             host: process.host.address,

@@ -38,8 +38,8 @@ final class AttributeWatch {
     init?(
         _ cluster: SimulatedCluster,
         _ verifier: Verifier,
-        _ plan: SimulationPlan,
-        _ buckets: [BucketSettings],
+        plan: SimulationPlan,
+        buckets: [BucketSettings],
         namesHistories: Bool
     ) {
         guard AttributeWatch.runs(plan) else { return nil }
@@ -54,7 +54,13 @@ final class AttributeWatch {
     func start(_ environment: Environment) {
         for bucket in buckets {
             for number in 0..<writersOfBucket {
-                let writer = AttributeWriter(number, bucket, cluster, environment, verifier)
+                let writer = AttributeWriter(
+                    number,
+                    bucket,
+                    cluster: cluster,
+                    environment: environment,
+                    verifier: verifier
+                )
                 writers.append(writer)
                 writer.start()
             }
@@ -98,13 +104,13 @@ final class AttributeWatch {
         for settings in buckets {
             guard let bucket = data.bucket(named: settings.name) else { continue }
             for writer in writers where writer.bucket == settings.name {
-                for key in writer.keys { inspect(key, bucket, node) }
+                for key in writer.keys { inspect(key, bucket, on: node) }
             }
             for vBucket in bucket.engine.all { inspectPrepares(of: vBucket, bucket, node) }
         }
     }
 
-    private func inspect(_ key: [UInt8], _ bucket: OpenBucket, _ node: SimulatedNode) {
+    private func inspect(_ key: [UInt8], _ bucket: OpenBucket, on node: SimulatedNode) {
         let id = VBucketID(ofKey: key, count: bucket.engine.all.count)
         let vBucket = bucket.engine.all[Int(id.number)]
         let hash = bucket.engine.hash
@@ -165,10 +171,10 @@ final class AttributeWatch {
             let bucket = node.node?.data.bucket(named: settings.name)
         else { return }
         let number = turn / cluster.nodes.count % bucket.engine.all.count
-        inspectDisk(VBucketID(UInt16(number)), bucket, node)
+        inspectDisk(VBucketID(UInt16(number)), bucket, on: node)
     }
 
-    private func inspectDisk(_ id: VBucketID, _ bucket: OpenBucket, _ node: SimulatedNode) {
+    private func inspectDisk(_ id: VBucketID, _ bucket: OpenBucket, on node: SimulatedNode) {
         guard let stored = CopyContent.onDisk(id, bucket) else { return }
         disks += 1
         // The file has changes of the copy in memory alone, unless the copy is being emptied.
@@ -196,7 +202,7 @@ final class AttributeWatch {
                     bucket.disk != nil
                 else { continue }
                 for number in bucket.engine.all.indices {
-                    inspectDisk(VBucketID(UInt16(number)), bucket, node)
+                    inspectDisk(VBucketID(UInt16(number)), bucket, on: node)
                 }
             }
         }

@@ -13,9 +13,9 @@ extension AttributeWriter {
         case .missing: create(client, key)
         case .known(let known):
             if known.isDeleted {
-                actOnTombstone(client, key, known)
+                actOnTombstone(client, key, known: known)
             } else {
-                actOnDocument(client, key, known)
+                actOnDocument(client, key, known: known)
             }
         }
     }
@@ -25,29 +25,46 @@ extension AttributeWriter {
         case 0: add(client, key)
         case 1:
             let flags: DocumentFlags = [.adds, .accessesDeleted, .createsAsDeleted]
-            mutate(client, key, nil, flags, attributes: [Self.system], hasBody: false)
+            mutate(client, key, known: nil, flags: flags, attributes: [Self.system], hasBody: false)
         default:
-            mutate(client, key, nil, .adds, attributes: [Self.system, Self.user], hasBody: true)
+            mutate(
+                client,
+                key,
+                known: nil,
+                flags: .adds,
+                attributes: [Self.system, Self.user],
+                hasBody: true
+            )
         }
     }
 
-    private func actOnDocument(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func actOnDocument(_ client: Client, _ key: [UInt8], known: Known) {
         let both = [Self.system, Self.user]
         switch pick(16) {
-        case 0...3: mutate(client, key, known, [], attributes: both, hasBody: true)
-        case 4: mutate(client, key, known, [], attributes: [Self.system], hasBody: false)
-        case 5: mutate(client, key, known, [], attributes: [Self.user], hasBody: false)
+        case 0...3: mutate(client, key, known: known, flags: [], attributes: both, hasBody: true)
+        case 4:
+            mutate(client, key, known: known, flags: [], attributes: [Self.system], hasBody: false)
+        case 5:
+            mutate(client, key, known: known, flags: [], attributes: [Self.user], hasBody: false)
         case 6, 7:
-            mutate(client, key, known, [], attributes: both, hasBody: true, expires: true)
-        case 8, 9: set(client, key, known)
-        case 10: append(client, key, known)
-        case 11, 12: touch(client, key, known)
-        case 13, 14: delete(client, key, known)
+            mutate(
+                client,
+                key,
+                known: known,
+                flags: [],
+                attributes: both,
+                hasBody: true,
+                expires: true
+            )
+        case 8, 9: set(client, key, known: known)
+        case 10: append(client, key, known: known)
+        case 11, 12: touch(client, key, known: known)
+        case 13, 14: delete(client, key, known: known)
         default: lookUp(client, key, before: known)
         }
     }
 
-    private func actOnTombstone(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func actOnTombstone(_ client: Client, _ key: [UInt8], known: Known) {
         let both = [Self.system, Self.user]
         switch pick(6) {
         case 0, 1: lookUp(client, key, before: known)
@@ -55,14 +72,14 @@ extension AttributeWriter {
             mutate(
                 client,
                 key,
-                known,
-                .accessesDeleted,
+                known: known,
+                flags: .accessesDeleted,
                 attributes: [Self.system],
                 hasBody: false
             )
         case 3, 4:
             let flags: DocumentFlags = [.accessesDeleted, .revives]
-            mutate(client, key, known, flags, attributes: both, hasBody: true)
+            mutate(client, key, known: known, flags: flags, attributes: both, hasBody: true)
         default: add(client, key)
         }
     }
@@ -73,8 +90,8 @@ extension AttributeWriter {
     private func mutate(
         _ client: Client,
         _ key: [UInt8],
-        _ known: Known?,
-        _ flags: DocumentFlags,
+        known: Known?,
+        flags: DocumentFlags,
         attributes: [String],
         hasBody: Bool,
         expires: Bool = false
@@ -88,14 +105,18 @@ extension AttributeWriter {
             // A whole body cannot be set where deleted documents are accessed.
             parts.append(
                 flags.contains(.accessesDeleted)
-                    ? DocumentPart(.dictionaryUpsert, "body", "\"\(name)\"")
-                    : DocumentPart(.setDocument, "", String(decoding: body(name), as: UTF8.self))
+                    ? DocumentPart(.dictionaryUpsert, "body", value: "\"\(name)\"")
+                    : DocumentPart(
+                        .setDocument,
+                        "",
+                        value: String(decoding: body(name), as: UTF8.self)
+                    )
             )
         }
-        client.mutateIn(key, parts, flags, options) { [self] result in
+        client.mutateIn(key, parts, flags: flags, options: options) { [self] result in
             let kind = "attributes"
             switch result {
-            case .failure(let error): failed(kind, key, error)
+            case .failure(let error): failed(kind, key, error: error)
             case .success(let written):
                 var names = known?.names ?? [:]
                 for attribute in attributes { names[attribute] = name }
@@ -121,12 +142,17 @@ extension AttributeWriter {
             DocumentPart(
                 .dictionaryUpsert,
                 "\(attribute).\(member)",
-                "\"${Mutation.\(macro)}\"",
-                [.attribute, .expandsMacros]
+                value: "\"${Mutation.\(macro)}\"",
+                flags: [.attribute, .expandsMacros]
             )
         }
         return [
-            DocumentPart(.dictionaryUpsert, attribute, #"{"name":"\#(name)"}"#, .attribute),
+            DocumentPart(
+                .dictionaryUpsert,
+                attribute,
+                value: #"{"name":"\#(name)"}"#,
+                flags: .attribute
+            ),
             macro("cas", "CAS"), macro("seqno", "seqno"), macro("crc", "value_crc32c"),
         ]
     }
@@ -142,29 +168,29 @@ extension AttributeWriter {
     /// Creates a document, over a tombstone too, whose attributes are dropped.
     private func add(_ client: Client, _ key: [UInt8]) {
         let value = body(newName(isDurable: false))
-        client.add(key, value, options()) { [self] result in
-            finish("add", key, result, after: nil) {
+        client.add(key, value, options: options()) { [self] result in
+            finish("add", key, result: result, after: nil) {
                 Known(cas: $0, isDeleted: false, names: [:])
             }
         }
     }
 
     /// Replaces the body; the attributes stay, the expiry does not.
-    private func set(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func set(_ client: Client, _ key: [UInt8], known: Known) {
         var options = options()
         options.cas = known.cas
-        client.set(key, body(newName(isDurable: false)), options) { [self] result in
-            finish("set", key, result, after: known) {
+        client.set(key, body(newName(isDurable: false)), options: options) { [self] result in
+            finish("set", key, result: result, after: known) {
                 Known(cas: $0, isDeleted: known.isDeleted, names: known.names)
             }
         }
     }
 
-    private func append(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func append(_ client: Client, _ key: [UInt8], known: Known) {
         var options = options()
         options.cas = known.cas
-        client.append(key, Array(" ".utf8), options) { [self] result in
-            finish("append", key, result, after: known) {
+        client.append(key, Array(" ".utf8), options: options) { [self] result in
+            finish("append", key, result: result, after: known) {
                 Known(
                     cas: $0,
                     isDeleted: known.isDeleted,
@@ -176,12 +202,12 @@ extension AttributeWriter {
     }
 
     /// Changes the expiry; a touch names no version, so its predecessor may be another one.
-    private func touch(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func touch(_ client: Client, _ key: [UInt8], known: Known) {
         let expires = pick(2) == 0
         let expiry = expires ? Expiry.afterSeconds(UInt32(1 + pick(3))) : .never
         client.touch(key, expiry) { [self] result in
             switch result {
-            case .failure(let error): failed("touch", key, error)
+            case .failure(let error): failed("touch", key, error: error)
             case .success(let cas):
                 work.states[key] = .unknown
                 if isCertain(key) {
@@ -197,12 +223,12 @@ extension AttributeWriter {
     }
 
     /// Deletes a document: the system's attributes stay.
-    private func delete(_ client: Client, _ key: [UInt8], _ known: Known) {
+    private func delete(_ client: Client, _ key: [UInt8], known: Known) {
         var options = options()
         options.cas = known.cas
         let names = known.names.filter { $0.key == Self.system }
         client.delete(key, options) { [self] result in
-            finish("delete", key, result, after: known) {
+            finish("delete", key, result: result, after: known) {
                 Known(cas: $0, isDeleted: true, names: names)
             }
         }
@@ -224,12 +250,12 @@ extension AttributeWriter {
     private func finish(
         _ kind: String,
         _ key: [UInt8],
-        _ result: Result<MutationResult, ClientError>,
+        result: Result<MutationResult, ClientError>,
         after known: Known?,
         made: (CAS) -> Known
     ) {
         switch result {
-        case .failure(let error): failed(kind, key, error)
+        case .failure(let error): failed(kind, key, error: error)
         case .success(let written):
             var made = made(written.cas)
             made.history = Self.history(of: written, after: known)
@@ -247,8 +273,10 @@ extension AttributeWriter {
 
     /// Reads the attributes, also of a tombstone, and compares them with what was written.
     private func lookUp(_ client: Client, _ key: [UInt8], before: Known?) {
-        let parts = [Self.system, Self.user].map { DocumentPart(.get, $0, "", .attribute) }
-        client.lookupIn(key, parts, .accessesDeleted) { [self] result in
+        let parts = [Self.system, Self.user].map {
+            DocumentPart(.get, $0, value: "", flags: .attribute)
+        }
+        client.lookupIn(key, parts, flags: .accessesDeleted) { [self] result in
             switch result {
             case .failure(let error) where error.code == .notFound:
                 work.states[key] = .missing
@@ -256,15 +284,15 @@ extension AttributeWriter {
                     reportFlaw(key, "it is missing, and had attributes of \(before.names)")
                 }
                 ended("lookup")
-            case .failure(let error): failed("lookup", key, error)
+            case .failure(let error): failed("lookup", key, error: error)
             case .success(let found):
-                looked(found, key, before)
+                looked(found, key, before: before)
                 ended("lookup")
             }
         }
     }
 
-    private func looked(_ found: PartsOfDocument, _ key: [UInt8], _ before: Known?) {
+    private func looked(_ found: PartsOfDocument, _ key: [UInt8], before: Known?) {
         var names: [String: String] = [:]
         for (attribute, part) in zip([Self.system, Self.user], found.parts)
         where part.status == Status.success.rawValue {

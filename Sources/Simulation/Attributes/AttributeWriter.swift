@@ -57,9 +57,9 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
     init(
         _ number: Int,
         _ bucket: BucketSettings,
-        _ cluster: SimulatedCluster,
-        _ environment: Environment,
-        _ verifier: Verifier
+        cluster: SimulatedCluster,
+        environment: Environment,
+        verifier: Verifier
     ) {
         self.bucket = bucket.name
         self.verifier = verifier
@@ -137,7 +137,7 @@ final class AttributeWriter: @unchecked Sendable {  // tidy:allow one thread, an
     }
 
     /// Handles the failure of an operation on a key.
-    func failed(_ kind: String, _ key: [UInt8], _ error: ClientError) {
+    func failed(_ kind: String, _ key: [UInt8], error: ClientError) {
         if error.isAmbiguous { work.doubts.insert(key) }
         work.states[key] = .unknown
         work.tally[.check, "failedOperations"] += 1

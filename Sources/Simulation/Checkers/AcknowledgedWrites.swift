@@ -63,7 +63,7 @@ package struct AcknowledgedWrites: Sendable {
                 }
             } else {
                 findings.lost += 1
-                if !isExplained(write, copy.log, losses) {
+                if !isExplained(write, copy.log, losses: losses) {
                     findings.flaws.append("\(name), \(write.seqno.value), is lost without a cause")
                 }
             }
@@ -71,7 +71,7 @@ package struct AcknowledgedWrites: Sendable {
         return findings
     }
 
-    private func isExplained(_ write: Write, _ log: FailoverLog, _ losses: Losses) -> Bool {
+    private func isExplained(_ write: Write, _ log: FailoverLog, losses: Losses) -> Bool {
         switch losses {
         case .none: false
         // Writes of the current history must not be missing.

@@ -212,7 +212,9 @@ package struct AttributeLedger {
         for (key, text) in attributes {
             guard let mark = AttributeMark(text) else { return "\(key) is \(text)" }
             if version.isDeleted, !key.hasPrefix("_") { return "the tombstone has \(key)" }
-            if let known = note(text, mark, key, name, source), known != text {
+            if let known = note(text, mark, attribute: key, name: name, source: source),
+                known != text
+            {
                 return "\(key) is \(text), and was \(known)"
             }
             if mark.cas > name.cas.value { return "\(key) names a later version: \(text)" }
@@ -228,9 +230,9 @@ package struct AttributeLedger {
     private mutating func note(
         _ text: String,
         _ mark: AttributeMark,
-        _ attribute: String,
-        _ name: Name,
-        _ source: Source
+        attribute: String,
+        name: Name,
+        source: Source
     ) -> String? {
         let history = namesHistories ? source.history(of: Seqno(mark.seqno)) : nil
         guard history != nil || !namesHistories else { return nil }

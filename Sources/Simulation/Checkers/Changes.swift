@@ -36,7 +36,12 @@ package struct Changes {
             if isEmptied { tally[.change, "flush"] += 1 }
             if old.designRevision != bucket.designRevision { tally[.change, "design"] += 1 }
             for number in bucket.placements.indices {
-                recordPlacement(old.placements[number], bucket.placements[number], bucket, number)
+                recordPlacement(
+                    old.placements[number],
+                    bucket.placements[number],
+                    bucket: bucket,
+                    number: number
+                )
             }
         }
         for node in givenUp {
@@ -74,8 +79,8 @@ package struct Changes {
     private mutating func recordPlacement(
         _ old: VBucketPlacement,
         _ new: VBucketPlacement,
-        _ bucket: BucketRecord,
-        _ number: Int
+        bucket: BucketRecord,
+        number: Int
     ) {
         if new.origin != old.origin { remade.insert(Changes.name(bucket.settings.name, number)) }
         guard new.fence != old.fence else {

@@ -40,7 +40,7 @@ struct Convergence {
             if bucket.flush != nil { flaws.append("\(bucket.settings.name) is being emptied") }
             for (number, placement) in bucket.placements.enumerated() {
                 let name = "\(bucket.settings.name) vb:\(number)"
-                if toleratingLoss, isLost(VBucketID(UInt16(number)), bucket, state) { continue }
+                if toleratingLoss, isLost(VBucketID(UInt16(number)), bucket, in: state) { continue }
                 if placement.chain.isEmpty { flaws.append("\(name) has no copy") }
                 if !placement.isConfirmed { flaws.append("\(name) is not confirmed") }
                 if placement.isJoint { flaws.append("\(name) is between two chains") }
@@ -54,14 +54,14 @@ struct Convergence {
     var hasLost: Bool {
         guard let state = cluster.newestState else { return false }
         return state.buckets.contains { bucket in
-            bucket.placements.indices.contains { isLost(VBucketID(UInt16($0)), bucket, state) }
+            bucket.placements.indices.contains { isLost(VBucketID(UInt16($0)), bucket, in: state) }
         }
     }
 
     private func isLost(
         _ vBucket: VBucketID,
         _ bucket: BucketRecord,
-        _ state: ClusterState
+        in state: ClusterState
     ) -> Bool {
         let placement = bucket[vBucket]
         guard let owner = placement.chain.first else { return true }
@@ -111,7 +111,7 @@ struct Convergence {
                     if place == 0 {
                         active = held
                     } else if let active, held != active {
-                        flaws.append("\(name): " + difference(active, held, node.address))
+                        flaws.append("\(name): " + difference(active, held, address: node.address))
                     }
                 }
             }
@@ -127,7 +127,7 @@ struct Convergence {
     private func difference(
         _ active: [[UInt8]: CopyContent.Version],
         _ held: [[UInt8]: CopyContent.Version],
-        _ address: String
+        address: String
     ) -> String {
         let keys = Set(active.keys).union(held.keys).filter { active[$0] != held[$0] }
         let first = keys.map { String(decoding: $0, as: UTF8.self) }.min() ?? ""

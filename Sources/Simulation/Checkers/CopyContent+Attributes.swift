@@ -19,7 +19,7 @@ extension CopyContent.Version {
     ///   - meta: What is not in the value.
     ///   - value: With attributes, if `meta` says so; nil if it is not in memory.
     ///   - form: What the source shows.
-    package init(_ meta: DocumentMeta, _ value: ByteView?, _ form: AttributeForm = .whole) {
+    package init(_ meta: DocumentMeta, _ value: ByteView?, form: AttributeForm = .whole) {
         // A tombstone without attributes has no value.
         let isEmpty = meta.isDeleted && !meta.datatype.contains(.xattr)
         self.init(

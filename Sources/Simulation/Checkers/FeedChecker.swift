@@ -66,7 +66,7 @@ package struct FeedChecker {
             if seqno <= position { fail("advanced to \(seqno.value)") }
             advances += 1
             position = max(position, seqno)
-            noteWhole()
+            recordWhole()
         case .prepare(let change, _): fail("a prepare at \(change.meta.seqno.value)")
         case .abort(let abort): fail("an abort at \(abort.seqno.value)")
         case .streamEnd(let reason):
@@ -83,10 +83,10 @@ package struct FeedChecker {
         changes += 1
         position = max(position, meta.seqno)
         documents[change.key.bytes] = CopyContent.Version(meta, change.value)
-        noteWhole()
+        recordWhole()
     }
 
-    private mutating func noteWhole() {
+    private mutating func recordWhole() {
         guard !isInSnapshot else { return }
         whole = Whole(position: position, documents: documents)
     }

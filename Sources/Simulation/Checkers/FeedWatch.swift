@@ -52,7 +52,7 @@ final class FeedWatch {
     private var isEnding = false
 
     /// - Returns: Nil if the seed has no followers.
-    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, _ plan: SimulationPlan) {
+    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, plan: SimulationPlan) {
         let isOften = plan.workload == "attributes"
         guard isOften || [4, 7, 10].contains(plan.seed % 12) else { return nil }
         self.cluster = cluster
@@ -156,15 +156,15 @@ final class FeedWatch {
                 let data = node.node?.data, let open = data.bucket(named: place.bucket),
                 open.uuid == bucket.settings.uuid
             else { continue }
-            if request(data, open, place, node) { return }
+            if request(data, open, at: place, on: node) { return }
         }
     }
 
     private func request(
         _ data: DocumentService,
         _ bucket: OpenBucket,
-        _ place: Place,
-        _ node: SimulatedNode
+        at place: Place,
+        on node: SimulatedNode
     ) -> Bool {
         let id = VBucketID(UInt16(place.number))
         let address = NodeStreamAddress(channel: 0, vBucket: id)

@@ -17,18 +17,18 @@ package struct Losses {
     /// Changes for each failover that may have happened since the last observation, 20 ms before.
     private static let unobservedMax: UInt64 = 8
 
-    private var places: [String: Int] = [:]
-    /// Rows by a bucket's place and the vBucket's number; read thousands of times a second.
+    private var indexes: [String: Int] = [:]
+    /// Rows by a bucket's index and the vBucket's number; read thousands of times a second.
     private var rows: [[Row]] = []
     package private(set) var lost: UInt64 = 0
 
     package init() {}
 
     /// The index of a bucket, by its UUID, for the calls below.
-    package mutating func place(of bucket: String) -> Int {
-        if let place = places[bucket] { return place }
+    package mutating func index(of bucket: String) -> Int {
+        if let index = indexes[bucket] { return index }
         rows.append([])
-        places[bucket] = rows.count - 1
+        indexes[bucket] = rows.count - 1
         return rows.count - 1
     }
 
@@ -37,7 +37,7 @@ package struct Losses {
         return number < rows[bucket].count ? rows[bucket][number] : Row()
     }
 
-    private mutating func set(_ bucket: Int, _ vBucket: VBucketID, _ row: Row) {
+    private mutating func set(_ bucket: Int, _ vBucket: VBucketID, row: Row) {
         while rows[bucket].count <= Int(vBucket.number) { rows[bucket].append(Row()) }
         rows[bucket][Int(vBucket.number)] = row
     }
@@ -52,7 +52,7 @@ package struct Losses {
         var row = row(bucket, vBucket)
         if row.fence >= fence, row.high >= high { return }
         (row.fence, row.high) = (fence, high)
-        set(bucket, vBucket, row)
+        set(bucket, vBucket, row: row)
     }
 
     /// Whether a copy served before this fence and the promotion of this fence is not recorded yet.
@@ -72,7 +72,7 @@ package struct Losses {
         var row = row(bucket, vBucket)
         row.promoted = fence
         if row.high > covered { lost += row.high.value - covered.value }
-        set(bucket, vBucket, row)
+        set(bucket, vBucket, row: row)
     }
 
     /// Sums the losses that failovers reported in log lines ("at least N changes").

@@ -51,7 +51,7 @@ package struct RegisterOperation: Hashable, Sendable {
         case .remove: return state != nil ? .some(nil) : nil
         case .compareAndSet(let expected, let new): return state == expected ? .some(new) : nil
         case .increment(let delta, let initial, let result):
-            guard let after = Self.increment(state, delta, initial) else { return nil }
+            guard let after = Self.increment(state, delta, initial: initial) else { return nil }
             if let result, result != after { return nil }
             return .some(Array(String(after).utf8))
         case .found(let other): return state != nil && state != other ? .some(state) : nil
@@ -59,8 +59,7 @@ package struct RegisterOperation: Hashable, Sendable {
     }
 
     /// The incremented number; nil if the value is not a number.
-    private static func increment(_ state: [UInt8]?, _ delta: UInt64, _ initial: UInt64) -> UInt64?
-    {
+    private static func increment(_ state: [UInt8]?, _ delta: UInt64, initial: UInt64) -> UInt64? {
         guard let state else { return initial }
         return UInt64(String(decoding: state, as: UTF8.self)).map { $0 &+ delta }
     }

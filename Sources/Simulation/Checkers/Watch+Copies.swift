@@ -21,7 +21,7 @@ extension Watch {
         for bucket in view.state.buckets {
             let copies = view.copies(of: bucket.settings.name)
             var pending = promotions[bucket.settings.uuid] ?? [:]
-            let place = losses.place(of: bucket.settings.uuid)
+            let index = losses.index(of: bucket.settings.uuid)
             for (number, placement) in bucket.placements.enumerated() {
                 // A restored vBucket is promoted later, after its copies report what they cover.
                 if !placement.isConfirmed, !placement.isRestored,
@@ -32,7 +32,7 @@ extension Watch {
                         covered: expected.covered
                     )
                     losses.recordPromotion(
-                        place,
+                        index,
                         VBucketID(UInt16(number)),
                         fence: placement.fence,
                         covered: expected.covered
@@ -43,9 +43,21 @@ extension Watch {
                 else { continue }
                 let vBucket = VBucketID(UInt16(number))
                 if placement.isConfirmed {
-                    recordUnobservedPromotion(of: active, vBucket, place, placement.fence)
+                    recordUnobservedPromotion(
+                        of: active,
+                        vBucket,
+                        at: index,
+                        fence: placement.fence
+                    )
                 }
-                checkAcknowledgements(of: owner.bucket, active, placement, vBucket, bucket, copies)
+                checkAcknowledgements(
+                    of: owner.bucket,
+                    active,
+                    placement: placement,
+                    vBucket: vBucket,
+                    bucket: bucket,
+                    copies: copies
+                )
                 guard let promotion = pending[number] else { continue }
                 guard promotion.fence == placement.fence else {
                     pending[number] = nil
@@ -71,22 +83,22 @@ extension Watch {
     private func recordUnobservedPromotion(
         of active: VBucket,
         _ vBucket: VBucketID,
-        _ place: Int,
-        _ fence: UInt64
+        at index: Int,
+        fence: UInt64
     ) {
-        guard losses.isNew(place, vBucket, fence: fence),
+        guard losses.isNew(index, vBucket, fence: fence),
             let entry = active.withCore({ $0.failoverLog.entries.last { $0.fence == fence } })
         else { return }
-        losses.recordPromotion(place, vBucket, fence: fence, covered: entry.seqno)
+        losses.recordPromotion(index, vBucket, fence: fence, covered: entry.seqno)
     }
 
     private func checkAcknowledgements(
         of owner: OpenBucket,
         _ active: VBucket,
-        _ placement: VBucketPlacement,
-        _ vBucket: VBucketID,
-        _ bucket: BucketRecord,
-        _ copies: [ClusterView.Copies]
+        placement: VBucketPlacement,
+        vBucket: VBucketID,
+        bucket: BucketRecord,
+        copies: [ClusterView.Copies]
     ) {
         guard active.withCore({ $0.feeds(placement.fence) }) else { return }
         for (node, acknowledgement) in owner.acknowledgements(of: vBucket)

@@ -121,15 +121,15 @@ final class Watch {
         for node in cluster.nodes {
             guard let service = node.service else { continue }
             let state = service.state
-            checkLeader(node, service.raftStatus, state)
-            checkApplied(node, node.restarts, state)
+            checkLeader(node, service.raftStatus, state: state)
+            checkApplied(node, node.restarts, state: state)
             // A stopping node has left the network already.
             guard let data = node.node?.data, !node.host.isFrozen, !node.isStopping,
                 data.holdsLease
             else { continue }
             for bucket in state.buckets {
                 let served = ServedBucket(uuid: bucket.settings.uuid, name: bucket.settings.name)
-                checkActiveCopies(node, bucket, data, &serving[served, default: [:]])
+                checkActiveCopies(node, bucket, data: data, serving: &serving[served, default: [:]])
             }
         }
     }
@@ -145,11 +145,11 @@ final class Watch {
     private func checkActiveCopies(
         _ node: SimulatedNode,
         _ bucket: BucketRecord,
-        _ data: DocumentService,
-        _ serving: inout [Int: (address: String, fence: UInt64)]
+        data: DocumentService,
+        serving: inout [Int: (address: String, fence: UInt64)]
     ) {
         let name = bucket.settings.name
-        let place = losses.place(of: bucket.settings.uuid)
+        let index = losses.index(of: bucket.settings.uuid)
         for vBucket in data.bucket(named: name)?.engine.all ?? [] {
             let serves: (id: VBucketID, fence: UInt64, high: Seqno)? = vBucket.withCore { core in
                 guard core.state == .active, core.ownership.exists else { return nil }
@@ -157,7 +157,7 @@ final class Watch {
                 return (core.id, core.ownership.fence, high)
             }
             guard let (id, fence, high) = serves else { continue }
-            losses.recordActive(place, id, fence: fence, high: high)
+            losses.recordActive(index, id, fence: fence, high: high)
             let placement = bucket[id]
             if placement.fence == fence, !placement.isConfirmed {
                 verifier.reportFlaw(
@@ -274,7 +274,7 @@ final class Watch {
         }
     }
 
-    private func checkLeader(_ node: SimulatedNode, _ status: RaftStatus, _ state: ClusterState) {
+    private func checkLeader(_ node: SimulatedNode, _ status: RaftStatus, state: ClusterState) {
         guard status.role == .leader, state.groupID != 0 else { return }
         let term = Term(group: state.groupID, term: status.term)
         let known = leaders.updateValue(node.address, forKey: term)
@@ -285,7 +285,7 @@ final class Watch {
         }
     }
 
-    private func checkApplied(_ node: SimulatedNode, _ process: Int, _ state: ClusterState) {
+    private func checkApplied(_ node: SimulatedNode, _ process: Int, state: ClusterState) {
         guard state.groupID != 0, state.isProvisioned else { return }
         let before = seen[node.address]
         if let before, before.process == process, before.group == state.groupID {

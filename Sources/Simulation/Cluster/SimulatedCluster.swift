@@ -65,7 +65,7 @@ final class SimulatedCluster {
     func submit(
         _ node: SimulatedNode,
         _ what: String,
-        _ order: @escaping @Sendable (AdministrationService) async -> String
+        order: @escaping @Sendable (AdministrationService) async -> String
     ) {
         guard let running = node.running, let service = node.service else { return }
         let transcript = Answer<Transcript>()

@@ -99,13 +99,13 @@ final class SimulatedNode: @unchecked Sendable {  // tidy:allow one thread, and 
             )
             running.node = node
             let addresses = try node.serve()
-            running.executor.spawn { [self] in await announce(node, addresses, running) }
+            running.executor.spawn { [self] in await announce(node, addresses, running: running) }
         } catch {
             failStart(running, error)
         }
     }
 
-    private func announce(_ node: Node, _ addresses: Node.Addresses, _ running: Running) async {
+    private func announce(_ node: Node, _ addresses: Node.Addresses, running: Running) async {
         do throws(NodeError) {
             var ports = Node.HTTPPorts(admin: SimulatedNode.adminPort)
             ports.views = node.viewsPort

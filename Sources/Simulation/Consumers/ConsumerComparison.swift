@@ -26,7 +26,7 @@ package struct ConsumerComparison {
     package func flaw(in view: ConsumerView) -> String? {
         let documents = view.documents
         let keys = Set(versions.keys).union(documents.keys)
-        let bad = keys.filter { differs(versions[$0], documents[$0], view.position) }
+        let bad = keys.filter { differs(versions[$0], documents[$0], position: view.position) }
         guard let key = bad.min(by: { $0.lexicographicallyPrecedes($1) }) else { return nil }
         let copy = versions[key].map { "\($0)" } ?? "nothing"
         let found = documents[key].map { "\($0)" } ?? "nothing"
@@ -49,7 +49,7 @@ package struct ConsumerComparison {
     private func differs(
         _ copy: CopyContent.Version?,
         _ found: CopyContent.Version?,
-        _ position: Seqno
+        position: Seqno
     ) -> Bool {
         // A tombstone may have been purged, a document not.
         guard let copy else { return isComplete && found?.isDeleted == false }

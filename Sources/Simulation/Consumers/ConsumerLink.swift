@@ -219,7 +219,7 @@ final class ConsumerLink: ConnectionHandler,
 
     private func handleResponse(_ frame: Frame, _ output: ByteWriter) {
         if case .login(let handshake) = phase {
-            return continueLogin(handshake, frame, output)
+            return continueLogin(handshake, frame, to: output)
         }
         // A late answer to a no-op counts as a request, as does an acknowledgement without streams.
         guard frame.opcode != .dcpNoop, frame.opcode != .dcpBufferAcknowledgement else { return }
@@ -241,7 +241,7 @@ final class ConsumerLink: ConnectionHandler,
         }
     }
 
-    private func continueLogin(_ before: Handshake, _ frame: Frame, _ output: ByteWriter) {
+    private func continueLogin(_ before: Handshake, _ frame: Frame, to output: ByteWriter) {
         var handshake = before
         do throws(Handshake.Failure) {
             switch try handshake.handle(frame, output) {

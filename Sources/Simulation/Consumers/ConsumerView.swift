@@ -108,7 +108,7 @@ package struct ConsumerView {
             return fail("a change at \(meta.seqno.value)")
         }
         let key = change.key.bytes
-        let version = CopyContent.Version(meta, hasValues ? change.value : nil, form)
+        let version = CopyContent.Version(meta, hasValues ? change.value : nil, form: form)
         counts.changes += 1
         if meta.isDeleted { counts.deletions += 1 }
         if meta.isDeleted, meta.isExpired { counts.expirations += 1 }

@@ -17,7 +17,7 @@ extension ConsumerWatch {
             var flaws = 0
             for place in consumer.places {
                 guard let flaw = finalFlaw(of: place, consumer) else {
-                    noteFinal()
+                    countFinal()
                     continue
                 }
                 flaws += 1
@@ -63,7 +63,9 @@ extension ConsumerWatch {
         for bucket in buckets {
             let sent = verifier.sentValues(of: bucket.name)
             for consumer in consumers where consumer.bucket == bucket.name {
-                for place in consumer.places { checkValues(place.view.received, sent, consumer) }
+                for place in consumer.places {
+                    checkValues(place.view.received, sent, consumer: consumer)
+                }
             }
         }
     }
@@ -71,7 +73,7 @@ extension ConsumerWatch {
     private func checkValues(
         _ received: [[UInt8]: Set<[UInt8]>],
         _ sent: [String: Set<[UInt8]>],
-        _ consumer: SimulatedConsumer
+        consumer: SimulatedConsumer
     ) {
         for (key, values) in received {
             let name = String(decoding: key, as: UTF8.self)

@@ -38,8 +38,8 @@ final class ConsumerWatch {
     init?(
         _ cluster: SimulatedCluster,
         _ verifier: Verifier,
-        _ plan: SimulationPlan,
-        _ all: [BucketSettings]
+        plan: SimulationPlan,
+        all: [BucketSettings]
     ) {
         isOften = plan.workload == "consumer"
         guard
@@ -64,10 +64,16 @@ final class ConsumerWatch {
                     habits.form = [.bodies, .systemOfDeletions, .whole][Int(number % 3)]
                 }
                 consumers.append(
-                    SimulatedConsumer(bucket, habits, cluster, environment, verifier)
+                    SimulatedConsumer(
+                        bucket,
+                        habits,
+                        cluster: cluster,
+                        environment: environment,
+                        verifier: verifier
+                    )
                 )
             }
-            writers.append(ExpiringWriter(bucket, cluster, environment))
+            writers.append(ExpiringWriter(bucket, cluster, environment: environment))
         }
         for consumer in consumers { consumer.start() }
         for writer in writers { writer.start() }
@@ -170,5 +176,5 @@ final class ConsumerWatch {
         link.close()
     }
 
-    func noteFinal() { finals += 1 }
+    func countFinal() { finals += 1 }
 }

@@ -16,7 +16,7 @@ final class ExpiringWriter: @unchecked Sendable {  // tidy:allow one thread, and
     private var number = 0
     private var isOver = false
 
-    init(_ bucket: BucketSettings, _ cluster: SimulatedCluster, _ environment: Environment) {
+    init(_ bucket: BucketSettings, _ cluster: SimulatedCluster, environment: Environment) {
         self.environment = environment
         lane = environment.lanes.makeLane("expiring \(bucket.name)")
         var settings = cluster.clientSettings
@@ -49,7 +49,7 @@ final class ExpiringWriter: @unchecked Sendable {  // tidy:allow one thread, and
         number += 1
         var options = WriteOptions.plain
         options.expiry = .afterSeconds(1)
-        client.set(key(number), Array("1".utf8), options) { _ in }
+        client.set(key(number), Array("1".utf8), options: options) { _ in }
         client.get(key(number + ExpiringWriter.keys / 2)) { _ in }
         lane.post(after: ExpiringWriter.second / 4) { [self] in write() }
     }

@@ -13,10 +13,11 @@ extension SimulatedConsumer {
 
     func answered(_ question: ConsumerLink.Question, _ frame: Frame, from link: ConsumerLink) {
         switch question {
-        case .stream(let number, let request): answeredStream(number, request, frame, link)
-        case .closedStream(let number): answeredClose(number, frame, link)
+        case .stream(let number, let request):
+            answeredStream(number, request, frame: frame, link: link)
+        case .closedStream(let number): answeredClose(number, frame, link: link)
         case .failoverLog(let number, let request, let seqno):
-            answeredLog(number, request, seqno, frame, link)
+            answeredLog(number, request, seqno: seqno, frame: frame, link: link)
         case .open, .control, .map: break
         }
     }
@@ -24,15 +25,15 @@ extension SimulatedConsumer {
     private func answeredStream(
         _ number: Int,
         _ request: DCPStreamRequest,
-        _ frame: Frame,
-        _ link: ConsumerLink
+        frame: Frame,
+        link: ConsumerLink
     ) {
         guard let place = place(number), case .requested(let asked, _, let opaque) = place.stage,
             asked === link, opaque == frame.opaque
         else { return }
         switch frame.header.status {
-        case .success: accepted(place, request, frame, link)
-        case .rollback: announcedRollback(place, request, frame, link)
+        case .success: accepted(place, request, frame: frame, link: link)
+        case .rollback: announcedRollback(place, request, frame: frame, link: link)
         case .notMyVBucket:
             sees(frame.value, from: link)
             place.rest(until: now + pause)
@@ -49,8 +50,8 @@ extension SimulatedConsumer {
     private func accepted(
         _ place: ConsumerPlace,
         _ request: DCPStreamRequest,
-        _ frame: Frame,
-        _ link: ConsumerLink
+        frame: Frame,
+        link: ConsumerLink
     ) {
         guard let log = DCPDecoder.failoverLog(frame.value) else {
             reportFlaw("\(link.address) sends a malformed failover log of \(place.id)")
@@ -71,8 +72,8 @@ extension SimulatedConsumer {
     private func announcedRollback(
         _ place: ConsumerPlace,
         _ request: DCPStreamRequest,
-        _ frame: Frame,
-        _ link: ConsumerLink
+        frame: Frame,
+        link: ConsumerLink
     ) {
         guard let seqno = DCPDecoder.rollback(frame.value) else {
             reportFlaw("\(link.address) announces a malformed rollback of \(place.id)")
@@ -101,9 +102,9 @@ extension SimulatedConsumer {
     private func answeredLog(
         _ number: Int,
         _ request: DCPStreamRequest,
-        _ seqno: Seqno,
-        _ frame: Frame,
-        _ link: ConsumerLink
+        seqno: Seqno,
+        frame: Frame,
+        link: ConsumerLink
     ) {
         guard let place = place(number), case .judging(let asked) = place.stage, asked === link
         else { return }
@@ -121,7 +122,7 @@ extension SimulatedConsumer {
         if let flaw { reportFlaw("\(link.address) announces for \(place.id) \(flaw)") }
     }
 
-    private func answeredClose(_ number: Int, _ frame: Frame, _ link: ConsumerLink) {
+    private func answeredClose(_ number: Int, _ frame: Frame, link: ConsumerLink) {
         guard let place = place(number), case .closing(let asked, _) = place.stage, asked === link
         else { return }
         // A stream that ended before has no end that follows.
@@ -151,8 +152,8 @@ extension SimulatedConsumer {
                 "\(link.address) sends \(frame.vBucket) without a stream: \(frame.header.opcodeByte)"
             )
         }
-        if case .streamEnd(let reason) = message { return ended(place, reason, link) }
-        if case .snapshotMarker(let marker) = message { check(marker, place, link) }
+        if case .streamEnd(let reason) = message { return ended(place, reason, link: link) }
+        if case .snapshotMarker(let marker) = message { check(marker, place, link: link) }
         if case .change(let change) = message {
             verifier.sees(
                 change,
@@ -175,7 +176,7 @@ extension SimulatedConsumer {
 
     /// A snapshot ends at a visible change, else a client that stores whole snapshots waits for its
     /// end.
-    private func check(_ marker: DCPSnapshotMarker, _ place: ConsumerPlace, _ link: ConsumerLink) {
+    private func check(_ marker: DCPSnapshotMarker, _ place: ConsumerPlace, link: ConsumerLink) {
         let uuid = place.view.uuid
         let visible: Seqno? = copy(place, link)?.withCore { core in
             core.state == .active && core.isLoaded && core.uuid == uuid ? core.highVisible : nil
@@ -206,7 +207,7 @@ extension SimulatedConsumer {
         }
     }
 
-    private func ended(_ place: ConsumerPlace, _ number: UInt32, _ link: ConsumerLink) {
+    private func ended(_ place: ConsumerPlace, _ number: UInt32, link: ConsumerLink) {
         let reason = DCPStreamEnd(rawValue: number)
         life.count("consumerEnds")
         switch reason {

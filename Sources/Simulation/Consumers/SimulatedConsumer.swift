@@ -36,9 +36,9 @@ final class SimulatedConsumer: @unchecked Sendable {  // tidy:allow one thread, 
     init(
         _ bucket: BucketSettings,
         _ habits: ConsumerHabits,
-        _ cluster: SimulatedCluster,
-        _ environment: Environment,
-        _ verifier: Verifier
+        cluster: SimulatedCluster,
+        environment: Environment,
+        verifier: Verifier
     ) {
         self.bucket = bucket.name
         self.habits = habits

@@ -59,7 +59,7 @@ extension Chaos {
         last(
             2_000_000_000,
             [.oneWay(from: chase.active.address, to: chase.whole.address)],
-            [.healNetwork]
+            end: [.healNetwork]
         )
         var chase = chase
         chase.write = write

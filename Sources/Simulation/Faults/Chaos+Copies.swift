@@ -72,7 +72,7 @@ extension Chaos {
         last(
             300_000_000,
             others.map { .oneWay(from: node.address, to: $0) },
-            [.healNetwork]
+            end: [.healNetwork]
         )
         for other in others { cluster.world.apply(.cutConnections(node.address, other)) }
         cluster.world.transcript.note("crash \(node.address), \(reason)")

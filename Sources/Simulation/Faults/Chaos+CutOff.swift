@@ -17,7 +17,7 @@ extension Chaos {
         let cuts = others.filter { $0 !== friend }.flatMap { other -> [Fault] in
             [.oneWay(from: here, to: other.address), .oneWay(from: other.address, to: here)]
         }
-        last(1_500_000_000, cuts, [.healNetwork])
+        last(1_500_000_000, cuts, end: [.healNetwork])
         failOver(active, asking: leader)
         guard let friend, random.next() & 1 == 0 else { return }
         awaitSeals(for: active, until: cluster.world.now + 500_000_000) { [weak self] _ in

@@ -20,7 +20,7 @@ extension Chaos {
         last(
             1_500_000_000,
             [.oneWay(from: active.address, to: late.address)],
-            [.healNetwork]
+            end: [.healNetwork]
         )
         cluster.world.after(50_000_000 + random.next() % 400_000_000) { [weak self] in
             guard let self, !isOver, row.isThere, cluster.leader === leader else { return }

@@ -13,13 +13,13 @@ extension Chaos {
             var minority = [node.address]
             if all.count > 4, random.next() & 1 == 0 { minority.append(other) }
             let majority = all.filter { !minority.contains($0) }
-            last(length, .split([minority, majority]), .healNetwork)
+            last(length, .split([minority, majority]), end: .healNetwork)
         case .oneWay:
             let isOut = random.next() & 1 == 0
             last(
                 length,
                 .oneWay(from: isOut ? node.address : other, to: isOut ? other : node.address),
-                .healNetwork
+                end: .healNetwork
             )
         case .clog:
             let clog = random.next() % 3_000_000_000
@@ -29,7 +29,7 @@ extension Chaos {
             last(
                 length,
                 .slow(from: node.address, to: other, nanoseconds: delay),
-                .slow(from: node.address, to: other, nanoseconds: 0)
+                end: .slow(from: node.address, to: other, nanoseconds: 0)
             )
         default:
             let peer = random.next() % 3 == 0 ? "10.0.1.1" : other
@@ -41,14 +41,14 @@ extension Chaos {
         let address = node.address
         let length = 100_000_000 + random.next() % 6_000_000_000
         switch kind {
-        case .freeze: last(length, .freeze(address), .thaw(address))
+        case .freeze: last(length, .freeze(address), end: .thaw(address))
         case .slowLane:
             let lane = ["writer", "reader", "reactor", "control"][Int(random.next() % 4)]
             let drag = random.next() % 5_000_000
             last(
                 length,
                 .slowLane(address, lanes: lane, nanoseconds: drag),
-                .slowLane(address, lanes: lane, nanoseconds: 0)
+                end: .slowLane(address, lanes: lane, nanoseconds: 0)
             )
         case .clockJump:
             let jump = Int64(random.next() % 7_200_000_000_000) - 3_600_000_000_000
@@ -61,13 +61,13 @@ extension Chaos {
             last(
                 length,
                 [.clockFreeze(address), .freeze(address)],
-                [.thaw(address), .clockRate(address, millionths: 0)]
+                end: [.thaw(address), .clockRate(address, millionths: 0)]
             )
-        default: beginOnDisk(kind, node, length)
+        default: beginOnDisk(kind, node, lasting: length)
         }
     }
 
-    private func beginOnDisk(_ kind: Kind, _ node: SimulatedNode, _ length: UInt64) {
+    private func beginOnDisk(_ kind: Kind, _ node: SimulatedNode, lasting length: UInt64) {
         let address = node.address
         switch kind {
         case .diskSlow:
@@ -75,9 +75,9 @@ extension Chaos {
             last(
                 length,
                 .diskSlow(address, nanoseconds: slowness),
-                .diskSlow(address, nanoseconds: 0)
+                end: .diskSlow(address, nanoseconds: 0)
             )
-        case .diskFull: last(length, .diskFull(address, true), .diskFull(address, false))
+        case .diskFull: last(length, .diskFull(address, true), end: .diskFull(address, false))
         default:
             let perMille = 1 + Int(random.next() % 100)
             recordDiskError(node)
@@ -85,7 +85,7 @@ extension Chaos {
             last(
                 length,
                 [.diskError(address, perMille: perMille)],
-                [.diskError(address, perMille: 0)]
+                end: [.diskError(address, perMille: 0)]
             ) { [weak self] in
                 // A process that started meanwhile has read from the failing disk too.
                 self?.recordDiskError(node)

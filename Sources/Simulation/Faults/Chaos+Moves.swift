@@ -68,7 +68,7 @@ extension Chaos {
                     last(
                         4_000_000_000,
                         .slow(from: from, to: to, nanoseconds: delay),
-                        .slow(from: from, to: to, nanoseconds: 0)
+                        end: .slow(from: from, to: to, nanoseconds: 0)
                     )
                 }
             }

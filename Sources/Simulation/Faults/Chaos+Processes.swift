@@ -85,10 +85,10 @@ extension Chaos {
         let length = 200_000_000 + random.next() % 6_000_000_000
         switch random.next() % 5 {
         case 0: crash(node, isPower: true)
-        case 1: last(length, .freeze(node.address), .thaw(node.address))
+        case 1: last(length, .freeze(node.address), end: .thaw(node.address))
         case 2:
             let others = cluster.nodes.map(\.address).filter { $0 != node.address }
-            last(length, .split([[node.address], others]), .healNetwork)
+            last(length, .split([[node.address], others]), end: .healNetwork)
         default: crash(node, isPower: false)
         }
     }

@@ -107,7 +107,7 @@ extension Chaos {
         last(
             600_000_000,
             others.map { .oneWay(from: active.address, to: $0) },
-            [.healNetwork]
+            end: [.healNetwork]
         )
     }
 }

@@ -27,7 +27,7 @@ extension Chaos {
         last(
             2_000_000_000,
             .slow(from: active.address, to: late.address, nanoseconds: delay),
-            .slow(from: active.address, to: late.address, nanoseconds: 0)
+            end: .slow(from: active.address, to: late.address, nanoseconds: 0)
         )
         cluster.world.after(200_000_000 + random.next() % 600_000_000) { [weak self] in
             guard let self, !isOver, row.isThere else { return }
@@ -47,7 +47,7 @@ extension Chaos {
             last(
                 Chaos.snapshotTimeoutNanoseconds,
                 .slow(from: active.address, to: late.address, nanoseconds: delay),
-                .slow(from: active.address, to: late.address, nanoseconds: 0)
+                end: .slow(from: active.address, to: late.address, nanoseconds: 0)
             )
         }
         let now = cluster.world.now

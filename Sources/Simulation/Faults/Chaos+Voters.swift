@@ -49,7 +49,7 @@ extension Chaos {
         let first = Int(random.next() % UInt64(others.count))
         let second = (first + 1 + Int(random.next() % UInt64(others.count - 1))) % others.count
         let (one, other) = (others[first], others[second])
-        last(Chaos.cutNanoseconds, cut(one, other), [.healNetwork])
+        last(Chaos.cutNanoseconds, cut(one, other), end: [.healNetwork])
         // The old leader restarts in time to vote.
         end(leader, "which led", back: 20_000_000 + random.next() % 100_000_000)
         let until = cluster.world.now + 2_000_000_000
@@ -83,7 +83,7 @@ extension Chaos {
         last(
             1_000_000_000,
             .diskSlow(leader.address, nanoseconds: slowness),
-            .diskSlow(leader.address, nanoseconds: 0)
+            end: .diskSlow(leader.address, nanoseconds: 0)
         )
         // The first keeps the disk busy, the second waits for it.
         decide(leader)
@@ -132,7 +132,7 @@ extension Chaos {
         let gone = holders.prefix(others.count / 2).map(\.address)
         guard !gone.isEmpty else { return }
         let rest = cluster.nodes.map(\.address).filter { !gone.contains($0) }
-        last(Chaos.cutNanoseconds, .split([Array(gone), rest]), .healNetwork)
+        last(Chaos.cutNanoseconds, .split([Array(gone), rest]), end: .healNetwork)
         end(leader, "which committed", back: 1_000_000 + random.next() % 20_000_000)
     }
 
@@ -176,7 +176,7 @@ extension Chaos {
         let few = needed.map(\.address)
         let rest = cluster.nodes.map(\.address).filter { !few.contains($0) }
         cluster.world.transcript.note("\(few) are alone with the change")
-        last(Chaos.cutNanoseconds, .split([few, rest]), .healNetwork)
+        last(Chaos.cutNanoseconds, .split([few, rest]), end: .healNetwork)
         cluster.world.after(Chaos.cutNanoseconds + 4_000_000_000) { [weak self] in
             guard let self, !isOver, let leader = cluster.leader else { return }
             let tokens = cluster.tokens

@@ -177,14 +177,14 @@ final class Chaos {
     }
 
     /// Applies `begin` now and `end` after a duration.
-    func last(_ nanoseconds: UInt64, _ begin: Fault, _ end: Fault) {
-        last(nanoseconds, [begin], [end])
+    func last(_ nanoseconds: UInt64, _ begin: Fault, end: Fault) {
+        last(nanoseconds, [begin], end: [end])
     }
 
     func last(
         _ nanoseconds: UInt64,
         _ begin: [Fault],
-        _ end: [Fault],
+        end: [Fault],
         then: @escaping () -> Void = {}
     ) {
         begin.forEach(cluster.world.apply)

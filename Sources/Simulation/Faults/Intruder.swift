@@ -44,7 +44,7 @@ final class Intruder {
     private(set) var tally = Tally()
 
     /// - Returns: Nil if the seed has none.
-    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, _ plan: SimulationPlan) {
+    init?(_ cluster: SimulatedCluster, _ verifier: Verifier, plan: SimulationPlan) {
         guard plan.workload == "intruder" || plan.workload == "standard" && plan.seed % 4 == 2
         else {
             return nil

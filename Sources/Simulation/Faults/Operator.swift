@@ -58,7 +58,7 @@ final class Operator {
     let failovers = Guarded(ManualFailovers())
     private var deleted = 0
 
-    init(_ cluster: SimulatedCluster, _ verifier: Verifier, _ script: Workload.Script) {
+    init(_ cluster: SimulatedCluster, _ verifier: Verifier, script: Workload.Script) {
         self.cluster = cluster
         self.verifier = verifier
         self.script = script
@@ -123,7 +123,7 @@ final class Operator {
             let (host, tokens) = (target.address, cluster.tokens)
             cluster.submit(asked, what) { service in
                 if action == .add { return await Operator.addAll(service, tokens) }
-                return await Operator.perform(action, host, dice, service)
+                return await Operator.perform(action, host, dice: dice, service: service)
             }
         }
     }
@@ -169,8 +169,8 @@ final class Operator {
     private static func perform(
         _ action: Action,
         _ host: String,
-        _ dice: UInt64,
-        _ service: AdministrationService
+        dice: UInt64,
+        service: AdministrationService
     ) async -> String {
         let name = service.state.nodes.first { $0.host == host }?.otpNode
         switch action {

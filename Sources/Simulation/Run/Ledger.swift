@@ -18,7 +18,7 @@ struct Ledger {
     mutating func acknowledged(
         _ document: Verifier.Document,
         _ value: [UInt8]?,
-        _ token: MutationToken
+        token: MutationToken
     ) {
         let place = OneWriter.Place(bucket: document.bucket, vBucket: token.vBucket)
         let write = AcknowledgedWrites.Write(

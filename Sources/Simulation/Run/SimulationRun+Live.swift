@@ -12,7 +12,7 @@ extension SimulationRun {
 
     /// Checks that every vBucket is served within 30 seconds, recovers the failed-over nodes, and
     /// checks that every vBucket has all copies and accepts writes.
-    func settle() {
+    func awaitConvergence() {
         let convergence = Convergence(cluster: cluster)
         // Wait for open administrator requests: a hard failover may leave vBuckets without a copy.
         _ = cluster.waitUntil(seconds: 30) { !cluster.hasOpenOrders }
@@ -24,7 +24,7 @@ extension SimulationRun {
         if !cluster.waitUntil(seconds: 30, { flaws(true).isEmpty })
             || !cluster.waitUntil(seconds: Self.invitationSeconds, { flaws(false).isEmpty })
         {
-            noteMembers()
+            logMembers()
             for flaw in flaws(false).prefix(4) { verifier.reportFlaw("Live: \(flaw)") }
             return
         }
@@ -75,7 +75,7 @@ extension SimulationRun {
             _ = cluster.waitUntil(seconds: 60) { cluster.newestState?.rebalance == nil }
         }
         if let need = recoveryNeed {
-            noteMembers()
+            logMembers()
             let last = cluster.newestState?.lastRebalance?.sentence ?? "no rebalance"
             verifier.reportFlaw("Live: the nodes were not recovered: \(need); \(last)")
         }
@@ -84,7 +84,7 @@ extension SimulationRun {
     }
 
     /// Adds each member's Raft status and the pending moves to the transcript.
-    private func noteMembers() {
+    private func logMembers() {
         for node in cluster.nodes {
             guard let status = node.service?.raftStatus else { continue }
             note(

@@ -78,20 +78,21 @@ package final class SimulationRun {
         chaos.isOnDisk = { [watch] in watch.disks.givenUp == 0 }
         chaos.beforeEnd = { [watch] in watch.checkMomentaryState() }
         chaos.onDeferredOutput = { [verifier] in verifier.checkDeferredOutput($0) }
-        administrator = script.map { [cluster, verifier] in Operator(cluster, verifier, $0) }
+        administrator = script.map { [cluster, verifier] in Operator(cluster, verifier, script: $0)
+        }
         extras = Extras(
-            feeds: FeedWatch(cluster, verifier, plan),
+            feeds: FeedWatch(cluster, verifier, plan: plan),
             author: DesignAuthor(cluster, workload: plan.workload, seed: plan.seed),
-            views: ViewWatch(cluster, verifier, plan, known),
-            consumers: ConsumerWatch(cluster, verifier, plan, known),
+            views: ViewWatch(cluster, verifier, plan: plan, all: known),
+            consumers: ConsumerWatch(cluster, verifier, plan: plan, all: known),
             attributes: AttributeWatch(
                 cluster,
                 verifier,
-                plan,
-                known,
+                plan: plan,
+                buckets: known,
                 namesHistories: chaos.setsClocksBack && !isLossless
             ),
-            intruder: Intruder(cluster, verifier, plan)
+            intruder: Intruder(cluster, verifier, plan: plan)
         )
     }
 
@@ -122,12 +123,22 @@ package final class SimulationRun {
         let environment = host.start(tracing: .warning)
         for number in 0..<workload.clients {
             let bucket = buckets[number % buckets.count]
-            start(number / buckets.count, of: workload.clients / buckets.count, bucket, environment)
+            start(
+                number / buckets.count,
+                of: workload.clients / buckets.count,
+                bucket: bucket,
+                environment: environment
+            )
         }
         if administrator != nil {
             let count = SimulationRun.extraClients
             for number in 0..<count {
-                start(number, of: count, SimulationRun.extraBucket(replicas: 0), environment)
+                start(
+                    number,
+                    of: count,
+                    bucket: SimulationRun.extraBucket(replicas: 0),
+                    environment: environment
+                )
             }
         }
         extras.feeds?.start()
@@ -149,7 +160,7 @@ package final class SimulationRun {
         extras.views?.endFaults()
         note("the faults are over")
         let quietUntil = cluster.world.now + workload.quietSeconds * SimulationRun.second
-        settle()
+        awaitConvergence()
         let left = quietUntil - min(quietUntil, cluster.world.now)
         guard !cluster.world.run(for: left, until: { verifier.hasFatalFlaw }) else { return }
         extras.views?.end()
@@ -177,8 +188,8 @@ package final class SimulationRun {
     private func start(
         _ number: Int,
         of count: Int,
-        _ bucket: BucketSettings,
-        _ environment: Environment
+        bucket: BucketSettings,
+        environment: Environment
     ) {
         var workload = workload
         if bucket.name == SimulationRun.extraName { workload.keysOfClient = 8 }

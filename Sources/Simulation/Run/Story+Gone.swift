@@ -33,7 +33,7 @@ extension Story {
     func refuseOne(
         _ leader: SimulatedNode,
         _ node: SimulatedNode,
-        _ other: SimulatedNode
+        other: SimulatedNode
     ) -> String? {
         cluster.world.apply(.oneWay(from: other.address, to: node.address))
         halt(node) { $0.crash(isPower: false) }

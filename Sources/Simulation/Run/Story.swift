@@ -67,14 +67,14 @@ package final class Story {
         guard let leader = cluster.leader else { return "there is no leader" }
         let others = cluster.nodes.filter { $0 !== leader }
         switch name {
-        case Story.names[0]: return restartBehindTheMap(leader, others[0], others[1])
+        case Story.names[0]: return restartBehindTheMap(leader, others[0], node: others[1])
         case Story.names[1]: return giveUpInvited(leader, others[0])
         case Story.names[2]: return failOverUnheard(leader, others[0])
         case Story.names[3]: return restartHandedOver(leader, others[0])
         case Story.names[4]: return deleteUnheard(leader, others[0])
         case Story.names[5]: return leaveWithoutTheSuccessor(leader, others)
         case Story.names[6]: return endProcess(leader, others[0])
-        default: return refuseOne(leader, others[0], others[1])
+        default: return refuseOne(leader, others[0], other: others[1])
         }
     }
 
@@ -84,7 +84,7 @@ package final class Story {
     private func restartBehindTheMap(
         _ leader: SimulatedNode,
         _ other: SimulatedNode,
-        _ node: SimulatedNode
+        node: SimulatedNode
     ) -> String? {
         halt(node) { $0.stop() }
         guard cluster.waitUntil(seconds: 10, { !node.host.isRunning }) else {

@@ -86,7 +86,7 @@ final class Verifier: @unchecked Sendable {  // tidy:allow one thread, and a che
     func acknowledged(
         _ document: Document,
         _ value: [UInt8]?,
-        _ token: MutationToken?,
+        token: MutationToken?,
         sentAt: UInt64
     ) {
         documents[document, default: History()].acknowledged = value
@@ -96,7 +96,7 @@ final class Verifier: @unchecked Sendable {  // tidy:allow one thread, and a che
         guard let token else {
             return reportFlaw("\(document.key) was acknowledged without a token")
         }
-        ledger.acknowledged(document, value, token)
+        ledger.acknowledged(document, value, token: token)
         guard !isBeyondAssumptions else { return }
         let flaws = oneWriter.acknowledged(
             LateAnswers.Token(uuid: token.uuid, seqno: token.seqno),
@@ -205,7 +205,7 @@ final class Verifier: @unchecked Sendable {  // tidy:allow one thread, and a che
         guard attributes != nil, AttributeLedger.names(change.key) else { return }
         attributes?.sent += 1
         let value = hasValues ? change.value : nil
-        let version = CopyContent.Version(change.meta, value, form)
+        let version = CopyContent.Version(change.meta, value, form: form)
         sees(version, of: change.key, in: bucket, by: source)
     }
 

@@ -11,14 +11,14 @@ extension WorkloadClient {
     func actOnRegister(_ client: Client) {
         let document = register(Int(random.next() % UInt64(workload.registers)))
         let options = document.durability.map(WriteOptions.durable) ?? .plain
-        if document.isCounter { return count(document, options, client) }
+        if document.isCounter { return count(document, options, by: client) }
         switch random.next() % 20 {
         case 0...7: get(document, isOwner: false, client)
-        case 8...11: set(document, newValue(), options, client)
-        case 12, 13: delete(document, isOwner: false, options, client)
-        case 14, 15: add(document, options, client)
-        case 16, 17: replace(document, options, client)
-        default: compareAndSet(document, options, client)
+        case 8...11: set(document, newValue(), options: options, by: client)
+        case 12, 13: delete(document, isOwner: false, options: options, by: client)
+        case 14, 15: add(document, options, by: client)
+        case 16, 17: replace(document, options, by: client)
+        default: compareAndSet(document, options, by: client)
         }
     }
 
@@ -40,9 +40,10 @@ extension WorkloadClient {
             let document = register(number)
             client.get(Array(document.key.utf8)) { [self] result in
                 switch result {
-                case .success(let there): found(there.value, document, isOwner: false, sentAt)
+                case .success(let there):
+                    found(there.value, document, isOwner: false, sentAt: sentAt)
                 case .failure(let error) where error.code == .notFound:
-                    found(nil, document, isOwner: false, sentAt)
+                    found(nil, document, isOwner: false, sentAt: sentAt)
                 case .failure: break
                 }
                 let count = left.withLock { left in
@@ -65,22 +66,37 @@ extension WorkloadClient {
         }
     }
 
-    private func add(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
+    private func add(_ document: Verifier.Document, _ options: WriteOptions, by client: Client) {
         let value = newValue()
         verifier.sends(value, to: document)
         let sentAt = world.now
-        client.add(Array(document.key.utf8), value, options) { [self] result in
-            conclude(.add(value), document, value, sentAt, nil, result)
+        client.add(Array(document.key.utf8), value, options: options) { [self] result in
+            conclude(
+                .add(value),
+                document,
+                value: value,
+                sentAt: sentAt,
+                expected: nil,
+                result: result
+            )
             ended("add", isDone: isAnswer(result))
         }
     }
 
-    private func replace(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
+    private func replace(_ document: Verifier.Document, _ options: WriteOptions, by client: Client)
+    {
         let value = newValue()
         verifier.sends(value, to: document)
         let sentAt = world.now
-        client.replace(Array(document.key.utf8), value, options) { [self] result in
-            conclude(.replace(value), document, value, sentAt, nil, result)
+        client.replace(Array(document.key.utf8), value, options: options) { [self] result in
+            conclude(
+                .replace(value),
+                document,
+                value: value,
+                sentAt: sentAt,
+                expected: nil,
+                result: result
+            )
             ended("replace", isDone: isAnswer(result))
         }
     }
@@ -89,7 +105,7 @@ extension WorkloadClient {
     private func compareAndSet(
         _ document: Verifier.Document,
         _ options: WriteOptions,
-        _ client: Client
+        by client: Client
     ) {
         guard let (expected, cas) = known[document] else {
             return get(document, isOwner: false, client)
@@ -99,15 +115,22 @@ extension WorkloadClient {
         let sentAt = world.now
         var options = options
         options.cas = cas
-        client.replace(Array(document.key.utf8), value, options) { [self] result in
+        client.replace(Array(document.key.utf8), value, options: options) { [self] result in
             known[document] = nil
             let action = RegisterOperation.Action.compareAndSet(expected: expected, new: value)
-            conclude(action, document, value, sentAt, expected, result)
+            conclude(
+                action,
+                document,
+                value: value,
+                sentAt: sentAt,
+                expected: expected,
+                result: result
+            )
             ended("compareAndSet", isDone: isAnswer(result))
         }
     }
 
-    private func count(_ document: Verifier.Document, _ options: WriteOptions, _ client: Client) {
+    private func count(_ document: Verifier.Document, _ options: WriteOptions, by client: Client) {
         let delta = random.next() % 4
         guard delta != 0 else { return get(document, isOwner: false, client) }
         let initial = random.next() % 1_000
@@ -121,7 +144,7 @@ extension WorkloadClient {
                 initial: initial,
                 result: made
             )
-            end(action, document, value, sentAt, result.map(\.token))
+            end(action, document, value: value, sentAt: sentAt, result: result.map(\.token))
             ended("increment", isDone: value != nil)
         }
     }
@@ -138,18 +161,19 @@ extension WorkloadClient {
     private func conclude(
         _ action: RegisterOperation.Action,
         _ document: Verifier.Document,
-        _ value: [UInt8],
-        _ sentAt: UInt64,
-        _ expected: [UInt8]?,
-        _ result: Result<MutationResult, ClientError>
+        value: [UInt8],
+        sentAt: UInt64,
+        expected: [UInt8]?,
+        result: Result<MutationResult, ClientError>
     ) {
         if case .failure(let error) = result {
             switch error.code {
-            case .exists: did(.found(except: expected), document, sentAt, world.now)
-            case .notFound: did(.read(nil), document, sentAt, world.now)
+            case .exists:
+                did(.found(except: expected), document, called: sentAt, returned: world.now)
+            case .notFound: did(.read(nil), document, called: sentAt, returned: world.now)
             default: break
             }
         }
-        end(action, document, value, sentAt, result.map(\.token))
+        end(action, document, value: value, sentAt: sentAt, result: result.map(\.token))
     }
 }

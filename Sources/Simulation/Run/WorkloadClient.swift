@@ -138,8 +138,8 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         let owner = isForeign ? Int(random.next() % UInt64(clients)) : number
         let document = document(Int(random.next() % UInt64(workload.keysOfClient)), of: owner)
         switch random.next() % 10 {
-        case 0...4 where owner == number: set(document, newValue(), .plain, client)
-        case 5 where owner == number: delete(document, isOwner: true, .plain, client)
+        case 0...4 where owner == number: set(document, newValue(), options: .plain, by: client)
+        case 5 where owner == number: delete(document, isOwner: true, options: .plain, by: client)
         default: get(document, isOwner: owner == number, client)
         }
     }
@@ -169,13 +169,13 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     func set(
         _ document: Verifier.Document,
         _ value: [UInt8],
-        _ options: WriteOptions,
-        _ client: Client
+        options: WriteOptions,
+        by client: Client
     ) {
         verifier.sends(value, to: document)
         let sentAt = world.now
-        client.set(Array(document.key.utf8), value, options) { [self] result in
-            end(.set(value), document, value, sentAt, result.map(\.token))
+        client.set(Array(document.key.utf8), value, options: options) { [self] result in
+            end(.set(value), document, value: value, sentAt: sentAt, result: result.map(\.token))
             ended("set", isDone: (try? result.get()) != nil)
         }
     }
@@ -183,16 +183,16 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     func delete(
         _ document: Verifier.Document,
         isOwner: Bool,
-        _ options: WriteOptions,
-        _ client: Client
+        options: WriteOptions,
+        by client: Client
     ) {
         let sentAt = world.now
         client.delete(Array(document.key.utf8), options) { [self] result in
             if case .failure(let error) = result, error.code == .notFound {
-                found(nil, document, isOwner: isOwner, sentAt)
+                found(nil, document, isOwner: isOwner, sentAt: sentAt)
                 return ended("delete")
             }
-            end(.remove, document, nil, sentAt, result.map(\.token))
+            end(.remove, document, value: nil, sentAt: sentAt, result: result.map(\.token))
             ended("delete", isDone: (try? result.get()) != nil)
         }
     }
@@ -203,9 +203,9 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
             switch result {
             case .success(let there):
                 known[document] = (there.value, there.cas)
-                found(there.value, document, isOwner: isOwner, sentAt)
+                found(there.value, document, isOwner: isOwner, sentAt: sentAt)
             case .failure(let error) where error.code == .notFound:
-                found(nil, document, isOwner: isOwner, sentAt)
+                found(nil, document, isOwner: isOwner, sentAt: sentAt)
             case .failure: return ended("get", isDone: false)
             }
             ended("get")
@@ -219,27 +219,27 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
         _ value: [UInt8]?,
         _ document: Verifier.Document,
         isOwner: Bool,
-        _ sentAt: UInt64
+        sentAt: UInt64
     ) {
         verifier.read(document, value, isOwner: isOwner, askedAt: sentAt)
-        did(.read(value), document, sentAt, world.now)
+        did(.read(value), document, called: sentAt, returned: world.now)
     }
 
     /// Reports the result of a write of `value`.
     func end(
         _ action: RegisterOperation.Action,
         _ document: Verifier.Document,
-        _ value: [UInt8]?,
-        _ sentAt: UInt64,
-        _ result: Result<MutationToken?, ClientError>
+        value: [UInt8]?,
+        sentAt: UInt64,
+        result: Result<MutationToken?, ClientError>
     ) {
         switch result {
         case .success(let token):
-            verifier.acknowledged(document, value, token, sentAt: sentAt)
-            did(action, document, sentAt, world.now)
+            verifier.acknowledged(document, value, token: token, sentAt: sentAt)
+            did(action, document, called: sentAt, returned: world.now)
         case .failure(let error) where error.isAmbiguous:
             verifier.mayHaveWritten(document, value)
-            did(action, document, sentAt, nil)
+            did(action, document, called: sentAt, returned: nil)
         case .failure: if let value, !document.isCounter { verifier.refused(document, value) }
         }
     }
@@ -247,8 +247,8 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
     func did(
         _ action: RegisterOperation.Action,
         _ document: Verifier.Document,
-        _ called: UInt64,
-        _ returned: UInt64?
+        called: UInt64,
+        returned: UInt64?
     ) {
         let operation = RegisterOperation(
             action,
@@ -271,9 +271,10 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
             client.get(Array(document.key.utf8)) { [self] result in
                 var isRead = true
                 switch result {
-                case .success(let there): found(there.value, document, isOwner: true, sentAt)
+                case .success(let there):
+                    found(there.value, document, isOwner: true, sentAt: sentAt)
                 case .failure(let error) where error.code == .notFound:
-                    found(nil, document, isOwner: true, sentAt)
+                    found(nil, document, isOwner: true, sentAt: sentAt)
                 case .failure: isRead = false
                 }
                 let (count, read) = left.withLock { left in
@@ -300,7 +301,7 @@ final class WorkloadClient: @unchecked Sendable {  // tidy:allow one thread, and
             let key = Array("probe\(self.number)-\(number)".utf8)
             let vBucket = VBucketID(ofKey: key, count: bucket.vBuckets)
             guard missing.remove(vBucket) != nil else { continue }
-            client.set(key, Array("1".utf8), options) { result in
+            client.set(key, Array("1".utf8), options: options) { result in
                 switch result {
                 case .success: done(vBucket, nil)
                 case .failure(let error): done(vBucket, error)

@@ -65,7 +65,7 @@ package final class ScriptStandIn: SimulatedProgram {
             replies.defined(function: definition.function)
         case .forget(let function): functions[function] = nil
         case .execute(let batch):
-            for number in batch.functions { execute(batch, number, replies) }
+            for number in batch.functions { execute(batch, number, to: replies) }
         }
     }
 
@@ -82,7 +82,7 @@ package final class ScriptStandIn: SimulatedProgram {
 
     // MARK: Batches
 
-    private func execute(_ batch: ScriptBatch, _ number: UInt32, _ replies: ScriptReplyEncoder) {
+    private func execute(_ batch: ScriptBatch, _ number: UInt32, to replies: ScriptReplyEncoder) {
         replies.executing(function: number)
         // A reply of its own: a fault may end the process between both.
         flush()
@@ -90,12 +90,12 @@ package final class ScriptStandIn: SimulatedProgram {
         console.spend(nanoseconds: UInt64(items.count) * ScriptStandIn.callNanoseconds)
         if let function = functions[number] {
             if batch.purpose == .map {
-                map(items, by: function, number, replies)
+                map(items, by: function, number: number, to: replies)
             } else {
-                reduce(items, number, replies)
+                reduce(items, number, to: replies)
             }
         } else {
-            refuse(items, number, replies)
+            refuse(items, number, to: replies)
         }
         replies.finished(function: number)
     }
@@ -104,7 +104,7 @@ package final class ScriptStandIn: SimulatedProgram {
     private func refuse(
         _ items: [ScriptBatch.Item],
         _ number: UInt32,
-        _ replies: ScriptReplyEncoder
+        to replies: ScriptReplyEncoder
     ) {
         for item in items.indices {
             let problem = ScriptProblem(
@@ -120,8 +120,8 @@ package final class ScriptStandIn: SimulatedProgram {
     private func map(
         _ items: [ScriptBatch.Item],
         by function: Function,
-        _ number: UInt32,
-        _ replies: ScriptReplyEncoder
+        number: UInt32,
+        to replies: ScriptReplyEncoder
     ) {
         let start = replies.beginRows(function: number)
         for (index, item) in items.enumerated() {
@@ -165,7 +165,7 @@ package final class ScriptStandIn: SimulatedProgram {
     private func reduce(
         _ items: [ScriptBatch.Item],
         _ number: UInt32,
-        _ replies: ScriptReplyEncoder
+        to replies: ScriptReplyEncoder
     ) {
         let start = replies.beginReductions(function: number)
         for (index, item) in items.enumerated() {

@@ -41,7 +41,7 @@ final class ViewAuthor {
     init?(
         _ cluster: SimulatedCluster,
         _ plan: SimulationPlan,
-        _ buckets: [BucketSettings],
+        buckets: [BucketSettings],
         isLossless: Bool
     ) {
         guard plan.workload == "views", plan.seed & 1 == 0 else { return nil }
@@ -72,34 +72,34 @@ final class ViewAuthor {
         guard !able.isEmpty, let record = cluster.newestState?.bucket(named: bucket) else { return }
         let node = able[pick(able.count)]
         let draw = pick(10)
-        if draw >= 6 { return compact(node, bucket, isCancellation: draw == 9, chase) }
+        if draw >= 6 { return compact(node, bucket, isCancellation: draw == 9, chase: chase) }
         learn()
         guard open == nil else { return }
         let isThere = record.designDocument(named: ChangingView.document) != nil
-        if isThere, draw == 0 { return delete(node, bucket, chase) }
+        if isThere, draw == 0 { return delete(node, bucket, chase: chase) }
         let version = pick(ChangingView.versions.count)
-        if draw == 1 { develop(version, node, bucket) }
-        put(version, node, bucket, chase)
+        if draw == 1 { develop(version, node, inBucket: bucket) }
+        put(version, node, inBucket: bucket, chase: chase)
     }
 
-    private func put(_ version: Int, _ node: SimulatedNode, _ bucket: String, _ chase: Chase) {
+    private func put(_ version: Int, _ node: SimulatedNode, inBucket bucket: String, chase: Chase) {
         let change = submit(version, bucket)
         tally[.change, "viewChange"] += 1
-        submit(version, change, node, bucket)
+        submit(version, change, to: node, inBucket: bucket)
         chase(bucket, ChangingView.document)
     }
 
     /// Builds the index of a version that is published afterwards: both documents share it.
-    private func develop(_ version: Int, _ node: SimulatedNode, _ bucket: String) {
-        submit(version, nil, node, bucket)
+    private func develop(_ version: Int, _ node: SimulatedNode, inBucket bucket: String) {
+        submit(version, nil, to: node, inBucket: bucket)
     }
 
     /// Requests to put a version: as `change` of the queried view, or for development without one.
     private func submit(
         _ version: Int,
         _ change: Change?,
-        _ node: SimulatedNode,
-        _ bucket: String
+        to node: SimulatedNode,
+        inBucket bucket: String
     ) {
         let isPublished = change != nil
         let document = isPublished ? ChangingView.document : ChangingView.developmentDocument
@@ -121,7 +121,7 @@ final class ViewAuthor {
         }
     }
 
-    private func delete(_ node: SimulatedNode, _ bucket: String, _ chase: Chase) {
+    private func delete(_ node: SimulatedNode, _ bucket: String, chase: Chase) {
         let change = submit(nil, bucket)
         tally[.change, "viewDeletion"] += 1
         cluster.submit(node, "delete the changing view of \(bucket)") { service in
@@ -149,7 +149,7 @@ final class ViewAuthor {
         _ node: SimulatedNode,
         _ bucket: String,
         isCancellation: Bool,
-        _ chase: Chase
+        chase: Chase
     ) {
         let documents = SimulatedView.documents + [ChangingView.document]
         let document = documents[pick(documents.count)]

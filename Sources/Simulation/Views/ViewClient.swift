@@ -35,18 +35,18 @@ enum ViewClient {
             )
         else { return .none("no view") }
         guard let plan = plan(question) else { return .none("the query is refused") }
-        guard let version = version(plan, of: definition, uuid, indexes) else {
+        guard let version = version(plan, of: definition, uuid: uuid, indexes: indexes) else {
             return .none("no reduce function")
         }
         let place = QueryRun.Bucket(uuid: uuid, name: question.bucket)
         var query = QueryRun.Query(of: place, version)
         let reputation = indexes.reputation(of: definition, ofBucket: uuid)
         if !reputation.isSettled {
-            query.isReady = { indexes.settle(definition, ofBucket: uuid) }
+            query.isReady = { indexes.retirePrevious(of: definition, ofBucket: uuid) }
         }
         // All versions of a changing view have a reduce function, so they accept the same parameters.
         if let previous = reputation.previous, !question.isFresh {
-            query.previous = self.version(plan, of: previous, uuid, indexes)
+            query.previous = self.version(plan, of: previous, uuid: uuid, indexes: indexes)
         }
         switch await QueryRun.begin(query, dependencies) {
         case .busy: return .none("busy")
@@ -61,8 +61,8 @@ enum ViewClient {
     private static func version(
         _ plan: QueryPlan,
         of definition: ViewDefinition,
-        _ uuid: String,
-        _ indexes: IndexService
+        uuid: String,
+        indexes: IndexService
     ) -> QueryRun.Version? {
         var index = QueryRequest.IndexSelection(
             choice: IndexChoice(current: IndexSigning.signature(of: definition)),

@@ -23,7 +23,7 @@ package struct ViewExpectation: Sendable {
     private func flawInRows(_ answer: ViewAnswer, _ question: ViewQuestion) -> String? {
         let rows = answer.rows
         for (one, next) in zip(rows, rows.dropFirst())
-        where ViewExpectation.precedes(next, one, question) {
+        where ViewExpectation.precedes(next, one, question: question) {
             return "row \(one.id) \(one.row.key.json) is before \(next.id) \(next.row.key.json)"
         }
         if let limit = question.limit, rows.count > limit {
@@ -44,7 +44,11 @@ package struct ViewExpectation: Sendable {
                 if last.id == id { return Array(wanted.prefix(held.count)) == held }
                 return held
                     == wanted.filter {
-                        ViewExpectation.precedes(ViewAnswer.Row(id: id, $0), last, question)
+                        ViewExpectation.precedes(
+                            ViewAnswer.Row(id: id, $0),
+                            last,
+                            question: question
+                        )
                     }
             }
             if !isRight {
@@ -58,7 +62,7 @@ package struct ViewExpectation: Sendable {
     private static func precedes(
         _ one: ViewAnswer.Row,
         _ other: ViewAnswer.Row,
-        _ question: ViewQuestion
+        question: ViewQuestion
     ) -> Bool {
         let (first, second) = question.isDescending ? (other, one) : (one, other)
         guard first.row.key == second.row.key else { return first.row.key < second.row.key }

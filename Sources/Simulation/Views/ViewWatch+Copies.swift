@@ -60,7 +60,7 @@ extension ViewWatch {
         vBuckets: for number in 0..<count {
             guard let owner = cluster.owner(of: number, bucket),
                 let copy = owner.copy(VBucketID(UInt16(number)), of: bucket),
-                !hasInherited(number, bucket, owner)
+                !hasInherited(number, bucket, on: owner)
             else { continue }
             var documents = ViewObservation.Documents(log: copy.log, covered: copy.covered)
             for (key, version) in copy.documents where !version.isDeleted {
@@ -75,7 +75,7 @@ extension ViewWatch {
 
     /// Whether a copy has prepares that an earlier active copy may have committed: what clients have
     /// seen of them is not visible at present.
-    private func hasInherited(_ number: Int, _ bucket: String, _ node: SimulatedNode) -> Bool {
+    private func hasInherited(_ number: Int, _ bucket: String, on node: SimulatedNode) -> Bool {
         node.node?.data.bucket(named: bucket)?.engine.all[number].withCore { core in
             core.outstandingPrepares.contains { $0.isInherited }
         } ?? true

@@ -75,15 +75,20 @@ final class ViewWatch: @unchecked Sendable {  // tidy:allow one thread, and a ch
     init?(
         _ cluster: SimulatedCluster,
         _ verifier: Verifier,
-        _ plan: SimulationPlan,
-        _ all: [BucketSettings]
+        plan: SimulationPlan,
+        all: [BucketSettings]
     ) {
         let isOften = plan.workload == "views"
         guard isOften || (plan.workload == "standard" && plan.seed % 3 == 1) else { return nil }
         self.cluster = cluster
         self.verifier = verifier
         dice = SeededRandom(seed: plan.seed ^ 0x7669_6577_73)
-        let author = ViewAuthor(cluster, plan, isOften ? all : [], isLossless: verifier.isLossless)
+        let author = ViewAuthor(
+            cluster,
+            plan,
+            buckets: isOften ? all : [],
+            isLossless: verifier.isLossless
+        )
         parts = Parts(scriptFaults: ScriptFaults(cluster, seed: plan.seed), author: author)
         let chosen = Int(dice.next() % UInt64(all.count))
         let documents = SimulatedView.documents

@@ -100,14 +100,19 @@ struct PathParser {
             offset += 1
         }
         guard !isQuoted else { return false }
-        return appendKey(text.slice(start, offset - start), at: start, backticks, hasEscapes)
+        return appendKey(
+            text.slice(start, offset - start),
+            at: start,
+            backticks: backticks,
+            hasEscapes: hasEscapes
+        )
     }
 
     private mutating func appendKey(
         _ key: ByteView,
         at start: Int,
-        _ backticks: Int,
-        _ hasEscapes: Bool
+        backticks: Int,
+        hasEscapes: Bool
     ) -> Bool {
         // Two backticks enclose nothing, and more of them enclose backticks.
         guard !key.isEmpty, key.count > 2 || backticks < 2 else { return false }

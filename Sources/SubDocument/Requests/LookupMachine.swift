@@ -123,7 +123,7 @@ package struct LookupMachine {
         }
         guard isAttribute else {
             guard image.isJSON else { return body(.subdocDocumentNotJSON, .empty) }
-            return withResult(spec, path, in: image.body, body)
+            return withResult(spec, path, in: image.body, body: body)
         }
         let key = path.attributeKey
         if let virtual = VirtualAttribute(key) {
@@ -134,21 +134,21 @@ package struct LookupMachine {
                 listsSystemAttributes: readsSystemAttributes
             )
             return document.withUnsafeBytes {
-                withResult(spec, path.withoutFirst, in: ByteView($0), body)
+                withResult(spec, path.withoutFirst, in: ByteView($0), body: body)
             }
         }
         if key.buffer.first == UInt8(ascii: "$") { return body(.subdocXattrUnknownVirtual, .empty) }
         guard let value = image.attributes?.value(of: key) else {
             return body(.subdocPathNotFound, .empty)
         }
-        return withResult(spec, path.withoutFirst, in: value, body)
+        return withResult(spec, path.withoutFirst, in: value, body: body)
     }
 
     private func withResult<Result>(
         _ spec: SubDocumentSpec,
         _ path: DocumentPath,
         in document: ByteView,
-        _ body: (Status, ByteView) -> Result
+        body: (Status, ByteView) -> Result
     ) -> Result {
         switch spec.operation {
         case .exists:

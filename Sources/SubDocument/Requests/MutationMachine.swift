@@ -82,7 +82,7 @@ package struct MutationMachine {
         if let status = refusal(of: input.request.documentFlags, on: image) {
             return .refused(status)
         }
-        var machine = MutationMachine(input, image, results)
+        var machine = MutationMachine(input, image, to: results)
         for (index, spec) in input.request.specs.enumerated() {
             let status = machine.apply(spec, index: index)
             guard status == .success else { return .failed(index: index, status) }
@@ -91,7 +91,7 @@ package struct MutationMachine {
         return machine.finish(output)
     }
 
-    private init(_ input: Input, _ image: DocumentImage?, _ results: ByteWriter) {
+    private init(_ input: Input, _ image: DocumentImage?, to results: ByteWriter) {
         self.input = input
         self.results = results
         let flags = input.request.documentFlags
@@ -151,7 +151,7 @@ package struct MutationMachine {
         }
         let result: Result<EditResult, PathFailure>
         if spec.flags.contains(.attribute) {
-            result = editAttribute(spec, operation, path)
+            result = editAttribute(spec, operation, at: path)
         } else {
             makeRoot { PathEdit.newRoot(for: operation, at: path) }
             guard isJSON else { return .subdocDocumentNotJSON }
@@ -190,7 +190,7 @@ package struct MutationMachine {
     private mutating func editAttribute(
         _ spec: SubDocumentSpec,
         _ operation: EditOperation,
-        _ path: DocumentPath
+        at path: DocumentPath
     ) -> Result<EditResult, PathFailure> {
         let makesParents = makesParents(spec)
         var owned: [UInt8]?

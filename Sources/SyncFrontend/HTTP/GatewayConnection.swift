@@ -53,7 +53,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     var index = 0
     private let remoteAddress: String
 
-    init(_ server: GatewayServer, _ kind: PortKind, _ remoteAddress: String) {
+    init(_ server: GatewayServer, _ kind: PortKind, from remoteAddress: String) {
         self.server = server
         self.kind = kind
         self.remoteAddress = remoteAddress
@@ -98,9 +98,9 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
-        noteWritability(context.channel.isWritable)
+        applyWritability(context.channel.isWritable)
         guard context.channel.isWritable else { return }
-        exchange?.noteWritable()
+        exchange?.resumeWriters()
         advance()
     }
 
@@ -141,7 +141,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     /// The client must read while the socket accepts nothing more.
-    func noteWritability(_ isWritable: Bool) {
+    func applyWritability(_ isWritable: Bool) {
         if !isWritable {
             patience.begin(.send, server.settings.timeouts.send)
         } else if !flags.isLingering {
@@ -207,7 +207,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             body.fail(refusal)
         case .head: preconditionFailure("a request ends before the next one begins")
         }
-        settle(exchange)
+        releaseIfOver(exchange)
         return true
     }
 
@@ -218,8 +218,8 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             flags.isLast = true
             // There is no request to answer to; the client gets the refusal all the same.
             let head = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/")
-            let request = GatewayRequest(head, kind, remoteAddress)
-            let refused = GatewayExchange(request, server.countRequest(), nil, self)
+            let request = GatewayRequest(head, kind, from: remoteAddress)
+            let refused = GatewayExchange(request, server.countRequest(), body: nil, on: self)
             exchange = refused
             refused.refuse(refusal)
         case .body, .end: preconditionFailure("a body belongs to a request")
@@ -228,7 +228,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
 
     private func begin(_ head: HTTPRequestHead) {
         patience.end()
-        let request = GatewayRequest(head, kind, remoteAddress)
+        let request = GatewayRequest(head, kind, from: remoteAddress)
         // The decoder does not go on behind a request that asks for another protocol.
         let asksForProtocol =
             head.method == .CONNECT
@@ -245,7 +245,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
             flags.expectsContinue =
                 request.isVersion11 && request.lists("100-continue", in: "Expect")
         }
-        let begun = GatewayExchange(request, server.countRequest(), body, self)
+        let begun = GatewayExchange(request, server.countRequest(), body: body, on: self)
         exchange = begun
         server.router.serve(begun)
     }
@@ -357,7 +357,7 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
         }
         send(bytes)
         answered.body?.drain()
-        settle(answered)
+        releaseIfOver(answered)
         advance()
     }
 
@@ -368,14 +368,14 @@ final class GatewayConnection: ChannelInboundHandler, RemovableChannelHandler {
     }
 
     /// Forgets an exchange whose answer and body are over; the connection is ready for the next one.
-    private func settle(_ settled: GatewayExchange) {
-        guard settled === exchange, case .ended = settled.progress else { return }
-        if let body = settled.body, !body.isOver {
+    private func releaseIfOver(_ ended: GatewayExchange) {
+        guard ended === exchange, case .ended = ended.progress else { return }
+        if let body = ended.body, !body.isOver {
             guard !body.isTooLongToDrain else { return closeBehindWrites(ByteBuffer()) }
             if patience.kind != .drain { patience.begin(.drain, server.settings.timeouts.head) }
             return
         }
-        settled.body?.release()
+        ended.body?.release()
         exchange = nil
         if patience.kind == .drain { patience.end() }
         if flags.isLast { closeBehindWrites(ByteBuffer()) }

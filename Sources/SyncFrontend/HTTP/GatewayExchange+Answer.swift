@@ -85,7 +85,7 @@ extension GatewayExchange {
         let answer = StreamedAnswer(
             head,
             connection.encoder,
-            conditions,
+            conditions: conditions,
             isHead: request.isHead
         )
         progress = .streaming(answer)

@@ -43,8 +43,8 @@ package final class GatewayExchange: @unchecked Sendable {  // tidy:allow belong
     init(
         _ request: GatewayRequest,
         _ number: UInt64,
-        _ body: RequestBody?,
-        _ connection: GatewayConnection
+        body: RequestBody?,
+        on connection: GatewayConnection
     ) {
         self.request = request
         self.number = number
@@ -89,7 +89,7 @@ package final class GatewayExchange: @unchecked Sendable {  // tidy:allow belong
 
     var endsWithInput: Bool { !closeWaiters.isEmpty }
 
-    func noteWritable() {
+    func resumeWriters() {
         for resume in exchange(&writableWaiters, with: []) { resume() }
     }
 

@@ -26,7 +26,7 @@ package struct GatewayRequest {
     let flaw: Refusal?
     let head: HTTPRequestHead
 
-    init(_ head: HTTPRequestHead, _ port: PortKind, _ remoteAddress: String) {
+    init(_ head: HTTPRequestHead, _ port: PortKind, from remoteAddress: String) {
         method = head.method.rawValue
         target = head.uri
         self.head = head

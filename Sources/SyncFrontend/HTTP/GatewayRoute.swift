@@ -29,7 +29,7 @@ package struct GatewayRoute {
         _ pattern: String,
         on ports: Set<PortKind> = [.publicPort, .administration],
         servesHead: Bool = true,
-        _ handler: @escaping Handler
+        handler: @escaping Handler
     ) {
         let addsHead = servesHead && methods.contains(.get)
         self.methods = addsHead ? methods.union([.head]) : methods

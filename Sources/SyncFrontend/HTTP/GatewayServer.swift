@@ -43,7 +43,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
         _ lane: EventLoopLane,
         _ settings: GatewaySettings = GatewaySettings(),
         time: any TimeSource,
-        _ makeRouter: @escaping @Sendable () throws -> GatewayRouter
+        makeRouter: @escaping @Sendable () throws -> GatewayRouter
     ) throws {
         self.lane = lane
         self.settings = settings
@@ -122,7 +122,7 @@ package final class GatewayServer: @unchecked Sendable {  // tidy:allow belongs 
             leftOverBytesStrategy: .forwardBytes,
             limitConfiguration: limits
         )
-        let connection = GatewayConnection(self, kind, Self.address(of: channel))
+        let connection = GatewayConnection(self, kind, from: Self.address(of: channel))
         let pipeline = channel.pipeline.syncOperations
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         try pipeline.addHandler(connection)

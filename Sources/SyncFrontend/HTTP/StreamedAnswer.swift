@@ -26,7 +26,7 @@ final class StreamedAnswer {
     init(
         _ head: AnswerHead,
         _ encoder: AnswerEncoder,
-        _ conditions: AnswerEncoder.Conditions,
+        conditions: AnswerEncoder.Conditions,
         isHead: Bool
     ) {
         self.head = head

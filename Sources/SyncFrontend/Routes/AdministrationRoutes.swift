@@ -13,10 +13,10 @@ extension Gateway {
         _ methods: Set<RouteMethod>,
         _ path: String,
         worksOffline: Bool = false,
-        _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
+        body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
     ) -> GatewayRoute {
         GatewayRoute(methods, "/{db}/" + path, on: [.administration]) { [self] exchange in
-            serve(exchange, .administrator, worksOffline: worksOffline, body)
+            serve(exchange, .administrator, worksOffline: worksOffline, body: body)
         }
     }
 }

@@ -33,17 +33,17 @@ extension RouteCall {
         headers["Content-Range"] = range.contentRange(length: count)
         switch range {
         case .unsatisfiable: throw Refusal(416, "")
-        case .whole: try await answer(200, headers, attachment, 0..<count)
+        case .whole: try await answer(200, headers, attachment: attachment, range: 0..<count)
         case .part(let offset, let length):
-            try await answer(206, headers, attachment, offset..<offset + length)
+            try await answer(206, headers, attachment: attachment, range: offset..<offset + length)
         }
     }
 
     private func answer(
         _ status: Int,
         _ headers: AnswerHeaders,
-        _ attachment: StoredAttachment,
-        _ range: Range<Int>
+        attachment: StoredAttachment,
+        range: Range<Int>
     ) async throws(Refusal) {
         guard let bytes = await database.content(of: attachment, range) else { throw .missing }
         bytes.withUnsafeBytes { bytes in
@@ -119,7 +119,7 @@ extension RouteCall {
             for: requester
         )
         let revision = try await database.write(sent, by: requester).description
-        answerWritten(status, id, revision, ["Etag": EntityTag.quoted(revision)])
+        answerWritten(status, id, revision: revision, headers: ["Etag": EntityTag.quoted(revision)])
     }
 }
 

@@ -14,7 +14,7 @@ final class ChangesAnswer: @unchecked Sendable {  // tidy:allow belongs to its l
     private let output = ByteWriter(capacity: 512)
     private var writer: ChangesWriter
 
-    init(_ call: RouteCall, _ feed: ChangesFeed, _ request: ChangesRequest) {
+    init(_ call: RouteCall, _ feed: ChangesFeed, request: ChangesRequest) {
         self.call = call
         self.feed = feed
         self.request = request

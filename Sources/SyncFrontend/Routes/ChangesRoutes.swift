@@ -28,9 +28,13 @@ extension RouteCall {
             )
         }
         if parsed.feed == .websocket {
-            return ChangesSocket.open(self, parsed.filter, heartbeatMillisecondsMax)
+            return ChangesSocket.open(
+                self,
+                parsed.filter,
+                heartbeatMillisecondsMax: heartbeatMillisecondsMax
+            )
         }
         let feed = try ChangesFeed(parsed, of: database, for: requester)
-        await ChangesAnswer(self, feed, parsed).run()
+        await ChangesAnswer(self, feed, request: parsed).run()
     }
 }

@@ -24,7 +24,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
     private init(
         _ call: RouteCall,
         _ filter: ChangesRequest.Filter,
-        _ heartbeatMillisecondsMax: Int
+        heartbeatMillisecondsMax: Int
     ) {
         self.call = call
         self.filter = filter
@@ -40,9 +40,9 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
     static func open(
         _ call: RouteCall,
         _ filter: ChangesRequest.Filter,
-        _ heartbeatMillisecondsMax: Int
+        heartbeatMillisecondsMax: Int
     ) {
-        let socket = ChangesSocket(call, filter, heartbeatMillisecondsMax)
+        let socket = ChangesSocket(call, filter, heartbeatMillisecondsMax: heartbeatMillisecondsMax)
         call.exchange.upgradeToWebSocket { connection, event in
             switch event {
             case .opened: break
@@ -68,7 +68,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
             self.feed = feed
             if request.isCompressed { deflater = Deflater(.gzip, .small) }
             call.executor.spawn { [self] in
-                await run(feed, request, connection)
+                await run(feed, request, on: connection)
                 connection.close()
             }
         } catch {
@@ -91,7 +91,7 @@ final class ChangesSocket: @unchecked Sendable {  // tidy:allow belongs to its l
     private func run(
         _ feed: ChangesFeed,
         _ request: ChangesRequest,
-        _ connection: WebSocketConnection
+        on connection: WebSocketConnection
     ) async {
         let clock = FeedClock(feed, request.waiting, on: call.executor.lane)
         defer {

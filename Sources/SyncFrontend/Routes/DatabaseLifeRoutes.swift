@@ -65,7 +65,7 @@ extension Gateway {
         guard DatabaseConfiguration.isName(name) else {
             throw Refusal(400, "Illegal database name: \(name)")
         }
-        try await databases.add(parse(body, name, databases.dialect))
+        try await databases.add(parse(body, name, dialect: databases.dialect))
         environment.trace.info("sync", "Database \(name) was made by an administrator.")
         exchange.answer(201)
     }
@@ -84,7 +84,7 @@ extension Gateway {
             body.removeAll()
             body.append(joined)
         }
-        let configuration = try parse(body, call.database.name, call.database.dialect)
+        let configuration = try parse(body, call.database.name, dialect: call.database.dialect)
         try await databases.reconfigure(configuration)
         // Sync Gateway 3 starts the database again; 1.4 leaves it as it is.
         if call.database.dialect == .third {
@@ -101,7 +101,7 @@ extension Gateway {
     private func parse(
         _ body: ByteWriter,
         _ name: String,
-        _ dialect: GatewayDialect
+        dialect: GatewayDialect
     ) throws(Refusal) -> DatabaseConfiguration {
         do {
             let (configuration, notices) = try body.withView {

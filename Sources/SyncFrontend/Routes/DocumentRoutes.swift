@@ -25,9 +25,9 @@ extension Gateway {
     func route(
         _ methods: Set<RouteMethod>,
         _ pattern: String,
-        _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
+        body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
     ) -> GatewayRoute {
-        GatewayRoute(methods, pattern) { [self] exchange in serve(exchange, .user, body) }
+        GatewayRoute(methods, pattern) { [self] exchange in serve(exchange, .user, body: body) }
     }
 }
 
@@ -49,8 +49,8 @@ extension RouteCall {
     func answerWritten(
         _ status: Int,
         _ id: String,
-        _ revision: String,
-        _ headers: AnswerHeaders = [:]
+        revision: String,
+        headers: AnswerHeaders = [:]
     ) {
         let output = ByteWriter()
         output.append("{\"id\":")
@@ -67,7 +67,9 @@ extension RouteCall {
     func getDocument() async throws(Refusal) {
         let query = try documentQuery()
         let id = parameter("doc")
-        if let asked = query.openRevisions { return try await getRevisions(asked, id, query) }
+        if let asked = query.openRevisions {
+            return try await getRevisions(asked, id, query: query)
+        }
         var revision = query.revision
         if query.isLatest, let named = revision {
             revision = try await database.revisions(.listed([named]), of: id, isLatest: true).first
@@ -102,7 +104,7 @@ extension RouteCall {
     private func getRevisions(
         _ asked: OpenRevisions,
         _ id: String,
-        _ query: DocumentQuery
+        query: DocumentQuery
     ) async throws(Refusal) {
         let revisions = try await database.revisions(asked, of: id, isLatest: query.isLatest)
         // Sync Gateway sends all contents in any case: `atts_since` only ends histories here.

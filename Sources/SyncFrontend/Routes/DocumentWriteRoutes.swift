@@ -24,7 +24,12 @@ extension RouteCall {
             }
         }
         let revision = try await database.write(sent, by: requester).description
-        answerWritten(201, id, revision, isEdit ? ["Etag": EntityTag.quoted(revision)] : [:])
+        answerWritten(
+            201,
+            id,
+            revision: revision,
+            headers: isEdit ? ["Etag": EntityTag.quoted(revision)] : [:]
+        )
     }
 
     /// Creates a document whose id the body or the gateway chooses.
@@ -35,8 +40,10 @@ extension RouteCall {
         answerWritten(
             200,
             sent.id,
-            revision,
-            ["Location": PercentCoding.encode(sent.id), "Etag": EntityTag.quoted(revision)]
+            revision: revision,
+            headers: [
+                "Location": PercentCoding.encode(sent.id), "Etag": EntityTag.quoted(revision),
+            ]
         )
     }
 
@@ -45,7 +52,7 @@ extension RouteCall {
         var sent = SentDocument(id, .tombstone, isEdit: true)
         sent.replaced = replacedRevision
         let revision = try await database.write(sent, by: requester)
-        answerWritten(200, id, revision.description)
+        answerWritten(200, id, revision: revision.description)
     }
 
     // MARK: Bodies

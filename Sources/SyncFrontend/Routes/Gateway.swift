@@ -68,13 +68,19 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
         _ exchange: GatewayExchange,
         _ privilege: Privilege = .user,
         worksOffline: Bool = false,
-        _ body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
+        body: @escaping @Sendable (RouteCall) async throws(Refusal) -> Void
     ) {
         executor.spawn { [self] in
             do throws(Refusal) {
                 let database = try database(of: exchange, worksOffline: worksOffline)
                 let requester = try await requester(of: exchange, database, privilege)
-                let call = RouteCall(exchange, database, requester, environment, executor)
+                let call = RouteCall(
+                    exchange,
+                    database,
+                    requester: requester,
+                    environment: environment,
+                    executor: executor
+                )
                 try await body(call)
             } catch {
                 exchange.refuse(error)
@@ -111,7 +117,9 @@ package final class Gateway: @unchecked Sendable {  // tidy:allow belongs to its
         }
         switch await database.login(offer(of: exchange.request, database)) {
         case .accepted(let requester, let renewed):
-            if let renewed { RouteCall.setCookie(renewed, exchange, database, isSecure: isSecure) }
+            if let renewed {
+                RouteCall.setCookie(renewed, exchange, database: database, isSecure: isSecure)
+            }
             return requester
         case .refused(let refusal) where privilege == .anyone && refusal != .invalidLogin:
             if let guest = await database.requester(.guest) { return guest }

@@ -33,7 +33,7 @@ extension RouteCall {
     func putLocal() async throws(Refusal) {
         let id = parameter("id")
         let document = try await database.putLocal(id, try await json())
-        answerWritten(201, LocalDocument.keyPrefix + id, document.revision)
+        answerWritten(201, LocalDocument.keyPrefix + id, revision: document.revision)
     }
 
     func deleteLocal() async throws(Refusal) {

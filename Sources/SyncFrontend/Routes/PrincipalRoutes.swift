@@ -85,7 +85,7 @@ extension RouteCall {
             try PrincipalUpdate(parsing: text)
         }
         let method: PrincipalRules.Method = path == nil ? .create : .replace
-        try answer(await database.change(update, kind, path: path, method))
+        try answer(await database.change(update, kind, path: path, method: method))
     }
 
     /// The text of Go's parser for a body that does not begin with a JSON value, as Sync Gateway shows it; nil

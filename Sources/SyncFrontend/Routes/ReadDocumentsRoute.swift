@@ -136,7 +136,7 @@ extension RouteCall {
             let revisions = await revisions(of: item, id, query)
             counts.append(revisions.count)
             for revision in revisions {
-                requests.append(request(item, id, revision, query))
+                requests.append(request(item, id, revision: revision, query: query))
             }
         }
         var results = await database.read(requests, for: requester)[...]
@@ -167,8 +167,8 @@ extension RouteCall {
     private func request(
         _ item: BulkGetRequest.Item,
         _ id: String,
-        _ revision: String?,
-        _ query: DocumentQuery
+        revision: String?,
+        query: DocumentQuery
     ) -> ReadRequest {
         var history: DocumentQuery.HistoryOptions?
         let limit = item.revisionsLimit ?? query.history?.limit

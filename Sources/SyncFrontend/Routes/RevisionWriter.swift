@@ -30,7 +30,7 @@ struct RevisionWriter {
     func write(_ revision: ReadRevision, to parts: inout MultipartWriter) async throws(Refusal) {
         let (json, following) = await text(of: revision, inlineBytesMax: Self.inlineBytesMax)
         let output = ByteWriter(capacity: json.count + 256)
-        append(json, .document, to: &parts, output)
+        append(json, .document, to: &parts, output: output)
         call.exchange.write(output)
         for attachment in following {
             output.removeAll()
@@ -50,7 +50,7 @@ struct RevisionWriter {
     func writeItem(_ revision: ReadRevision, to list: inout MultipartWriter) async throws(Refusal) {
         guard !revision.loaded.isEmpty else {
             let output = ByteWriter()
-            append(await json(revision), .document, to: &list, output)
+            append(await json(revision), .document, to: &list, output: output)
             call.exchange.write(output)
             return
         }
@@ -72,7 +72,7 @@ struct RevisionWriter {
         let json = ByteWriter()
         body(json)
         let output = ByteWriter()
-        append(json, .error, to: &list, output)
+        append(json, .error, to: &list, output: output)
         call.exchange.write(output)
     }
 
@@ -104,7 +104,7 @@ struct RevisionWriter {
         _ json: ByteWriter,
         _ headers: PartHeaders,
         to parts: inout MultipartWriter,
-        _ output: ByteWriter
+        output: ByteWriter
     ) {
         guard compressesParts, json.count >= Self.compressedBytesMin else {
             parts.beginPart(headers, to: output)

@@ -17,9 +17,9 @@ package struct RouteCall: Sendable {
     init(
         _ exchange: GatewayExchange,
         _ database: SyncDatabase,
-        _ requester: Requester,
-        _ environment: Environment,
-        _ executor: LaneExecutor
+        requester: Requester,
+        environment: Environment,
+        executor: LaneExecutor
     ) {
         self.exchange = exchange
         self.database = database
@@ -68,7 +68,7 @@ package struct RouteCall: Sendable {
     package func answer(
         _ status: Int = 200,
         _ headers: AnswerHeaders = [:],
-        _ write: (inout JSONWriter) -> Void
+        write: (inout JSONWriter) -> Void
     ) {
         exchange.answer(json: status, headers, write)
     }
@@ -89,7 +89,7 @@ package struct RouteCall: Sendable {
     package static func setCookie(
         _ session: LoginSession,
         _ exchange: GatewayExchange,
-        _ database: SyncDatabase,
+        database: SyncDatabase,
         isSecure: Bool
     ) {
         let settings = database.configuration.session

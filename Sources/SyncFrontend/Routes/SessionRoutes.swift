@@ -105,7 +105,7 @@ extension RouteCall {
             ),
             isOneTime: isOneTime
         )
-        RouteCall.setCookie(session, exchange, database, isSecure: isSecure)
+        RouteCall.setCookie(session, exchange, database: database, isSecure: isSecure)
         answerSession(of: owner, oneTimeID: isOneTime ? session.id : nil)
     }
 

@@ -29,10 +29,15 @@ extension Gateway {
             exchange.answer(json: 200) { writeStatistics(to: &$0) }
         }
         return [
-            GatewayRoute([.get], "/metrics", on: [.metrics], prometheus),
-            GatewayRoute([.get], "/_metrics", on: [.metrics, .administration], prometheus),
-            GatewayRoute([.get], "/_stats", on: [.administration], json),
-            GatewayRoute([.get], "/_expvar", on: [.administration, .metrics], json),
+            GatewayRoute([.get], "/metrics", on: [.metrics], handler: prometheus),
+            GatewayRoute(
+                [.get],
+                "/_metrics",
+                on: [.metrics, .administration],
+                handler: prometheus
+            ),
+            GatewayRoute([.get], "/_stats", on: [.administration], handler: json),
+            GatewayRoute([.get], "/_expvar", on: [.administration, .metrics], handler: json),
         ]
     }
 

@@ -84,8 +84,8 @@ package struct GatewayStart: Sendable {
         let databases = GatewayDatabases(
             plan.configuration.dialect,
             memoryBytesMax: Int(clamping: memoryBytes ?? Self.memoryBytesDefault),
-            tools,
-            environment,
+            tools: tools,
+            environment: environment,
             on: lane
         )
         // Later, within the confinement, no file can be read.
@@ -105,7 +105,7 @@ package struct GatewayStart: Sendable {
             passwordLane: passwordLane
         )
         do {
-            for database in plan.configuration.databases { try open(database, gateway, lane) }
+            for database in plan.configuration.databases { try open(database, gateway, on: lane) }
         } catch {
             running.stop()
             throw error
@@ -135,7 +135,7 @@ package struct GatewayStart: Sendable {
     private func open(
         _ database: DatabaseConfiguration,
         _ gateway: Gateway,
-        _ lane: EventLoopLane
+        on lane: EventLoopLane
     ) throws {
         let (store, server) = (database.store, database.store.server ?? "walrus:")
         announce(
@@ -190,14 +190,14 @@ package struct GatewayStart: Sendable {
         let server = gateway.server
         let listeners = plan.listeners
         announce("Starting admin server on \(listeners.adminAddress)")
-        try listen(server, .administration, listeners.adminAddress)
+        try listen(server, .administration, at: listeners.adminAddress)
         announceChanges()
         if let metrics = listeners.metricsAddress {
             announce("Starting metrics server on \(metrics)")
-            try listen(server, .metrics, metrics)
+            try listen(server, .metrics, at: metrics)
         }
         announce("Starting server on \(listeners.publicAddress) ...")
-        try listen(server, .publicPort, listeners.publicAddress)
+        try listen(server, .publicPort, at: listeners.publicAddress)
     }
 
     /// Announces the principals that were written, as a listener of changes sees them.
@@ -225,7 +225,7 @@ package struct GatewayStart: Sendable {
     private func listen(
         _ server: GatewayServer,
         _ kind: PortKind,
-        _ address: ListenAddress
+        at address: ListenAddress
     ) throws(GatewayServerError) {
         let port = Int(address.port)
         do {

@@ -111,7 +111,7 @@ package final class WebSocketConnection: ChannelInboundHandler,
     package func channelReadComplete(context: ChannelHandlerContext) { advance() }
 
     package func channelWritabilityChanged(context: ChannelHandlerContext) {
-        connection.noteWritability(context.channel.isWritable)
+        connection.applyWritability(context.channel.isWritable)
         if context.channel.isWritable { handler?(self, .writable) }
     }
 

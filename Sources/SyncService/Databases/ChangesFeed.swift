@@ -75,8 +75,8 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         init(
             _ version: UInt64,
             _ principals: [PrincipalKey],
-            _ requester: Requester,
-            _ scope: FeedScope
+            requester: Requester,
+            scope: FeedScope
         ) {
             self.version = version
             self.principals = principals
@@ -193,7 +193,12 @@ package final class ChangesFeed: @unchecked Sendable {  // tidy:allow belongs to
         )
         // Channels that were lost with a former role are known from the role.
         let former = requester.user?.roleHistory.entries.map { PrincipalKey(.role, $0.name) } ?? []
-        let found = Visibility(versions.newest, principals + former, requester, scope)
+        let found = Visibility(
+            versions.newest,
+            principals + former,
+            requester: requester,
+            scope: scope
+        )
         visibility = found
         return found
     }

@@ -322,7 +322,7 @@ private struct FoundRevision {
 extension StoredDocument {
     /// The body of a revision if it is in the document; nil if it is apart, or gone.
     func body(of revision: RevisionID) -> RevisionBody? {
-        switch metadata.bodyPlace(of: revision) {
+        switch metadata.bodyLocation(of: revision) {
         case .document: RevisionBody(json: body, attachments: metadata.attachments)
         case .inline(let body): body
         case .separate, .archive, .unknown: nil

@@ -62,8 +62,8 @@ package final class GatewayDatabases: @unchecked Sendable {  // tidy:allow belon
     package init(
         _ dialect: GatewayDialect,
         memoryBytesMax: Int,
-        _ tools: Tools,
-        _ environment: Environment,
+        tools: Tools,
+        environment: Environment,
         on lane: any Lane
     ) {
         self.dialect = dialect
@@ -156,12 +156,12 @@ package final class GatewayDatabases: @unchecked Sendable {  // tidy:allow belon
         try requireMemory(configuration)
         let function = try await function(configuration.syncFunction, of: configuration.name)
         let rules = SyncDatabase.writeRules(configuration)
-        let store = MemoryStore(function, rules, quota: quota, environment, on: lane)
+        let store = MemoryStore(function, rules, quota: quota, environment: environment, on: lane)
         let database = SyncDatabase(
             configuration,
             SyncStores(store),
-            PasswordTools(passwords, lane: passwordLane),
-            environment,
+            passwords: PasswordTools(passwords, lane: passwordLane),
+            environment: environment,
             on: lane
         )
         let entry = Entry(database: database, store: store)

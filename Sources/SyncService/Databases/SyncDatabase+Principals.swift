@@ -45,7 +45,7 @@ extension SyncDatabase {
         _ update: PrincipalUpdate,
         _ kind: PrincipalKey.Kind,
         path: String?,
-        _ method: PrincipalRules.Method
+        method: PrincipalRules.Method
     ) async -> PrincipalOutcome {
         let key: PrincipalKey
         do {
@@ -109,9 +109,9 @@ extension SyncDatabase {
                     let isStored = try await store(
                         change,
                         key,
-                        credentials,
-                        access,
-                        stored?.version
+                        credentials: credentials,
+                        access: access,
+                        version: stored?.version
                     )
                     // Another request changed the principal meanwhile.
                     guard isStored else { continue }
@@ -153,9 +153,9 @@ extension SyncDatabase {
     private func store(
         _ change: PrincipalChange,
         _ key: PrincipalKey,
-        _ credentials: [UInt8],
-        _ access: Access?,
-        _ version: UInt64?
+        credentials: [UInt8],
+        access: Access?,
+        version: UInt64?
     ) async throws(Refusal) -> Bool {
         let grants = await stores.channels.grants(to: key)
         let content = SideContent.numbered(key) { sequence in

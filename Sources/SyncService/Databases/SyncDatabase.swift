@@ -84,8 +84,8 @@ package final class SyncDatabase: @unchecked Sendable {  // tidy:allow belongs t
     package init(
         _ configuration: DatabaseConfiguration,
         _ stores: SyncStores,
-        _ passwords: PasswordTools,
-        _ environment: Environment,
+        passwords: PasswordTools,
+        environment: Environment,
         on lane: any Lane
     ) {
         self.configuration = configuration

@@ -60,7 +60,7 @@ extension MemoryStore: RevisionReads {
             by: after.metadata,
             at: after.metadata.sequence
         )
-        record(after.metadata, id, changed)
+        record(after.metadata, id, changed: changed)
         return changed
     }
 
@@ -84,7 +84,7 @@ extension MemoryStore: RevisionReads {
     private func record(
         _ metadata: DocumentMetadata,
         _ id: [UInt8],
-        _ changed: Set<PrincipalKey>
+        changed: Set<PrincipalKey>
     ) {
         guard let winner = metadata.tree.winner else { return }
         var flags: LogRow.Flags = []
@@ -92,7 +92,7 @@ extension MemoryStore: RevisionReads {
         if metadata.tree.isBranched { flags.insert(.branched) }
         if metadata.tree.hasConflict { flags.insert(.conflict) }
         if metadata.tree.newest != winner.id { flags.insert(.hidden) }
-        let row = LogRow(metadata.sequence, id, winner.id, flags: flags, entered: 0)
+        let row = LogRow(metadata.sequence, id, revision: winner.id, flags: flags, entered: 0)
         let names = metadata.channels.filter(\.isCurrent).compactMap { ChannelName($0.name) }
         let channels = log.record(row, in: Set(names))
         notify(channels.map { .channel($0) } + changed.map { .principal($0) })

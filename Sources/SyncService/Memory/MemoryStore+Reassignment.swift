@@ -19,7 +19,7 @@ extension MemoryStore {
             found.append((id, document))
             calls += Reassignment(of: document).leaves.map { leaf in
                 let body = body(of: leaf.id, id, document) ?? RevisionBody()
-                return call(of: leaf.id, body, id, document, context: nil)
+                return call(of: leaf.id, body, id: id, document: document, context: nil)
             }
         }
         var runs = await (trial ?? function).run(calls)[...]

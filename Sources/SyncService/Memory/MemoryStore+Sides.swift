@@ -40,7 +40,13 @@ extension MemoryStore: SideDocumentStore {
         case .numbered(let principal, let bytes):
             let sequence = drawSequence()
             let stored = setSide(key, bytes(sequence), expires: 0)
-            let row = LogRow(sequence, principal.rowID, nil, flags: .principal, entered: 0)
+            let row = LogRow(
+                sequence,
+                principal.rowID,
+                revision: nil,
+                flags: .principal,
+                entered: 0
+            )
             _ = log.record(row)
             notify([.principal(principal)])
             return stored
@@ -50,7 +56,7 @@ extension MemoryStore: SideDocumentStore {
     package func remove(_ key: String, version: UInt64) async -> Bool {
         guard tables.sides[key]?.document.version == version else { return false }
         removeSide(key)
-        if let principal = PrincipalKey(sideKey: key) { noteAccess(of: principal) }
+        if let principal = PrincipalKey(sideKey: key) { recordAccess(of: principal) }
         return true
     }
 

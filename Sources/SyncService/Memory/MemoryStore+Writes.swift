@@ -78,7 +78,9 @@ extension MemoryStore: RevisionStore {
                 let promoted = plan.promoted.map { leaf in
                     let body = body(of: leaf, write.document, before) ?? RevisionBody()
                     let context = write.author?.context
-                    calls.append(call(of: leaf, body, write.document, before, context: context))
+                    calls.append(
+                        call(of: leaf, body, id: write.document, document: before, context: context)
+                    )
                     return (body, place + 1)
                 }
                 planned.append(
@@ -98,7 +100,7 @@ extension MemoryStore: RevisionStore {
             let write = writes[one.index]
             let author = write.author.map { PrincipalKey(.user, $0.user.name) }
             let user = author.flatMap { renewed[$0] } ?? write.author?.user
-            let (outcome, changed) = commit(one, write, runs, user)
+            let (outcome, changed) = commit(one, write, runs: runs, user: user)
             outcomes[one.index] = outcome
             // Grants of a document to its author count for the next document.
             if let author, changed.contains(author) { renewed[author] = syncUser(author) }
@@ -119,8 +121,8 @@ extension MemoryStore: RevisionStore {
     private func commit(
         _ planned: Planned,
         _ write: RevisionWrite,
-        _ runs: [SyncRun],
-        _ user: SyncUser?
+        runs: [SyncRun],
+        user: SyncUser?
     ) -> (RevisionOutcome, changed: Set<PrincipalKey>) {
         let (decision, expiry) = decision(runs[planned.call], user)
         var promoted: WritePlan.PromotedLeaf?
@@ -185,7 +187,7 @@ extension MemoryStore: RevisionStore {
             RevisionName(plan.revision, of: write.document),
             isDeleted: write.request.isDeleted,
             body: RevisionBody(json: write.request.content.bytes, attachments: plan.attachments),
-            old: oldBody(plan.ancestors, write.document, before),
+            old: oldBody(plan.ancestors, write.document, before: before),
             context: write.author?.context
         )
     }
@@ -194,8 +196,8 @@ extension MemoryStore: RevisionStore {
     func call(
         of leaf: RevisionID,
         _ body: RevisionBody,
-        _ id: [UInt8],
-        _ document: StoredDocument?,
+        id: [UInt8],
+        document: StoredDocument?,
         context: [UInt8]?
     ) -> SyncCall {
         let tree = document?.metadata.tree ?? RevisionTree()
@@ -203,7 +205,7 @@ extension MemoryStore: RevisionStore {
             RevisionName(leaf, of: id),
             isDeleted: tree[leaf]?.isDeleted ?? false,
             body: body,
-            old: oldBody(Array(tree.ancestry(of: leaf).dropFirst()), id, document),
+            old: oldBody(Array(tree.ancestry(of: leaf).dropFirst()), id, before: document),
             context: context
         )
     }
@@ -213,7 +215,7 @@ extension MemoryStore: RevisionStore {
     private func oldBody(
         _ ancestors: [RevisionID],
         _ id: [UInt8],
-        _ before: StoredDocument?
+        before: StoredDocument?
     ) -> SyncCall.Old? {
         for ancestor in ancestors {
             let isDeleted = before?.metadata.tree[ancestor]?.isDeleted ?? false

@@ -77,7 +77,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
         _ function: SyncFunction,
         _ rules: WriteRules,
         quota: StoreQuota,
-        _ environment: Environment,
+        environment: Environment,
         on lane: any Lane
     ) {
         self.function = function
@@ -161,7 +161,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
 
     private func removeReplaced(_ name: RevisionName) {
         // The document was purged meanwhile, and has the revision again as a large losing leaf.
-        let place = document(name.document)?.metadata.bodyPlace(of: name.revision)
+        let place = document(name.document)?.metadata.bodyLocation(of: name.revision)
         if place == .separate { return }
         guard let bytes = tables.kept.removeValue(forKey: name) else { return }
         count(-bytes.count - MemoryStore.entryOverhead)
@@ -198,7 +198,7 @@ package final class MemoryStore: @unchecked Sendable {  // tidy:allow belongs to
     func notify(_ topics: [Subscriptions.Topic]) { listeners.notify(topics) }
 
     /// Must be called when channels or roles of a principal change without a notification.
-    func noteAccess(of principal: PrincipalKey) { listeners.accessVersions.note(principal) }
+    func recordAccess(of principal: PrincipalKey) { listeners.accessVersions.note(principal) }
 }
 
 extension MemoryStore: ChannelReads {

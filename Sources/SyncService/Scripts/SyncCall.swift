@@ -38,14 +38,14 @@ package struct SyncCall: Sendable {
 
     /// Writes the first argument.
     func writeDocument(to output: ByteWriter) {
-        Self.write(name.document, name.revision, isDeleted, body, to: output)
+        Self.write(name.document, name.revision, isDeleted: isDeleted, body: body, to: output)
     }
 
     /// Writes `[oldDoc, userCtx]`.
     func writeContext(to output: ByteWriter) {
         output.append(UInt8(ascii: "["))
         if let old {
-            Self.write(name.document, nil, old.isDeleted, old.body, to: output)
+            Self.write(name.document, nil, isDeleted: old.isDeleted, body: old.body, to: output)
         } else {
             output.append("null")
         }
@@ -58,8 +58,8 @@ package struct SyncCall: Sendable {
     private static func write(
         _ id: [UInt8],
         _ revision: RevisionID?,
-        _ isDeleted: Bool,
-        _ body: RevisionBody,
+        isDeleted: Bool,
+        body: RevisionBody,
         to output: ByteWriter
     ) {
         output.append("{\"_id\":")

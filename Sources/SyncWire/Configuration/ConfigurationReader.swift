@@ -15,7 +15,7 @@ package struct ConfigurationNotice: Equatable, Sendable {
 }
 
 /// A value of a configuration, for mistakes that are found after the file was read.
-struct ConfigurationPlace: Equatable, Sendable {
+struct ConfigurationLocation: Equatable, Sendable {
     let position: SourcePosition
     let path: String
 }
@@ -41,7 +41,7 @@ struct ConfigurationReader {
         self.path = path
         self.context = context
         guard case .object(let members) = tree.kind else {
-            throw context.mistake(tree, path, "expected an object, found \(tree.kindName)")
+            throw context.mistake(tree, path, reason: "expected an object, found \(tree.kindName)")
         }
         self.members = members
     }
@@ -66,14 +66,18 @@ struct ConfigurationReader {
         or other: String? = nil
     ) throws(ConfigurationMistake) -> String? {
         guard let value = value(key, or: other) else { return nil }
-        guard case .string(let text) = value.kind else { throw mistake(value, key, "a string") }
+        guard case .string(let text) = value.kind else {
+            throw mistake(value, key, expected: "a string")
+        }
         return text
     }
 
     /// - Throws: The value has another type.
     mutating func bool(_ key: String) throws(ConfigurationMistake) -> Bool? {
         guard let value = value(key) else { return nil }
-        guard case .bool(let claim) = value.kind else { throw mistake(value, key, "true or false") }
+        guard case .bool(let claim) = value.kind else {
+            throw mistake(value, key, expected: "true or false")
+        }
         return claim
     }
 
@@ -90,7 +94,7 @@ struct ConfigurationReader {
             range.contains(integer)
         else {
             let expected = "a whole number from \(range.lowerBound) to \(range.upperBound)"
-            throw mistake(value, key, expected)
+            throw mistake(value, key, expected: expected)
         }
         return integer
     }
@@ -102,12 +106,12 @@ struct ConfigurationReader {
     ) throws(ConfigurationMistake) -> [String]? {
         guard let value = value(key, or: other) else { return nil }
         guard case .array(let elements) = value.kind else {
-            throw mistake(value, key, "an array of strings")
+            throw mistake(value, key, expected: "an array of strings")
         }
         var strings: [String] = []
         for element in elements {
             guard case .string(let text) = element.kind else {
-                throw mistake(element, key, "a string")
+                throw mistake(element, key, expected: "a string")
             }
             strings.append(text)
         }
@@ -131,7 +135,9 @@ struct ConfigurationReader {
         _ key: String
     ) throws(ConfigurationMistake) -> [(name: String, reader: ConfigurationReader)] {
         guard let value = value(key) else { return [] }
-        guard case .object(let members) = value.kind else { throw mistake(value, key, "an object") }
+        guard case .object(let members) = value.kind else {
+            throw mistake(value, key, expected: "an object")
+        }
         var readers: [(name: String, reader: ConfigurationReader)] = []
         var indexes: [String: Int] = [:]
         for member in members where !member.value.isNull {
@@ -183,13 +189,20 @@ struct ConfigurationReader {
 
     /// A mistake of a value, or of the object if `key` is absent.
     func mistake(_ key: String, _ reason: String) -> ConfigurationMistake {
-        context.mistake(member(key)?.value ?? tree, key.isEmpty ? path : path(of: key), reason)
+        context.mistake(
+            member(key)?.value ?? tree,
+            key.isEmpty ? path : path(of: key),
+            reason: reason
+        )
     }
 
-    /// The place of a value, or of the object if `key` is absent.
-    func place(of key: String) -> ConfigurationPlace {
+    /// The location of a value, or of the object if `key` is absent.
+    func location(of key: String) -> ConfigurationLocation {
         let offset = (member(key)?.value ?? tree).offset
-        return ConfigurationPlace(position: context.text.position(of: offset), path: path(of: key))
+        return ConfigurationLocation(
+            position: context.text.position(of: offset),
+            path: path(of: key)
+        )
     }
 
     /// The address of a listener.
@@ -209,9 +222,13 @@ struct ConfigurationReader {
     private func mistake(
         _ value: ConfigurationTree,
         _ key: String,
-        _ expected: String
+        expected: String
     ) -> ConfigurationMistake {
-        context.mistake(value, path(of: key), "expected \(expected), found \(value.kindName)")
+        context.mistake(
+            value,
+            path(of: key),
+            reason: "expected \(expected), found \(value.kindName)"
+        )
     }
 }
 
@@ -245,7 +262,7 @@ final class ConfigurationContext {
     func mistake(
         _ value: ConfigurationTree,
         _ path: String,
-        _ reason: String
+        reason: String
     ) -> ConfigurationMistake {
         mistake(at: value.offset, path, reason)
     }

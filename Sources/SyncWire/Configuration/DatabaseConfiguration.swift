@@ -35,7 +35,7 @@ package struct DatabaseConfiguration: Equatable, Sendable {
         package let username: String?
         package let password: String?
         /// Where the server is named, or the database if it is not.
-        let place: ConfigurationPlace
+        let place: ConfigurationLocation
     }
 
     package struct Principals: Equatable, Sendable {
@@ -151,7 +151,7 @@ extension DatabaseConfiguration.Store {
         bucket = try reader.string("bucket") ?? database
         username = try reader.string("username")
         password = try reader.string("password")
-        place = reader.place(of: "server")
+        place = reader.location(of: "server")
         guard let server else {
             // The dialect 1.4 has no other place for the server's address.
             kind =

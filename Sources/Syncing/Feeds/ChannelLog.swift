@@ -201,7 +201,7 @@ extension ChannelLog: ChannelSource {
         return LogRow(
             found.sequence,
             document.id,
-            found.revision,
+            revision: found.revision,
             flags: place?.isRemoval == true ? found.flags.union(.removed) : found.flags,
             entered: place?.entered ?? document.created
         )

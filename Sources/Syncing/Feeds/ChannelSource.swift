@@ -32,7 +32,7 @@ package struct LogRow: Hashable, Sendable {
     package init(
         _ sequence: UInt64,
         _ document: [UInt8],
-        _ revision: RevisionID?,
+        revision: RevisionID?,
         flags: Flags = [],
         entered: UInt64
     ) {

@@ -43,7 +43,7 @@ package struct FeedPage: Hashable, Sendable {
     ) throws(Source.Failure) {
         last = request.since
         next = request.since
-        var walk = FeedWalk(request, scope, source)
+        var walk = FeedWalk(request, scope, source: source)
         while true {
             if let limit = request.limit, rows.count >= limit {
                 isLimited = true
@@ -90,7 +90,7 @@ package struct FeedPage: Hashable, Sendable {
                     LogRow(
                         row.sequence,
                         row.document,
-                        row.revision,
+                        revision: row.revision,
                         flags: flags,
                         entered: row.entered
                     ),

@@ -22,7 +22,7 @@ struct FeedWalk<Source: ChannelSource> {
     private var late: LateRows<Source>?
     private var showsPrincipal: Bool
 
-    init(_ request: FeedRequest, _ scope: FeedScope, _ source: Source) {
+    init(_ request: FeedRequest, _ scope: FeedScope, source: Source) {
         self.request = request
         self.scope = scope
         self.source = source
@@ -52,7 +52,7 @@ struct FeedWalk<Source: ChannelSource> {
             let sequence = try nextPlainSequence()
             if let trigger = triggers.first, trigger.sequence <= min(sequence, request.through) {
                 triggers.removeFirst()
-                late = LateRows(trigger, request, scope, source)
+                late = LateRows(trigger, request, scope: scope, source: source)
                 continue
             }
             guard sequence <= request.through else { return nil }

@@ -16,8 +16,8 @@ struct LateRows<Source: ChannelSource> {
     init(
         _ trigger: FeedTrigger,
         _ request: FeedRequest,
-        _ scope: FeedScope,
-        _ source: Source
+        scope: FeedScope,
+        source: Source
     ) {
         self.trigger = trigger
         self.request = request

@@ -9,8 +9,8 @@ extension EmittedRows {
     func encode(
         _ item: Int,
         _ collation: Collation,
-        _ sortKey: ByteWriter,
-        _ body: (_ sortKey: ByteView, _ value: ByteView) -> Void
+        into sortKey: ByteWriter,
+        body: (_ sortKey: ByteView, _ value: ByteView) -> Void
     ) -> Bool {
         var isWhole = true
         forEach(item: item) { key, value in

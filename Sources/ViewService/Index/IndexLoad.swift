@@ -26,8 +26,8 @@ struct IndexLoad {
     static func stored(
         _ reads: IndexReads,
         _ head: IndexHead,
-        _ vBuckets: [IndexVBucket],
-        _ limits: BulkLoad.Limits,
+        vBuckets: [IndexVBucket],
+        limits: BulkLoad.Limits,
         now: UInt64
     ) throws(StorageError) -> (load: IndexLoad?, hasOldRuns: Bool) {
         let runs = try reads.runs().map(\.id)

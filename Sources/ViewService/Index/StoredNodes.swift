@@ -70,15 +70,15 @@ extension IndexTransaction {
         _ nodes: StoredNodes,
         numericSlots: [IndexSlotID]
     ) throws(StorageError) -> [IndexSlotID] {
-        let edit = try edit(update.rows, head.main, .row, nodes)
+        let edit = try edit(update.rows, head.main, of: .row, in: nodes)
         var incomplete: [IndexSlotID] = []
         // The tables before the nodes: the update reads both as they were before the edit.
         for slot in numericSlots {
-            let isComplete = try updateTables(of: slot, edit, update.rows, nodes)
+            let isComplete = try updateTables(of: slot, edit, by: update.rows, in: nodes)
             if !isComplete { incomplete.append(slot) }
         }
         head.main = try write(edit, of: update.rows)
-        let documents = try self.edit(update.documents, head.back, .document, nodes)
+        let documents = try self.edit(update.documents, head.back, of: .document, in: nodes)
         head.back = try write(documents, of: update.documents)
         return incomplete
     }
@@ -86,8 +86,8 @@ extension IndexTransaction {
     private func edit(
         _ batch: EditBatch,
         _ root: IndexRoot,
-        _ kind: EntryKind,
-        _ nodes: StoredNodes
+        of kind: EntryKind,
+        in nodes: StoredNodes
     ) throws(StorageError) -> TreeEditResult {
         try reading { () throws(IndexError) in
             try TreeEdit.apply(batch, to: nodes.tree(root, kind), numbers: head.numbers)
@@ -133,8 +133,8 @@ extension IndexTransaction {
     private func updateTables(
         of slot: IndexSlotID,
         _ edit: TreeEditResult,
-        _ batch: EditBatch,
-        _ nodes: StoredNodes
+        by batch: EditBatch,
+        in nodes: StoredNodes
     ) throws(StorageError) -> Bool {
         guard !edit.writes.isEmpty else { return true }
         let partials = StoredPartials(reads, slot)
@@ -148,7 +148,7 @@ extension IndexTransaction {
                 store: { node, table in
                     guard failure == nil else { return }
                     do throws(StorageError) {
-                        try writeReduction(slot, node, table)
+                        try writeReduction(slot, node, body: table)
                     } catch {
                         failure = error
                     }

@@ -140,7 +140,13 @@ extension ViewIndex {
             let slots = progress.slots.numeric
             let incomplete = try transaction.apply(update, nodes, numericSlots: slots)
             for slot in incomplete { missed(slot) }
-            try writeProgress(changes, removal, isRemoved, update.gains, transaction)
+            try writeProgress(
+                changes,
+                removal,
+                isRemoved: isRemoved,
+                gains: update.gains,
+                in: transaction
+            )
             return isRemoved
         }
     }
@@ -157,7 +163,7 @@ extension ViewIndex {
             update.begin(document.change.vBucket, id: id)
             if let item = document.change.item {
                 let emitted = rows[document.reading]
-                let isWhole = emitted.encode(Int(item), collation, sortKey) { key, value in
+                let isWhole = emitted.encode(Int(item), collation, into: sortKey) { key, value in
                     update.add(sortKey: key, value: value)
                 }
                 if !isWhole {
@@ -174,9 +180,9 @@ extension ViewIndex {
     private func writeProgress(
         _ changes: Changes,
         _ removal: VBucketID?,
-        _ isRemoved: Bool,
-        _ gains: [VBucketID: Int],
-        _ transaction: IndexTransaction
+        isRemoved: Bool,
+        gains: [VBucketID: Int],
+        in transaction: IndexTransaction
     ) throws(StorageError) {
         var vBuckets = Set(changes.positions.keys)
         if let removal { vBuckets.insert(removal) }

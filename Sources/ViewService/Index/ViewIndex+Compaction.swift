@@ -126,7 +126,7 @@ extension ViewIndex {
 
     private func copyRows(_ copy: TreeCopy) throws(StorageError) -> IndexCompaction.Phase {
         let head = try file.head()
-        let values = try copyStep(copy, head.main, .row)
+        let values = try copyStep(copy, head.main, of: .row)
         try file.commit { (transaction) throws(StorageError) in
             try transaction.store(copy.writes, values)
         }
@@ -141,7 +141,7 @@ extension ViewIndex {
         _ rows: TreeRoot
     ) throws(StorageError) -> IndexCompaction.Phase {
         let head = try file.head()
-        let values = try copyStep(copy, head.back, .document)
+        let values = try copyStep(copy, head.back, of: .document)
         guard let documents = copy.root else {
             try file.commit { (transaction) throws(StorageError) in
                 try transaction.store(copy.writes, values)
@@ -172,7 +172,7 @@ extension ViewIndex {
     private func copyStep(
         _ copy: TreeCopy,
         _ root: IndexRoot,
-        _ kind: EntryKind
+        of kind: EntryKind
     ) throws(StorageError) -> [(id: IndexValueID, body: [UInt8])] {
         var values: [(id: IndexValueID, body: [UInt8])] = []
         try file.readNewest { (reads) throws(StorageError) in

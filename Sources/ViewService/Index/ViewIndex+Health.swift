@@ -69,7 +69,7 @@ extension ViewIndex {
     // MARK: Errors
 
     /// Counts an error of a document for the author.
-    func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, _ text: String) {
+    func record(_ kind: ScriptErrors.Kind, _ id: ByteView, line: UInt32, text: String) {
         health.errors.record(ScriptErrors.Entry(kind, id: id.text, line: line, text: text))
     }
 

@@ -33,7 +33,7 @@ extension ViewIndex {
             let id = reading.batch.id(of: change)
             load.begin(change.vBucket, id: id, now: now)
             if let item = change.item {
-                let isWhole = rows.encode(Int(item), collation, sortKey) { key, value in
+                let isWhole = rows.encode(Int(item), collation, into: sortKey) { key, value in
                     load.add(sortKey: key, value: value)
                 }
                 if !isWhole {

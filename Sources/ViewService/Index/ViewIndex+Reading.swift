@@ -52,7 +52,7 @@ extension ViewIndex {
             records.removeAll(keepingAtMost: 1 << 20)
             let credit = max(1, ViewIndex.bytesMax - request.work.byteCount)
             let progress = feed.feed.step(credit: credit, into: records)
-            let isOver = handle(records.view, vBucket, &feed, &request)
+            let isOver = handle(records.view, vBucket, from: &feed, for: &request)
             if isOver { continue }
             sources.feeds[vBucket] = feed
             if progress == .again || progress == .awaitsCredit {
@@ -68,8 +68,8 @@ extension ViewIndex {
     private func handle(
         _ records: ByteView,
         _ vBucket: VBucketID,
-        _ feed: inout Feed,
-        _ request: inout Request
+        from feed: inout Feed,
+        for request: inout Request
     ) -> Bool {
         var reader = ChangeRecord.Reader(records)
         // The position of the last change, not of a snapshot that begins behind it.
@@ -80,7 +80,7 @@ extension ViewIndex {
             switch record {
             case .snapshot: continue
             case .change(let meta, let key, let value):
-                let item = append(meta, vBucket, key, value, &request)
+                let item = append(meta, vBucket, key: key, value: value, to: &request)
                 request.batch.add(vBucket, meta.seqno, id: key, item: item)
             case .advanced: break
             case .purged, .ended:
@@ -102,9 +102,9 @@ extension ViewIndex {
     private func append(
         _ meta: DocumentMeta,
         _ vBucket: VBucketID,
-        _ key: ByteView,
-        _ value: ByteView,
-        _ request: inout Request
+        key: ByteView,
+        value: ByteView,
+        to request: inout Request
     ) -> UInt32? {
         let isMapped =
             !meta.isDeleted
@@ -173,7 +173,7 @@ extension ViewIndex {
             next = failure.item + 1
             let change = batch.changes.first { $0.item == UInt32(failure.item) }
             let id = change.map { batch.id(of: $0) } ?? .empty
-            record(failure.kind.errorKind, id, line: failure.line, failure.text)
+            record(failure.kind.errorKind, id, line: failure.line, text: failure.text)
             count(call(failure))
         }
     }

@@ -27,7 +27,7 @@ extension ViewIndex {
         dependencies.lane.post { [self] in
             guard !health.isStopped, health.failure == nil else { return }
             progress.slots.want(wanted)
-            noteComplete()
+            publishCompleteSlots()
             post(.slots)
         }
     }
@@ -70,12 +70,12 @@ extension ViewIndex {
     /// A commit of rows left out results of a numeric slot: they are filled in afterwards.
     func missed(_ slot: IndexSlotID) {
         progress.slots.missed(slot)
-        noteComplete()
+        publishCompleteSlots()
         post(.slots, after: Self.stepPauseNanoseconds)
     }
 
     /// Which slots are complete, for the threads of queries.
-    private func noteComplete() {
+    private func publishCompleteSlots() {
         let complete = progress.slots.complete
         shared.withLock { $0.completeSlots = complete }
     }
@@ -88,7 +88,7 @@ extension ViewIndex {
             progress.slots.stepFailed()
             handle(error)
         }
-        noteComplete()
+        publishCompleteSlots()
         checkpointIfLarge()
         post(.slots, after: Self.stepPauseNanoseconds)
     }
@@ -153,7 +153,11 @@ extension ViewIndex {
         if !places.isEmpty {
             try file.commit { (transaction) throws(StorageError) in
                 for (node, start, count) in places {
-                    try transaction.writeReduction(slot, node, tables.view.slice(start, count))
+                    try transaction.writeReduction(
+                        slot,
+                        node,
+                        body: tables.view.slice(start, count)
+                    )
                 }
             }
         }

@@ -45,9 +45,9 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
     package init(
         _ name: String,
         ofBucket bucket: String,
-        _ file: IndexFile,
-        _ function: ScriptFunction,
-        _ dependencies: Dependencies
+        file: IndexFile,
+        function: ScriptFunction,
+        dependencies: Dependencies
     ) throws(StorageError) {
         self.name = name
         self.bucket = bucket
@@ -61,7 +61,13 @@ package final class ViewIndex: @unchecked Sendable {  // tidy:allow belongs to i
         }
         let time = dependencies.environment.time.monotonicNanoseconds()
         let (load, hasOldRuns) = try file.readNewest { (reads) throws(StorageError) in
-            try IndexLoad.stored(reads, head, stored, dependencies.loadLimits, now: time)
+            try IndexLoad.stored(
+                reads,
+                head,
+                vBuckets: stored,
+                limits: dependencies.loadLimits,
+                now: time
+            )
         }
         var rows: [VBucketID: (home: VBucketHome, position: IndexPosition)] = [:]
         for row in stored { rows[row.id] = (row.home, row.position) }

@@ -30,7 +30,7 @@ extension IndexInspection {
         _ report: @escaping (String) -> Void
     ) throws(StorageError) -> Extent {
         try read { (reads, head) in
-            var check = FileCheck(reads, head, report)
+            var check = FileCheck(reads, head, report: report)
             check.checkFile(named: path)
             if check.checkTrees() {
                 check.checkRows()
@@ -50,7 +50,7 @@ private struct FileCheck {
     private let report: (String) -> Void
     private(set) var extent = IndexInspection.Extent()
 
-    init(_ reads: IndexReads, _ head: IndexHead, _ report: @escaping (String) -> Void) {
+    init(_ reads: IndexReads, _ head: IndexHead, report: @escaping (String) -> Void) {
         self.reads = reads
         self.head = head
         self.report = report

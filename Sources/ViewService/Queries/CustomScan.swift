@@ -21,7 +21,7 @@ final class CustomScan: QueryScan {
                 let key = ByteWriter()
                 try input.appendKey(ofGroup: prefix, to: key)
                 result.withUnsafeBytes { value in
-                    input.append(keyNumber, key.view, ByteView(value), to: &batch)
+                    input.append(keyNumber, key.view, value: ByteView(value), to: &batch)
                 }
                 left -= 1
             case .done:

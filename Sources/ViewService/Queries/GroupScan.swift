@@ -41,7 +41,7 @@ final class GroupScan: QueryScan {
             } else if let next = ranges.popLast() {
                 keyNumber = next.keyNumber
                 if let settings {
-                    groups = GroupWalk(input.tree, next.range, settings)
+                    groups = GroupWalk(input.tree, next.range, settings: settings)
                     continue
                 }
                 reduced = try reduce(next.range, prefix: [])
@@ -53,7 +53,7 @@ final class GroupScan: QueryScan {
             reduced.partial.encode(to: value)
             key.removeAll()
             try input.appendKey(ofGroup: reduced.prefix, to: key)
-            input.append(keyNumber, key.view, value.view, to: &batch)
+            input.append(keyNumber, key.view, value: value.view, to: &batch)
             left -= 1
         }
         return .paused

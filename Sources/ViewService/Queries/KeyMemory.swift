@@ -21,9 +21,9 @@ package final class KeyMemory: Sendable {
     ///   suffice.
     package func reserve(_ bytes: Int, for origin: KeyBudget.Origin) -> Reservation? {
         // Most queries: without the lock that all connections share.
-        guard KeyBudget.counts(bytes) else { return Reservation(nil, 0, origin) }
+        guard KeyBudget.counts(bytes) else { return Reservation(nil, 0, origin: origin) }
         guard budget.withLock({ $0.reserve(bytes, for: origin) }) else { return nil }
-        return Reservation(self, bytes, origin)
+        return Reservation(self, bytes, origin: origin)
     }
 
     /// The memory of one query's keys; it is free again when the last reference is gone.
@@ -32,7 +32,7 @@ package final class KeyMemory: Sendable {
         private let bytes: Int
         private let origin: KeyBudget.Origin
 
-        fileprivate init(_ memory: KeyMemory?, _ bytes: Int, _ origin: KeyBudget.Origin) {
+        fileprivate init(_ memory: KeyMemory?, _ bytes: Int, origin: KeyBudget.Origin) {
             self.memory = memory
             self.bytes = bytes
             self.origin = origin

@@ -39,7 +39,7 @@ package final class QueryLatencies: Sendable {
             Phase.allCases.enumerated().compactMap { kind, phase in
                 table.histogram(kind).map {
                     let labels = [(name: "bucket", value: bucket.name), ("phase", phase.rawValue)]
-                    return LatencyReading(.viewQueries, labels, $0)
+                    return LatencyReading(.viewQueries, labels, histogram: $0)
                 }
             }
         }

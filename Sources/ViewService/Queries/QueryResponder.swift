@@ -72,8 +72,8 @@ package final class QueryResponder: Sendable {
         let response = QueryResponse(
             request,
             dependencies,
-            lanes[Int(number % UInt64(lanes.count))],
-            reply
+            on: lanes[Int(number % UInt64(lanes.count))],
+            reply: reply
         ) { [weak self] in
             self?.state.withLock { _ = $0.responses.removeValue(forKey: number) }
         }

@@ -142,7 +142,7 @@ extension QueryResponse {
         _ index: ViewIndex,
         _ vector: [VBucketID: AwaitedChange],
         until time: UInt64,
-        _ late: @escaping @Sendable (QueryResponse) -> Void
+        late: @escaping @Sendable (QueryResponse) -> Void
     ) {
         let wait = wait(.refreshing, until: time, late)
         // A response is released when it is over.
@@ -185,7 +185,14 @@ extension QueryResponse {
                 wait(.opening, until: retry) { $0.open(index, until: time) }
                 return
             }
-            guard let snapshot = try QuerySnapshot(reader, of: index, request, dependencies) else {
+            guard
+                let snapshot = try QuerySnapshot(
+                    reader,
+                    of: index,
+                    request: request,
+                    dependencies: dependencies
+                )
+            else {
                 return finish(.notReady(request.index.choice.wanted))
             }
             self.snapshot = snapshot

@@ -70,8 +70,8 @@ final class QueryResponse: QueryCall, @unchecked Sendable {  // tidy:allow belon
     init(
         _ request: QueryRequest,
         _ dependencies: QueryResponder.Dependencies,
-        _ lane: any Lane,
-        _ reply: @escaping @Sendable (QueryReply) -> Void,
+        on lane: any Lane,
+        reply: @escaping @Sendable (QueryReply) -> Void,
         done: @escaping @Sendable () -> Void
     ) {
         self.request = request

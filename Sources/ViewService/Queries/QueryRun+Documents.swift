@@ -65,7 +65,7 @@ extension QueryRun {
             }
         }
         let isStopped = version.plan.merge.failurePolicy == .stopRows
-        if let failure { noteUnreadDocument(failure.reason) }
+        if let failure { recordUnreadDocument(failure.reason) }
         if isStopped, let failure {
             self.complete(Array(complete[..<failure.place]))
             endRows()
@@ -77,7 +77,7 @@ extension QueryRun {
     }
 
     /// A document that could not be read must not look like one that was deleted.
-    private func noteUnreadDocument(_ reason: String) {
+    private func recordUnreadDocument(_ reason: String) {
         note(
             "Documents of the rows could not be read; such a row has \"doc\":null. The cause of the"
                 + " first: \(reason)"

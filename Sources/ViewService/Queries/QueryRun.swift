@@ -62,7 +62,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         _ query: Query,
         _ dependencies: Dependencies,
         map: QueryCoordination.ServingMap,
-        _ place: Place,
+        place: Place,
         awaitsPart: Bool
     ) {
         waiters = Waiters(awaitsPart: awaitsPart)
@@ -227,7 +227,7 @@ package final class QueryRun: @unchecked Sendable {  // tidy:allow belongs to it
         guard let map = dependencies.ports.maps.servingMap(ofBucket: query.bucket.uuid) else {
             return nil
         }
-        let run = QueryRun(query, dependencies, map: map, place, awaitsPart: awaitsPart)
+        let run = QueryRun(query, dependencies, map: map, place: place, awaitsPart: awaitsPart)
         run.steps.post { run.perform(run.coordination.begin(now: run.now)) }
         // Runs after the events of this node, which suffice for most queries.
         run.steps.post { run.watchOpening() }

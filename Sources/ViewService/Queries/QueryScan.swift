@@ -104,7 +104,7 @@ struct ScanInput {
     func append(
         _ keyNumber: Int,
         _ key: ByteView,
-        _ value: ByteView,
+        value: ByteView,
         to batch: inout RowBatchWriter
     ) {
         batch.append(keyNumber: keyNumber, vBucket: VBucketID(0), key: key, value: value)

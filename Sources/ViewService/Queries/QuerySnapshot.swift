@@ -28,8 +28,8 @@ final class QuerySnapshot {
     init?(
         _ reader: IndexReader,
         of index: ViewIndex,
-        _ request: QueryRequest,
-        _ dependencies: QueryResponder.Dependencies
+        request: QueryRequest,
+        dependencies: QueryResponder.Dependencies
     ) throws(StorageError) {
         self.reader = reader
         self.index = index

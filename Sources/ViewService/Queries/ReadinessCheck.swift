@@ -98,7 +98,7 @@ package final class ReadinessCheck: Sendable {
                 guard service.isUsable(signature, ofBucket: bucket.uuid) else { continue }
                 let bucket = QueryRun.Bucket(uuid: bucket.uuid, name: bucket.name)
                 if await isComplete(signature, in: bucket, dependencies) {
-                    service.settle(definition, ofBucket: bucket.uuid)
+                    service.retirePrevious(of: definition, ofBucket: bucket.uuid)
                 }
             }
         }

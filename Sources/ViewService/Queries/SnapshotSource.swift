@@ -29,7 +29,7 @@ final class SnapshotSource: NodeSource, PartialSource {
         _ reads: IndexReads,
         _ stored: (any PartialSource)?,
         rowsMax: Int,
-        _ body: () throws(IndexError) -> Result
+        body: () throws(IndexError) -> Result
     ) throws(IndexError) -> Result {
         nodes = StoredNodes(reads)
         turnRowsMax = rowsMax

@@ -59,9 +59,9 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     init(
         _ root: String,
         _ settings: IndexService.Settings,
-        _ records: SuccessionFiles,
+        records: SuccessionFiles,
         lane: any Lane,
-        _ dependencies: RunningIndex.Dependencies
+        dependencies: RunningIndex.Dependencies
     ) {
         self.root = root
         self.settings = settings
@@ -125,7 +125,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
             for (signature, plan) in bucket.indexes {
                 let name = IndexName(bucket: uuid, signature: signature)
                 guard ending.closing[name] == nil else { continue }
-                let index = self[name] ?? start(name, plan, bucket.bucket)
+                let index = self[name] ?? start(name, plan, inBucket: bucket.bucket)
                 index.serve(bucket.bucket.served, number: wantedNumber)
                 index.store(plan.slots)
                 index.update(by: terms.updates(plan))
@@ -156,7 +156,7 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
     private func start(
         _ name: IndexName,
         _ plan: ViewedBucket.Plan,
-        _ bucket: ViewBucket
+        inBucket bucket: ViewBucket
     ) -> RunningIndex {
         files.unnamed[name] = nil
         let view =
@@ -167,13 +167,13 @@ final class IndexKeeper: @unchecked Sendable {  // tidy:allow belongs to its lan
             name,
             "\(bucket.name)/\(view)",
             in: path(name.bucket),
-            dependencies.scripts.function(
+            function: dependencies.scripts.function(
                 plan.map,
                 .map,
                 ofBucket: name.bucket,
                 timeoutMilliseconds: settings.mapTimeoutMilliseconds
             ),
-            own
+            dependencies: own
         )
         shared.withLock { $0.running[name] = index }
         return index

@@ -11,7 +11,7 @@ extension IndexService {
     /// The newest call counts. Definitions and revisions are those of the call when it returns;
     /// indexes are opened afterwards. The indexes of a bucket that is missing are removed at once:
     /// the caller must have the agreed state.
-    package func follow(_ buckets: [ViewBucket]) {
+    package func reconcile(_ buckets: [ViewBucket]) {
         let unused = newest.withLock { newest -> [ScriptFunction]? in
             guard !newest.isStopped, newest.buckets != buckets else { return nil }
             newest.buckets = buckets
@@ -70,14 +70,14 @@ extension IndexService {
     /// definitions of its views answer no more, and their files are removed after a while.
     ///
     /// Has no effect on a view that was changed meanwhile.
-    package func settle(_ definition: ViewDefinition, ofBucket uuid: String) {
+    package func retirePrevious(of definition: ViewDefinition, ofBucket uuid: String) {
         let unused = newest.withLock { newest -> [ScriptFunction]? in
             guard !newest.isStopped, let buckets = newest.buckets,
                 let bucket = buckets.first(where: { $0.uuid == uuid })
             else { return nil }
             let before = newest.successions[uuid, default: ViewSuccession()]
             var after = before
-            after.settle(definition, among: bucket.views)
+            after.markComplete(definition, among: bucket.views)
             guard after != before else { return nil }
             newest.successions[uuid] = after
             for view in bucket.views {
@@ -136,7 +136,7 @@ extension IndexService {
 
     // MARK: Definitions
 
-    /// The bucket of the newest `follow`; nil if the service does not follow it.
+    /// The bucket of the newest `reconcile`; nil if the service does not follow it.
     package func bucket(_ uuid: String) -> ViewBucket? {
         followed.withLock { $0.buckets[uuid]?.bucket }
     }

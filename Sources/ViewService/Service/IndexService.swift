@@ -9,7 +9,7 @@ internal import Wire
 
 /// The views of a node: runs the indexes that its buckets need, and answers queries of them.
 ///
-/// `follow` gets the buckets with their views; `IndexKeeper` opens, closes and removes indexes
+/// `reconcile` gets the buckets with their views; `IndexKeeper` opens, closes and removes indexes
 /// accordingly, one for each map function of a bucket.
 ///
 /// - All calls may come from any thread, and none waits for the disk.
@@ -77,11 +77,11 @@ package final class IndexService: Sendable {
         }
     }
 
-    /// The argument of the newest `follow`; its lock keeps calls in order.
+    /// The argument of the newest `reconcile`; its lock keeps calls in order.
     struct Newest {
         var buckets: [ViewBucket]?
         var terms = IndexTerms()
-        /// By bucket; before the first `follow`, what an earlier run of the node has stored.
+        /// By bucket; before the first `reconcile`, what an earlier run of the node has stored.
         var successions: [String: ViewSuccession]
         var retired: [Retired] = []
         /// Counts the retired definitions.
@@ -144,7 +144,7 @@ package final class IndexService: Sendable {
         let followed = Guarded(Followed())
         self.followed = followed
         let opening = OpeningHook()
-        let resting = RestingIndexes(changes, settings.rest, environment)
+        let resting = RestingIndexes(changes, settings.rest, environment: environment)
         self.resting = resting
         let dependencies = RunningIndex.Dependencies(
             environment: environment,
@@ -160,7 +160,13 @@ package final class IndexService: Sendable {
         )
         let records = SuccessionFiles(root, environment.disk)
         newest = Guarded(Newest(successions: records.stored))
-        keeper = IndexKeeper(root, settings, records, lane: lanes.files, dependencies)
+        keeper = IndexKeeper(
+            root,
+            settings,
+            records: records,
+            lane: lanes.files,
+            dependencies: dependencies
+        )
         responder = QueryResponder(
             QueryResponder.Dependencies(
                 environment: environment,

@@ -38,7 +38,7 @@ final class RestingIndexes: Sendable {
     init(
         _ changes: any DocumentChangePort,
         _ limits: RestRule.Limits,
-        _ environment: Environment
+        environment: Environment
     ) {
         self.environment = environment
         self.changes = changes
@@ -48,12 +48,12 @@ final class RestingIndexes: Sendable {
     /// The open indexes of the node.
     var openCount: Int { state.withLock { $0.openCount } }
 
-    func noteOpened() { state.withLock { $0.openCount += 1 } }
+    func countOpened() { state.withLock { $0.openCount += 1 } }
 
-    func noteClosed() { state.withLock { $0.openCount -= 1 } }
+    func countClosed() { state.withLock { $0.openCount -= 1 } }
 
     /// An index was closed for a rest, and its memory is free; on a lane that may be occupied.
-    func noteFreed() {
+    func countFreed() {
         state.withLock { $0.unreturned += 1 }
         returnMemory(ifOf: RestingIndexes.unreturnedMax)
     }

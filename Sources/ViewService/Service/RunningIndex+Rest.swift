@@ -101,10 +101,10 @@ extension RunningIndex {
             return true
         }
         guard isClosed else { return resting.remove(name) }
-        resting.noteClosed()
+        resting.countClosed()
         index.stop()
         // Runs after the file is closed.
-        lane.post { resting.noteFreed() }
+        lane.post { resting.countFreed() }
     }
 
     private var now: UInt64 { dependencies.environment.time.monotonicNanoseconds() }

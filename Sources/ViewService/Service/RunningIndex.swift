@@ -82,8 +82,8 @@ final class RunningIndex: Sendable {
         _ name: IndexName,
         _ title: String,
         in directory: String,
-        _ function: ScriptFunction,
-        _ dependencies: Dependencies
+        function: ScriptFunction,
+        dependencies: Dependencies
     ) {
         self.name = name
         self.title = title
@@ -183,7 +183,7 @@ final class RunningIndex: Sendable {
                 return exchange(&state.index, with: nil)
             }
             dependencies.resting.remove(name)
-            if index != nil { dependencies.resting.noteClosed() }
+            if index != nil { dependencies.resting.countClosed() }
             index?.stop(keepsLog: keepsLog)
             // Runs after the file is closed.
             lane.post(done)
@@ -232,7 +232,7 @@ final class RunningIndex: Sendable {
                 state.rest.rule.opened(now: now)
                 return (state.wanted, exchange(&state.rest.health, with: nil))
             }
-            dependencies.resting.noteOpened()
+            dependencies.resting.countOpened()
             if let health { index.resume(health) }
             index.setSchedule(wanted.updates)
             index.serve(wanted.served)
@@ -277,7 +277,13 @@ final class RunningIndex: Sendable {
         own.ticked = { [weak self] isQuiet in self?.checkRest(isQuiet: isQuiet) }
         own.failed = { [weak self] error in self?.failed(error) }
         do throws(StorageError) {
-            return try ViewIndex(title, ofBucket: name.bucket, file, function, own)
+            return try ViewIndex(
+                title,
+                ofBucket: name.bucket,
+                file: file,
+                function: function,
+                dependencies: own
+            )
         } catch {
             // Its error is the later one, of a file that is set aside.
             try? file.close()
@@ -317,7 +323,7 @@ final class RunningIndex: Sendable {
             if error.concernsContent { state.damage = error }
             return exchange(&state.index, with: nil)
         }
-        if index != nil { dependencies.resting.noteClosed() }
+        if index != nil { dependencies.resting.countClosed() }
         index?.stop()
         guard error.concernsContent else { return retry(error) }
         // Runs after the file is closed.

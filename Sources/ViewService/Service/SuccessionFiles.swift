@@ -95,7 +95,7 @@ private struct StoredSuccession: CodedFields {
         try coder.constant(StoredSuccession.magic, "magic")
         try coder.constant(StoredSuccession.format, "format")
         let blank = ViewDefinition(designDocument: "", view: "", map: "")
-        try coder.elements(&definitions, "definitions", blank) {
+        try coder.elements(&definitions, "definitions", blank: blank) {
             (coder, definition) throws(CodingFailure) in
             try coder.text(&definition.designDocument, "design document")
             try coder.text(&definition.view, "view")
@@ -105,7 +105,11 @@ private struct StoredSuccession: CodedFields {
             definition.indexesTombstones = mapsTombstones == 1
             try coder.reduce(&definition.reduce)
         }
-        try coder.elements(&revisions, "revisions", ("", DocumentRevision(number: 0, digest: 0))) {
+        try coder.elements(
+            &revisions,
+            "revisions",
+            blank: ("", DocumentRevision(number: 0, digest: 0))
+        ) {
             (coder, entry) throws(CodingFailure) in
             try coder.text(&entry.name, "design document")
             try coder.fixed(&entry.revision.number, "number")
@@ -128,8 +132,8 @@ extension Coder {
     fileprivate mutating func elements<Element>(
         _ list: inout [Element],
         _ name: StaticString,
-        _ blank: Element,
-        _ body: (inout Self, inout Element) throws(CodingFailure) -> Void
+        blank: Element,
+        body: (inout Self, inout Element) throws(CodingFailure) -> Void
     ) throws(CodingFailure) {
         var count = UInt32(list.count)
         try fixed(&count, name)

@@ -61,8 +61,9 @@ package struct ViewSuccession: Equatable, Sendable {
     }
 
     /// The index of this definition is complete on all nodes; `definitions` are the current ones.
-    package mutating func settle(_ settled: ViewDefinition, among definitions: [ViewDefinition]) {
-        for definition in definitions where definition.hasIndex(of: settled) {
+    package mutating func markComplete(_ found: ViewDefinition, among definitions: [ViewDefinition])
+    {
+        for definition in definitions where definition.hasIndex(of: found) {
             complete[definition.name] = definition
         }
     }

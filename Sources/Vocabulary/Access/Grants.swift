@@ -21,7 +21,7 @@ package struct Grants: Hashable, Sendable {
     package func privileges(inBucket name: String) -> Privileges {
         var found: Privileges = []
         for (privilege, path, operation) in Privileges.permissions
-        where allows(Permission(.bucket(name), path, operation)) {
+        where allows(Permission(.bucket(name), path, operation: operation)) {
             found.insert(privilege)
         }
         return found

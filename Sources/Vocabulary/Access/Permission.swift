@@ -19,16 +19,20 @@ package struct Permission: Hashable, Sendable {
     package let path: [String]
     package let operation: String
 
-    package init(_ owner: Owner, _ path: [String], _ operation: String) {
+    package init(_ owner: Owner, _ path: [String], operation: String) {
         self.owner = owner
         self.path = path
         self.operation = operation
     }
 
     /// To change users and the administrator, and to add nodes: a new node reads everything.
-    package static let securityWrite = Permission(.cluster, ["admin", "security"], "write")
+    package static let securityWrite = Permission(
+        .cluster,
+        ["admin", "security"],
+        operation: "write"
+    )
     /// To rebalance, fail over, recover and remove nodes.
-    package static let poolsWrite = Permission(.cluster, ["pools"], "write")
+    package static let poolsWrite = Permission(.cluster, ["pools"], operation: "write")
 
     /// The permission that a text names; nil if the text is malformed.
     ///

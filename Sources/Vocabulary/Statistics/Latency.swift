@@ -80,7 +80,7 @@ package struct LatencyReading: Sendable {
     package init(
         _ family: LatencyFamily,
         _ labels: [(name: String, value: String)],
-        _ histogram: LatencyHistogram
+        histogram: LatencyHistogram
     ) {
         self.family = family
         self.labels = labels

@@ -22,20 +22,20 @@ package struct DCPEncoder {
 
     package func append(_ marker: DCPSnapshotMarker, to writer: ByteWriter) {
         let isSecond = marker.maxVisible != nil
-        let place = open(
+        let address = open(
             .dcpSnapshotMarker,
             writer,
             extras: isSecond ? 1 : 20,
             value: isSecond ? 36 : 0
         )
-        let body = place + (isSecond ? 1 : 0)
-        if isSecond { place.storeBytes(of: 0, as: UInt8.self) }
-        store(marker.start.value, body, 0)
-        store(marker.end.value, body, 8)
-        store(marker.flags.rawValue, body, 16)
+        let body = address + (isSecond ? 1 : 0)
+        if isSecond { address.storeBytes(of: 0, as: UInt8.self) }
+        store(marker.start.value, body, at: 0)
+        store(marker.end.value, body, at: 8)
+        store(marker.flags.rawValue, body, at: 16)
         guard let maxVisible = marker.maxVisible else { return }
-        store(maxVisible.value, body, 20)
-        store(marker.highCompleted?.value ?? 0, body, 28)
+        store(maxVisible.value, body, at: 20)
+        store(marker.highCompleted?.value ?? 0, body, at: 28)
     }
 
     /// Appends a mutation, a deletion or an expiration.
@@ -45,22 +45,22 @@ package struct DCPEncoder {
         let opcode: Opcode =
             isExpiration ? .dcpExpiration : meta.isDeleted ? .dcpDeletion : .dcpMutation
         let extras = isExpiration ? 20 : !meta.isDeleted ? 31 : includesDeleteTimes ? 21 : 18
-        let place = open(opcode, change, extras: extras, writer)
+        let address = open(opcode, change, extras: extras, in: writer)
         switch extras {
         case 31:
-            store(meta.flags, place, 16)
-            store(meta.expiry, place, 20)
+            store(meta.flags, address, at: 16)
+            store(meta.expiry, address, at: 20)
             // Lock time, no extended metadata, and a byte of history.
-            store(UInt32(0), place, 24)
-            store(UInt16(0), place, 28)
-            store(UInt8(0), place, 30)
+            store(UInt32(0), address, at: 24)
+            store(UInt16(0), address, at: 28)
+            store(UInt8(0), address, at: 30)
         case 21:
-            store(meta.expiry, place, 16)
-            store(UInt8(0), place, 20)
+            store(meta.expiry, address, at: 16)
+            store(UInt8(0), address, at: 20)
         case 20:
-            store(meta.expiry, place, 16)
+            store(meta.expiry, address, at: 16)
         default:
-            store(UInt16(0), place, 16)
+            store(UInt16(0), address, at: 16)
         }
     }
 
@@ -71,9 +71,9 @@ package struct DCPEncoder {
         _ opcode: Opcode,
         _ change: DCPChange,
         extras: Int,
-        _ writer: ByteWriter
+        in writer: ByteWriter
     ) -> UnsafeMutableRawPointer {
-        let place = open(
+        let address = open(
             opcode,
             writer,
             extras: extras,
@@ -82,16 +82,16 @@ package struct DCPEncoder {
             datatype: change.meta.datatype,
             cas: change.meta.cas
         )
-        store(change.meta.seqno.value, place, 0)
-        store(change.meta.revision, place, 8)
-        let key = place + extras
+        store(change.meta.seqno.value, address, at: 0)
+        store(change.meta.revision, address, at: 8)
+        let key = address + extras
         Memory.copy(to: key, from: change.key.start, count: change.key.count)
         Memory.copy(
             to: key + change.key.count,
             from: change.value.start,
             count: change.value.count
         )
-        return place
+        return address
     }
 
     /// Appends a prepare; a deletion's time is sent in the field for the expiry.
@@ -101,32 +101,32 @@ package struct DCPEncoder {
         to writer: ByteWriter
     ) {
         let meta = change.meta
-        let place = open(.dcpPrepare, change, extras: 31, writer)
-        store(meta.flags, place, 16)
-        store(meta.expiry, place, 20)
+        let address = open(.dcpPrepare, change, extras: 31, in: writer)
+        store(meta.flags, address, at: 16)
+        store(meta.expiry, address, at: 20)
         // Lock time and use count.
-        store(UInt32(0), place, 24)
-        store(UInt8(0), place, 28)
-        store(UInt8(meta.isDeleted ? 1 : 0), place, 29)
-        store(level.rawValue, place, 30)
+        store(UInt32(0), address, at: 24)
+        store(UInt8(0), address, at: 28)
+        store(UInt8(meta.isDeleted ? 1 : 0), address, at: 29)
+        store(level.rawValue, address, at: 30)
     }
 
     package func append(_ abort: DCPAbort, to writer: ByteWriter) {
-        let place = open(.dcpAbort, writer, extras: 16, key: abort.key.count)
-        store(abort.prepare.value, place, 0)
-        store(abort.seqno.value, place, 8)
-        Memory.copy(to: place + 16, from: abort.key.start, count: abort.key.count)
+        let address = open(.dcpAbort, writer, extras: 16, key: abort.key.count)
+        store(abort.prepare.value, address, at: 0)
+        store(abort.seqno.value, address, at: 8)
+        Memory.copy(to: address + 16, from: abort.key.start, count: abort.key.count)
     }
 
     /// The most bytes that `append` of a change adds to key and value.
     package static let changeBytesMax = FrameHeader.byteCount + 31
 
     package func append(_ end: DCPStreamEnd, to writer: ByteWriter) {
-        store(end.rawValue, open(.dcpStreamEnd, writer, extras: 4), 0)
+        store(end.rawValue, open(.dcpStreamEnd, writer, extras: 4), at: 0)
     }
 
     package func append(advancedTo seqno: Seqno, to writer: ByteWriter) {
-        store(seqno.value, open(.dcpSeqnoAdvanced, writer, extras: 8), 0)
+        store(seqno.value, open(.dcpSeqnoAdvanced, writer, extras: 8), at: 0)
     }
 
     package func appendNoop(to writer: ByteWriter) { _ = open(.dcpNoop, writer, extras: 0) }
@@ -142,31 +142,31 @@ package struct DCPEncoder {
     // MARK: Consumer
 
     package func append(_ request: DCPStreamRequest, to writer: ByteWriter) {
-        let place = open(.dcpStreamRequest, writer, extras: 48)
-        store(request.flags.rawValue, place, 0)
-        store(UInt32(0), place, 4)
-        store(request.start.value, place, 8)
-        store(request.end.value, place, 16)
-        store(request.uuid.value, place, 24)
-        store(request.snapshotStart.value, place, 32)
-        store(request.snapshotEnd.value, place, 40)
+        let address = open(.dcpStreamRequest, writer, extras: 48)
+        store(request.flags.rawValue, address, at: 0)
+        store(UInt32(0), address, at: 4)
+        store(request.start.value, address, at: 8)
+        store(request.end.value, address, at: 16)
+        store(request.uuid.value, address, at: 24)
+        store(request.snapshotStart.value, address, at: 32)
+        store(request.snapshotEnd.value, address, at: 40)
     }
 
     package func appendOpen(flags: UInt32, name: ByteView, to writer: ByteWriter) {
-        let place = open(.dcpOpen, writer, extras: 8, key: name.count)
-        store(UInt32(0), place, 0)
-        store(flags, place, 4)
-        Memory.copy(to: place + 8, from: name.start, count: name.count)
+        let address = open(.dcpOpen, writer, extras: 8, key: name.count)
+        store(UInt32(0), address, at: 0)
+        store(flags, address, at: 4)
+        Memory.copy(to: address + 8, from: name.start, count: name.count)
     }
 
     package func appendControl(key: ByteView, value: ByteView, to writer: ByteWriter) {
-        let place = open(.dcpControl, writer, extras: 0, key: key.count, value: value.count)
-        Memory.copy(to: place, from: key.start, count: key.count)
-        Memory.copy(to: place + key.count, from: value.start, count: value.count)
+        let address = open(.dcpControl, writer, extras: 0, key: key.count, value: value.count)
+        Memory.copy(to: address, from: key.start, count: key.count)
+        Memory.copy(to: address + key.count, from: value.start, count: value.count)
     }
 
     package func append(acknowledged bytes: UInt32, to writer: ByteWriter) {
-        store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), 0)
+        store(bytes, open(.dcpBufferAcknowledgement, writer, extras: 4), at: 0)
     }
 
     package func appendCloseStream(to writer: ByteWriter) {
@@ -205,9 +205,9 @@ package struct DCPEncoder {
     @inline(__always)
     private func store<Integer: FixedWidthInteger>(
         _ value: Integer,
-        _ place: UnsafeMutableRawPointer,
-        _ offset: Int
+        _ address: UnsafeMutableRawPointer,
+        at offset: Int
     ) {
-        place.storeBytes(of: value.bigEndian, toByteOffset: offset, as: Integer.self)
+        address.storeBytes(of: value.bigEndian, toByteOffset: offset, as: Integer.self)
     }
 }

@@ -279,18 +279,18 @@ package enum NodeStreamEncoder {
         case .refused(let status):
             ResponseEncoder.append(status, to: writer, replyTo: replyTo, cas: CAS(number))
         case .accepted(let seqno, let log):
-            append(.success, seqno, log, replyTo, number, to: writer)
+            append(.success, seqno, log: log, replyTo: replyTo, number: number, to: writer)
         case .rollback(let seqno, let log):
-            append(.rollback, seqno, log, replyTo, number, to: writer)
+            append(.rollback, seqno, log: log, replyTo: replyTo, number: number, to: writer)
         }
     }
 
     private static func append(
         _ status: Status,
         _ seqno: Seqno,
-        _ log: FailoverLog,
-        _ replyTo: ReplyTo,
-        _ number: UInt64,
+        log: FailoverLog,
+        replyTo: ReplyTo,
+        number: UInt64,
         to writer: ByteWriter
     ) {
         let value = ByteWriter(capacity: 24 * Limits.failoverEntriesMax)

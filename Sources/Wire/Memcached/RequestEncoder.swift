@@ -67,8 +67,8 @@ package enum RequestEncoder {
         ResponseEncoder.storeHeader(
             place,
             shape,
-            UInt64(bodyCount) << 32 | UInt64(opaque),
-            cas.value
+            bodyAndOpaque: UInt64(bodyCount) << 32 | UInt64(opaque),
+            cas: cas.value
         )
         return place + FrameHeader.byteCount
     }

@@ -18,7 +18,7 @@ package enum ResponseEncoder {
         cas: CAS = .none,
         duration: ServerDuration? = nil
     ) {
-        _ = open(writer, replyTo, status, Body(), cas, duration)
+        _ = open(writer, replyTo, status: status, body: Body(), cas: cas, duration: duration)
     }
 
     /// Appends a success with the document's flags and value.
@@ -31,7 +31,7 @@ package enum ResponseEncoder {
         value: ByteView,
         duration: ServerDuration? = nil
     ) {
-        let place = claimDocument(
+        let address = claimDocument(
             to: writer,
             replyTo: replyTo,
             datatype: datatype,
@@ -40,7 +40,7 @@ package enum ResponseEncoder {
             valueCount: value.count,
             duration: duration
         )
-        Memory.copy(to: place, from: value.start, count: value.count)
+        Memory.copy(to: address, from: value.start, count: value.count)
     }
 
     /// Appends a success with the document's flags and room for the value.
@@ -56,9 +56,16 @@ package enum ResponseEncoder {
         duration: ServerDuration? = nil
     ) -> UnsafeMutableRawPointer {
         let body = Body(datatype: datatype, extras: 4, value: valueCount)
-        let place = open(writer, replyTo, .success, body, cas, duration)
-        place.storeBytes(of: flags.bigEndian, as: UInt32.self)
-        return place + 4
+        let address = open(
+            writer,
+            replyTo,
+            status: .success,
+            body: body,
+            cas: cas,
+            duration: duration
+        )
+        address.storeBytes(of: flags.bigEndian, as: UInt32.self)
+        return address + 4
     }
 
     /// Appends the success of a mutation, with the mutation token (vBucket UUID and seqno).
@@ -70,9 +77,16 @@ package enum ResponseEncoder {
         seqno: Seqno,
         duration: ServerDuration? = nil
     ) {
-        let place = open(writer, replyTo, .success, Body(extras: 16), cas, duration)
-        place.storeBytes(of: uuid.value.bigEndian, as: UInt64.self)
-        place.storeBytes(of: seqno.value.bigEndian, toByteOffset: 8, as: UInt64.self)
+        let address = open(
+            writer,
+            replyTo,
+            status: .success,
+            body: Body(extras: 16),
+            cas: cas,
+            duration: duration
+        )
+        address.storeBytes(of: uuid.value.bigEndian, as: UInt64.self)
+        address.storeBytes(of: seqno.value.bigEndian, toByteOffset: 8, as: UInt64.self)
     }
 
     /// Appends a response with any parts.
@@ -93,11 +107,18 @@ package enum ResponseEncoder {
             key: key.count,
             value: value.count
         )
-        let place = open(writer, replyTo, status, body, cas, duration)
-        Memory.copy(to: place, from: extras.start, count: extras.count)
-        Memory.copy(to: place + extras.count, from: key.start, count: key.count)
+        let address = open(
+            writer,
+            replyTo,
+            status: status,
+            body: body,
+            cas: cas,
+            duration: duration
+        )
+        Memory.copy(to: address, from: extras.start, count: extras.count)
+        Memory.copy(to: address + extras.count, from: key.start, count: key.count)
         Memory.copy(
-            to: place + extras.count + key.count,
+            to: address + extras.count + key.count,
             from: value.start,
             count: value.count
         )
@@ -118,16 +139,16 @@ package enum ResponseEncoder {
         config: ByteView,
         datatype: Datatype
     ) {
-        let place = writer.claim(FrameHeader.byteCount + 16 + bucket.count + config.count)
+        let address = writer.claim(FrameHeader.byteCount + 16 + bucket.count + config.count)
         let shape =
             UInt64(Magic.serverRequest.rawValue) << 56 | UInt64(clusterMapChange) << 48
             | UInt64(bucket.count) << 32 | 16 << 24 | UInt64(datatype.rawValue) << 16
         let bodyCount = UInt64(16 + bucket.count + config.count)
-        storeHeader(place, shape, bodyCount << 32, 0)
-        place.storeBytes(of: version.epoch.bigEndian, toByteOffset: 24, as: Int64.self)
-        place.storeBytes(of: version.revision.bigEndian, toByteOffset: 32, as: Int64.self)
-        Memory.copy(to: place + 40, from: bucket.start, count: bucket.count)
-        Memory.copy(to: place + 40 + bucket.count, from: config.start, count: config.count)
+        storeHeader(address, shape, bodyAndOpaque: bodyCount << 32, cas: 0)
+        address.storeBytes(of: version.epoch.bigEndian, toByteOffset: 24, as: Int64.self)
+        address.storeBytes(of: version.revision.bigEndian, toByteOffset: 32, as: Int64.self)
+        Memory.copy(to: address + 40, from: bucket.start, count: bucket.count)
+        Memory.copy(to: address + 40 + bucket.count, from: config.start, count: config.count)
     }
 
     /// The only request a server may send: the Python client aborts on any other.
@@ -145,10 +166,10 @@ package enum ResponseEncoder {
     private static func open(
         _ writer: ByteWriter,
         _ replyTo: ReplyTo,
-        _ status: Status,
-        _ body: Body,
-        _ cas: CAS,
-        _ duration: ServerDuration?
+        status: Status,
+        body: Body,
+        cas: CAS,
+        duration: ServerDuration?
     ) -> UnsafeMutableRawPointer {
         let plainCount = body.extras + body.key + body.value
         precondition(
@@ -160,29 +181,34 @@ package enum ResponseEncoder {
             | UInt64(body.datatype.rawValue) << 16 | UInt64(status.rawValue)
         guard let duration else {
             shape |= UInt64(Magic.response.rawValue) << 56
-            let place = writer.claim(FrameHeader.byteCount + plainCount)
-            storeHeader(place, shape, UInt64(plainCount) << 32 | UInt64(replyTo.opaque), cas.value)
-            return place + FrameHeader.byteCount
+            let address = writer.claim(FrameHeader.byteCount + plainCount)
+            storeHeader(
+                address,
+                shape,
+                bodyAndOpaque: UInt64(plainCount) << 32 | UInt64(replyTo.opaque),
+                cas: cas.value
+            )
+            return address + FrameHeader.byteCount
         }
         precondition(body.key < 256, "a flexible frame's key must be shorter than 256 bytes")
         shape |= UInt64(Magic.flexResponse.rawValue) << 56 | 3 << 40
-        let place = writer.claim(FrameHeader.byteCount + 3 + plainCount)
+        let address = writer.claim(FrameHeader.byteCount + 3 + plainCount)
         let bodyAndOpaque = UInt64(plainCount + 3) << 32 | UInt64(replyTo.opaque)
-        storeHeader(place, shape, bodyAndOpaque, cas.value)
-        place.storeBytes(of: 0x02, toByteOffset: 24, as: UInt8.self)  // Id 0, two bytes.
-        place.storeBytes(of: duration.encoded.bigEndian, toByteOffset: 25, as: UInt16.self)
-        return place + FrameHeader.byteCount + 3
+        storeHeader(address, shape, bodyAndOpaque: bodyAndOpaque, cas: cas.value)
+        address.storeBytes(of: 0x02, toByteOffset: 24, as: UInt8.self)  // Id 0, two bytes.
+        address.storeBytes(of: duration.encoded.bigEndian, toByteOffset: 25, as: UInt16.self)
+        return address + FrameHeader.byteCount + 3
     }
 
     @inline(__always)
     static func storeHeader(
-        _ place: UnsafeMutableRawPointer,
+        _ address: UnsafeMutableRawPointer,
         _ shape: UInt64,
-        _ bodyAndOpaque: UInt64,
-        _ cas: UInt64
+        bodyAndOpaque: UInt64,
+        cas: UInt64
     ) {
-        place.storeBytes(of: shape.bigEndian, as: UInt64.self)
-        place.storeBytes(of: bodyAndOpaque.bigEndian, toByteOffset: 8, as: UInt64.self)
-        place.storeBytes(of: cas.bigEndian, toByteOffset: 16, as: UInt64.self)
+        address.storeBytes(of: shape.bigEndian, as: UInt64.self)
+        address.storeBytes(of: bodyAndOpaque.bigEndian, toByteOffset: 8, as: UInt64.self)
+        address.storeBytes(of: cas.bigEndian, toByteOffset: 16, as: UInt64.self)
     }
 }

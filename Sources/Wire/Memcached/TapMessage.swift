@@ -91,9 +91,9 @@ package enum TapEncoder {
             extras: extras,
             key: change.key.count,
             value: value.count,
-            vBucket,
-            opaque,
-            meta.cas,
+            vBucket: vBucket,
+            opaque: opaque,
+            cas: meta.cas,
             to: writer
         )
         appendExtras(asksForAnswer, to: writer)
@@ -107,14 +107,14 @@ package enum TapEncoder {
 
     /// Appends an event; its number follows the fixed extras.
     package static func append(_ event: TapEvent, opaque: UInt32, to writer: ByteWriter) {
-        appendHeader(.tapOpaque, extras: 12, VBucketID(0), opaque, to: writer)
+        appendHeader(.tapOpaque, extras: 12, vBucket: VBucketID(0), opaque: opaque, to: writer)
         appendExtras(false, to: writer)
         writer.append(bigEndian: event.rawValue)
     }
 
     /// Appends a no-op, which keeps the connection open through firewalls.
     package static func appendNoop(opaque: UInt32, to writer: ByteWriter) {
-        appendHeader(.noop, extras: 0, VBucketID(0), opaque, to: writer)
+        appendHeader(.noop, extras: 0, vBucket: VBucketID(0), opaque: opaque, to: writer)
     }
 
     /// No engine data, flags, hops, three reserved bytes.
@@ -130,9 +130,9 @@ package enum TapEncoder {
         extras: Int,
         key: Int = 0,
         value: Int = 0,
-        _ vBucket: VBucketID,
-        _ opaque: UInt32,
-        _ cas: CAS = .none,
+        vBucket: VBucketID,
+        opaque: UInt32,
+        cas: CAS = .none,
         to writer: ByteWriter
     ) {
         writer.append(Magic.request.rawValue)

@@ -97,7 +97,7 @@ package struct ScriptReplyEncoder {
     private func append(
         _ kind: ScriptFrame.Kind,
         _ function: UInt32,
-        _ body: (ByteWriter) -> Void = { _ in }
+        body: (ByteWriter) -> Void = { _ in }
     ) {
         append(kind) { output in
             output.append(bigEndian: function)

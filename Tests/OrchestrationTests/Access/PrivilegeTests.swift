@@ -34,6 +34,6 @@ import Vocabulary
 
     @Test func loginWithoutRolesHasNoPermissions() {
         #expect(Grants.none.privileges(inBucket: "a") == [])
-        #expect(!Grants.none.allows(Permission(.cluster, ["pools"], "read")))
+        #expect(!Grants.none.allows(Permission(.cluster, ["pools"], operation: "read")))
     }
 }

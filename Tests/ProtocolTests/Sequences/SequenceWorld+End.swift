@@ -34,7 +34,7 @@ extension SequenceWorld {
         for node in 0..<size {
             for other in 0..<size { openStreams(node, other) }
             beginPass(node)
-            notePass(node)
+            recordPass(node)
             for _ in 0..<3 { releasePass(node) }
             advanceIndex(node)
         }

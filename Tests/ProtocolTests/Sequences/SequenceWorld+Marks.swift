@@ -12,7 +12,7 @@ extension SequenceWorld {
             pass.mark = raisedMark(node)
         }
         nodes[node].passes.append(pass)
-        if !dice.oneIn(4) { notePass(node) }
+        if !dice.oneIn(4) { recordPass(node) }
     }
 
     private mutating func raisedMark(_ node: Int) -> Int32 {
@@ -40,7 +40,7 @@ extension SequenceWorld {
         }
     }
 
-    mutating func notePass(_ node: Int) {
+    mutating func recordPass(_ node: Int) {
         for place in 0..<nodes[node].passes.count where !nodes[node].passes[place].isNoted {
             var pass = nodes[node].passes[place]
             if mistake == .seqnosNotedBeforeFloor {

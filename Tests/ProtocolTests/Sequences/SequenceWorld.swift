@@ -155,7 +155,7 @@ extension SequenceWorld {
         case 46..<52: importForeign(vBucket)
         case 52..<84: replicate(vBucket)
         case 84..<104: beginPass(node)
-        case 104..<118: notePass(node)
+        case 104..<118: recordPass(node)
         case 118..<140: for each in 0..<size { releasePass(each) }
         case 140..<152: for each in 0..<size { openStreams(each, other) }
         case 152..<158: sendRows(node, other)

@@ -105,12 +105,12 @@ final class GatewayWorld {
         let databases = GatewayDatabases(
             file.dialect,
             memoryBytesMax: 256 << 20,
-            GatewayDatabases.Tools(
+            tools: GatewayDatabases.Tools(
                 scripts: scripts,
                 passwords: passwords,
                 passwordLane: passwordLane
             ),
-            environment,
+            environment: environment,
             on: lane
         )
         let gateway = Gateway(databases)

@@ -15,7 +15,7 @@ import Vocabulary
         }
         let view = own.view("d/a", "function (doc) { emit(doc.n, null); }")
         let service = try own.service()
-        service.follow([own.bucket([view], uuid: RunWorld.bucket.uuid)])
+        service.reconcile([own.bucket([view], uuid: RunWorld.bucket.uuid)])
         try own.awaitFresh(service, view, uuid: RunWorld.bucket.uuid)
         let signature = IndexSigning.signature(of: view)
         let isBuilt = Guarded(false)
@@ -47,7 +47,7 @@ import Vocabulary
         }
         let view = own.view("d/a", "function (doc) { emit(doc.n, null); }")
         let service = try own.service()
-        service.follow([own.bucket([view], uuid: RunWorld.bucket.uuid)])
+        service.reconcile([own.bucket([view], uuid: RunWorld.bucket.uuid)])
         try own.awaitFresh(service, view, uuid: RunWorld.bucket.uuid)
         queries.nodes.follow { _, node in
             node == 1 ? ScriptedNodes.rows([]) : [.reply(.failed("The disk is full."))]

@@ -68,7 +68,7 @@ final class CheckLoad: @unchecked Sendable {  // tidy:allow one reactor's thread
         guard !isStopped else { return ended() }
         let start = now
         let value = keys[key].write()
-        client.set(Array(keys[key].name.utf8), value, options) { [self] result in
+        client.set(Array(keys[key].name.utf8), value, options: options) { [self] result in
             switch result {
             case .success:
                 keys[key].succeeded()

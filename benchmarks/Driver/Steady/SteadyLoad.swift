@@ -121,7 +121,7 @@ final class SteadyLoad: @unchecked Sendable {  // tidy:allow one reactor's threa
         let isWrite = chooser.writes(percent: plan.workload.writePercent)
         underWay += 1
         if isWrite {
-            client.set(name(of: key), value(chooser.value()), options) { [self] result in
+            client.set(name(of: key), value(chooser.value()), options: options) { [self] result in
                 ended(key, true, due, result.map { _ in () })
             }
         } else {

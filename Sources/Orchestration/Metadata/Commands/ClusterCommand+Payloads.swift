@@ -431,7 +431,7 @@ package struct FailoverStep: Hashable, Sendable, CodedFields {
 
     package mutating func code(_ coder: inout some Coder) throws(CodingFailure) {
         try coder.field(&nodes, "nodes")
-        try coder.flags(&isAutomatic, &mayLose, "flags")
+        try coder.flags(&isAutomatic, &mayLose, name: "flags")
     }
 }
 
