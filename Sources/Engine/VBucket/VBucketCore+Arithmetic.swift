@@ -37,41 +37,41 @@ extension VBucketCore {
     package mutating func arithmetic(
         _ request: borrowing ArithmeticRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
-            return refusal
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(request.key, request.hash) {
+            return obstacle.map { $0 }
         }
         let place = table.find(request.key, hash: request.hash)
         let makesNew = request.initial != nil
         if let wait = missing(place, request.hash, tombstones: makesNew) {
-            return .wouldBlock(wait)
+            return .wait(wait)
         }
         let old = live(place, turn)
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
-        guard account.admits(64) else { return .noRoom(64) }
+        if let refusal = refusal(old, request.cas, turn) { return .refused(refusal) }
+        guard account.admits(64) else { return .wait(.room(64)) }
         var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
         let number: UInt64
         var kept = ByteView.empty
         if let old {
-            if old.isEjected { return .wouldBlock(.value(old.seqno)) }
-            guard let current = Self.number(old.body) else { return .notANumber }
+            if old.isEjected { return .wait(.value(old.seqno)) }
+            guard let current = Self.number(old.body) else { return .refused(.notANumber) }
             let (delta, isIncrement) = (request.delta, request.isIncrement)
             number = isIncrement ? current &+ delta : current - min(current, delta)
             meta.flags = old.flags
             meta.expiry = old.expiry
             if let attributes = old.attributes {
                 let digits = String(number).utf8.count
-                guard attributes.allowsBody(of: digits) else { return .tooLarge }
+                guard attributes.allowsBody(of: digits) else { return .refused(.tooLarge) }
                 let needed = attributes.byteCount + old.valueCount
                 guard account.admits(attributes.byteCount, of: needed) else {
-                    return .noRoom(needed)
+                    return .wait(.room(needed))
                 }
                 kept = old.value.slice(0, attributes.byteCount)
                 meta.datatype.insert(.xattr)
             }
         } else {
-            guard let initial = request.initial else { return .notFound }
+            guard let initial = request.initial else { return .refused(.notFound) }
             number = initial
         }
         turn.scratch.removeAll()

@@ -67,22 +67,22 @@ extension VBucketCore {
     package mutating func store(
         _ request: borrowing StoreRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
-            return refusal
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(request.key, request.hash) {
+            return obstacle.map { $0 }
         }
         let place = table.find(request.key, hash: request.hash)
-        if let wait = missing(place, request.hash, tombstones: true) { return .wouldBlock(wait) }
+        if let wait = missing(place, request.hash, tombstones: true) { return .wait(wait) }
         let old = live(place, turn)
-        if request.mode == .add, old != nil { return .exists }
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
-        if request.mode == .replace, old == nil { return .notFound }
+        if request.mode == .add, old != nil { return .refused(.exists) }
+        if let refusal = refusal(old, request.cas, turn) { return .refused(refusal) }
+        if request.mode == .replace, old == nil { return .refused(.notFound) }
         guard request.isPlain, old?.hasAttributes != true else {
             return storeWithAttributes(request, over: old, at: place, turn)
         }
         let count = request.value.count
-        guard account.admits(count, of: count) else { return .noRoom(count) }
+        guard account.admits(count, of: count) else { return .wait(.room(count)) }
         var meta = DocumentMeta(
             flags: request.flags,
             expiry: request.expiry,
@@ -103,7 +103,7 @@ extension VBucketCore {
         place: HashTable.Place?,
         number: UInt64 = 0,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
+    ) -> WriteResult {
         if let level = turn.durability {
             let put = prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
             return .prepared(stored(put, number: number))
@@ -117,14 +117,14 @@ extension VBucketCore {
             place: place,
             turn
         )
-        return .stored(stored(put, number: number))
+        return .done(stored(put, number: number))
     }
 
     /// Why a change with `cas` is refused: `old` is locked, missing, or another version; nil if the
     /// change is allowed.
     @inline(__always)
     package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing ExecutionContext)
-        -> MutationOutcome?
+        -> DocumentRefusal?
     {
         guard let old else { return cas == .none ? nil : .notFound }
         if old.state.contains(.locked), isLocked(old, turn), cas != old.cas { return .locked }
@@ -151,14 +151,16 @@ extension VBucketCore {
         hash: UInt64,
         cas: CAS,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) {
+            return obstacle.map { $0 }
+        }
         let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
-        guard let old = live(place, turn) else { return .notFound }
-        if let refusal = refusal(old, cas, turn) { return refusal }
-        if awaitsAttributes(old) { return .wouldBlock(.value(old.seqno)) }
+        if let wait = missing(place, hash, tombstones: false) { return .wait(wait) }
+        guard let old = live(place, turn) else { return .refused(.notFound) }
+        if let refusal = refusal(old, cas, turn) { return .refused(refusal) }
+        if awaitsAttributes(old) { return .wait(.value(old.seqno)) }
         let scratchCount = turn.scratch.count
         defer { turn.scratch.truncate(to: scratchCount) }
         let (value, datatype) = tombstoneValue(of: old, turn)
@@ -170,7 +172,7 @@ extension VBucketCore {
         let isAdmitted =
             turn.durability == nil
             ? account.admitsCopy(value.count) : account.admits(value.count, of: value.count)
-        guard value.isEmpty || isAdmitted else { return .noRoom(value.count) }
+        guard value.isEmpty || isAdmitted else { return .wait(.room(value.count)) }
         return write(meta, key: key, hash: hash, value: value, place: place, turn)
     }
 
@@ -184,7 +186,7 @@ extension VBucketCore {
     ///   - cas: The version to change, or `.none` for any.
     ///   - isJSON: Returns whether the new body is a JSON document.
     ///   - turn: The time and the arena of the caller.
-    /// - Returns: The outcome of the write.
+    /// - Returns: The result of the write.
     package mutating func extend(
         _ key: ByteView,
         hash: UInt64,
@@ -193,23 +195,27 @@ extension VBucketCore {
         cas: CAS,
         isJSON: (ByteView) -> Bool,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) {
+            return obstacle.map { $0 }
+        }
         let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
-        guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
-        if let refusal = refusal(old, cas, turn) { return refusal }
-        if old.isEjected { return .wouldBlock(.value(old.seqno)) }
+        if let wait = missing(place, hash, tombstones: false) { return .wait(wait) }
+        guard let old = live(place, turn) else {
+            return .refused(cas == .none ? .notStored : .notFound)
+        }
+        if let refusal = refusal(old, cas, turn) { return .refused(refusal) }
+        if old.isEjected { return .wait(.value(old.seqno)) }
         let (body, kept) = (old.body, old.attributes)
         let isAllowed =
             kept?.allowsBody(of: body.count + bytes.count)
             ?? (body.count + bytes.count <= Limits.valueBytesMax)
-        guard isAllowed else { return .tooLarge }
+        guard isAllowed else { return .refused(.tooLarge) }
         let count = old.valueCount + bytes.count
         // The old value has to be in memory beside the new one.
         let needed = count + old.valueCount
-        guard account.admits(count, of: needed) else { return .noRoom(needed) }
+        guard account.admits(count, of: needed) else { return .wait(.room(needed)) }
         let prefix = old.value.slice(0, kept?.byteCount ?? 0)
         let value = Self.join(
             prefix,

@@ -58,28 +58,30 @@ extension VBucketCore {
     ///
     /// Never a prepare: the other cluster has made the write already.
     ///
-    /// - Returns: `stored` or `exists`, if the present version wins or is not the requested one;
+    /// - Returns: `done`, or `refused(.exists)` if the present version wins or is not the requested one;
     ///   otherwise as `store`.
     package mutating func storeWithMeta(
         _ request: borrowing WithMetaRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
         let (key, hash) = (request.key, request.hash)
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
+        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) {
+            return obstacle.map { $0 }
+        }
         let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
+        if let wait = missing(place, hash, tombstones: true) { return .wait(wait) }
         let old = live(place, turn)
-        if request.options.contains(.adds), old != nil { return .exists }
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
+        if request.options.contains(.adds), old != nil { return .refused(.exists) }
+        if let refusal = refusal(old, request.cas, turn) { return .refused(refusal) }
         var meta = request.meta
         if !request.options.contains(.skipsConflictResolution), let present = place?.item.meta,
             !meta.supersedes(present)
         {
-            return .exists
+            return .refused(.exists)
         }
         let count = request.value.count
-        guard account.admits(count, of: count) else { return .noRoom(count) }
+        guard account.admits(count, of: count) else { return .wait(.room(count)) }
         meta.seqno = Seqno(highSeqno.value + 1)
         if request.options.contains(.regeneratesCAS) {
             meta.cas = clock.next(turn.wallNanoseconds)
@@ -99,7 +101,7 @@ extension VBucketCore {
             turn
         )
         let wakes = takePendingWakeup() || isFirst
-        return .stored(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+        return .done(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 }
 
