@@ -21,18 +21,16 @@ extension VBucketCore {
         seconds: UInt32,
         _ turn: borrowing ExecutionContext
     ) -> ReadResult {
-        guard case .active = state else { return .refused(.notMyVBucket) }
-        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) { return obstacle.map { $0 } }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wait(wait) }
-        guard let item = live(place, turn) else { return .refused(.notFound) }
-        if isLocked(item, turn) { return .refused(.locked) }
-        if item.isEjected { return .wait(.value(item.seqno)) }
-        touchFrequency(item)
-        item.cas = clock.next(turn.wallNanoseconds)
-        item.state.formUnion([.locked, .hasLockCAS])
-        lockExpiries[key.bytes] = turn.end(after: seconds)
-        return .done((item, item.cas))
+        mutate(key, hash: hash, tombstones: false, turn) { core, _, item in
+            guard let item else { return .refused(.notFound) }
+            if core.isLocked(item, turn) { return .refused(.locked) }
+            if item.isEjected { return .wait(.value(item.seqno)) }
+            core.touchFrequency(item)
+            item.cas = core.clock.next(turn.wallNanoseconds)
+            item.state.formUnion([.locked, .hasLockCAS])
+            core.lockExpiries[key.bytes] = turn.end(after: seconds)
+            return .done((item, item.cas))
+        }
     }
 
     /// Ends a lock before it expires.
@@ -42,20 +40,16 @@ extension VBucketCore {
         cas: CAS,
         _ turn: borrowing ExecutionContext
     ) -> WriteResult {
-        guard case .active = state else { return .refused(.notMyVBucket) }
-        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) {
-            return obstacle.map { $0 }
+        mutate(key, hash: hash, tombstones: false, turn) { core, _, item in
+            guard let item else { return .refused(.notFound) }
+            guard core.isLocked(item, turn) else { return .refused(.notLocked) }
+            guard item.cas == cas else { return .refused(.locked) }
+            item.state.remove(.locked)
+            core.lockExpiries[key.bytes] = nil
+            return .done(
+                Stored(cas: cas, seqno: item.seqno, uuid: core.uuid, wakesFlusher: false)
+            )
         }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wait(wait) }
-        guard let item = live(place, turn) else { return .refused(.notFound) }
-        guard isLocked(item, turn) else { return .refused(.notLocked) }
-        guard item.cas == cas else { return .refused(.locked) }
-        item.state.remove(.locked)
-        lockExpiries[key.bytes] = nil
-        return .done(
-            Stored(cas: cas, seqno: item.seqno, uuid: uuid, wakesFlusher: false)
-        )
     }
 
     /// Changes a document's expiry; if it is the same already, makes no change.
@@ -67,30 +61,30 @@ extension VBucketCore {
         expiry: UInt32,
         _ turn: borrowing ExecutionContext
     ) -> ReadResult {
-        guard case .active = state else { return .refused(.notMyVBucket) }
-        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) { return obstacle.map { $0 } }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wait(wait) }
-        guard let place, let old = live(place, turn) else { return .refused(.notFound) }
-        if isLocked(old, turn) { return .refused(.locked) }
-        if old.isEjected { return .wait(.value(old.seqno)) }
-        touchFrequency(old)
-        guard old.expiry != expiry else { return .done((old, old.cas)) }
-        // The old version has to be in memory beside the new one.
-        let needed = old.valueCount * 2
-        guard account.admits(old.valueCount, of: needed) else { return .wait(.room(needed)) }
-        var meta = old.meta
-        meta.expiry = expiry
-        let put = put(
-            meta,
-            key: key,
-            hash: hash,
-            value: old.value,
-            isFresh: false,
-            place: place,
-            turn
-        )
-        setPendingWakeup(put.wakesFlusher)
-        return .done((place.current, put.cas))
+        mutate(key, hash: hash, tombstones: false, turn) { core, place, old in
+            guard let place, let old else { return .refused(.notFound) }
+            if core.isLocked(old, turn) { return .refused(.locked) }
+            if old.isEjected { return .wait(.value(old.seqno)) }
+            core.touchFrequency(old)
+            guard old.expiry != expiry else { return .done((old, old.cas)) }
+            // The old version has to be in memory beside the new one.
+            let needed = old.valueCount * 2
+            guard core.account.admits(old.valueCount, of: needed) else {
+                return .wait(.room(needed))
+            }
+            var meta = old.meta
+            meta.expiry = expiry
+            let put = core.put(
+                meta,
+                key: key,
+                hash: hash,
+                value: old.value,
+                isFresh: false,
+                place: place,
+                turn
+            )
+            core.setPendingWakeup(put.wakesFlusher)
+            return .done((place.current, put.cas))
+        }
     }
 }
