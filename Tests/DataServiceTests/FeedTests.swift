@@ -81,7 +81,7 @@ import Wire
         var turn = world.turn
         turn.durability = level
         let (bytes, content) = (Array(key.utf8), Array(value.utf8))
-        let outcome: MutationOutcome? = bytes.withUnsafeBytes { key in
+        let outcome: WriteResult? = bytes.withUnsafeBytes { key in
             content.withUnsafeBytes { value in
                 let (key, value) = (ByteView(key), ByteView(value))
                 let request = StoreRequest(
@@ -102,7 +102,7 @@ import Wire
         switch outcome {
         case .prepared(let stored): return stored.seqno
         // The key was fully ejected, so nothing is written.
-        case .wouldBlock: return nil
+        case .wait: return nil
         default:
             Issue.record("a prepare of \(key) ended with \(String(describing: outcome))")
             return nil
@@ -118,7 +118,7 @@ import Wire
                 ? core.commit(prepare, fence: fence, turn) : core.abort(prepare, fence: fence, turn)
         }
         switch outcome {
-        case .committed where commits, .aborted where !commits: break
+        case .done: break
         default: Issue.record("prepare \(prepare) ended with \(String(describing: outcome))")
         }
         bucket.recordChange(VBucketID(0))

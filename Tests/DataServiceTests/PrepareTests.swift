@@ -181,7 +181,7 @@ extension ClusterNode {
                 : core.abort(prepare.seqno, fence: fence, turn)
         }
         switch outcome {
-        case .committed(let stored), .aborted(let stored):
+        case .done(let stored):
             guard stored.wakesFlusher || stored.wakesStreams else { return }
             service.bucket(named: name)?.recordChange(VBucketID(UInt16(prepare.number)))
         default:

@@ -138,15 +138,15 @@ import Vocabulary
         func metadata() -> (wait: UInt64?, isDeleted: Bool) {
             burial.with(1) { core, key, hash in
                 switch core.getMeta(key, hash: hash, turn) {
-                case .wouldBlock(.value(let seqno)): (seqno.value, false)
-                case .found(let item, _): (nil, item.isDeleted)
+                case .wait(.value(let seqno)): (seqno.value, false)
+                case .done(let (item, _)): (nil, item.isDeleted)
                 default: (nil, false)
                 }
             }
         }
         #expect(metadata() == (1, false))
         let isMissing = burial.with(1) { core, key, hash in
-            if case .notFound = core.get(key, hash: hash, turn) { true } else { false }
+            if case .refused(.notFound) = core.get(key, hash: hash, turn) { true } else { false }
         }
         #expect(isMissing && burial.counts.live == 1)
         #expect(burial.install(1))
@@ -167,7 +167,7 @@ import Vocabulary
         let before = burial.stage.scratch.count
         for number in 0..<10 {
             let outcome = burial.with(number) { $0.delete($1, hash: $2, cas: .none, turn) }
-            guard case .stored = outcome else {
+            guard case .done = outcome else {
                 Issue.record("a deletion came to \(outcome)")
                 return
             }

@@ -80,7 +80,7 @@ import Vocabulary
             }
         case .touch:
             let end = document.stage.seconds + 100
-            return document.read { $0.touch($1, hash: $2, expiry: end, $3).outcome }
+            return document.read { $0.touch($1, hash: $2, expiry: end, $3) }
         case .delete: return document.run { $0.delete($1, hash: $2, cas: .none, $3) }
         case .expiryByRead:
             document.stage.seconds += 20
@@ -141,7 +141,7 @@ import Vocabulary
                         isDeleted: isDeleted
                     )
                 )
-                guard let request else { return .notStored }
+                guard let request else { return .refused(.notStored) }
                 return core.storeWithMeta(request, turn)
             }
         }
@@ -228,7 +228,7 @@ import Vocabulary
             var isFound = false
             _ = document.read { core, key, hash, turn in
                 let outcome = core.getReplica(key, hash: hash, includesDeleted: true, turn)
-                if case .found(let item, _) = outcome { isFound = item.isDeleted }
+                if case .done(let (item, _)) = outcome { isFound = item.isDeleted }
                 return outcome
             }
             #expect(isFound, "\(residency)")
@@ -306,7 +306,7 @@ import Vocabulary
             upcoming = core.upcoming(turn)
             let outcome = core.delete(key, hash: hash, cas: .none, turn)
             switch outcome {
-            case .stored(let made), .prepared(let made): stored = made
+            case .done(let made), .prepared(let made): stored = made
             default: break
             }
             return outcome

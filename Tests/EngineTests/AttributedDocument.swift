@@ -64,7 +64,7 @@ final class AttributedDocument {
     /// Repeats an operation until it waits for nothing, commits it if it was prepared, and
     /// describes its outcome.
     func run(
-        _ body: (inout VBucketCore, ByteView, UInt64, ExecutionContext) -> MutationOutcome
+        _ body: (inout VBucketCore, ByteView, UInt64, ExecutionContext) -> WriteResult
     ) -> String {
         stage.nanoseconds += 100_000
         var turn = stage.turn
@@ -72,12 +72,12 @@ final class AttributedDocument {
         for _ in 0..<4 {
             let outcome = with { body(&$0, $1, $2, turn) }
             switch outcome {
-            case .stored: return description
+            case .done: return description
             case .prepared(let stored):
                 let outcome = vBucket.withCore { $0.commit(stored.seqno, fence: 0, stage.turn) }
-                guard case .committed = outcome else { return "\(outcome)" }
+                guard case .done = outcome else { return "\(outcome)" }
                 return description
-            case .wouldBlock(let wait): fetch(wait)
+            case .wait(let wait): fetch(wait)
             default: return "\(outcome)"
             }
         }
@@ -86,13 +86,13 @@ final class AttributedDocument {
 
     /// The same for a read.
     func read(
-        _ body: (inout VBucketCore, ByteView, UInt64, ExecutionContext) -> ReadOutcome
+        _ body: (inout VBucketCore, ByteView, UInt64, ExecutionContext) -> ReadResult
     ) -> String {
         for _ in 0..<4 {
             let outcome = with { body(&$0, $1, $2, stage.turn) }
             switch outcome {
-            case .found: return description
-            case .wouldBlock(let wait): fetch(wait)
+            case .done: return description
+            case .wait(let wait): fetch(wait)
             default: return "\(outcome)"
             }
         }

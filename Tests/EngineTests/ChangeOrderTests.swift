@@ -50,7 +50,7 @@ private final class Flushed {
                 return vBucket.withCore { $0.store(request, stage.turn) }
             }
         }
-        guard case .stored(let stored) = outcome else {
+        guard case .done(let stored) = outcome else {
             Issue.record("a set came to \(outcome)")
             return
         }
@@ -69,7 +69,7 @@ private final class Flushed {
             vBucket.withCore { $0.delete(key, hash: hash, cas: .none, stage.turn) }
         }
         let exists = model[bytes].map { !$0.isDeleted } ?? false
-        guard case .stored(let stored) = outcome else {
+        guard case .done(let stored) = outcome else {
             #expect(!exists)
             return
         }
@@ -195,7 +195,7 @@ private final class Flushed {
         let hash = stage.hash(of: key(1))
         viewing(key(1)) { key in
             vBucket.withCore { core in
-                guard case .notFound = core.get(key, hash: hash, stage.turn) else {
+                guard case .refused(.notFound) = core.get(key, hash: hash, stage.turn) else {
                     Issue.record("an expired document was found")
                     return
                 }

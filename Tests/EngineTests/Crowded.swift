@@ -27,7 +27,7 @@ final class Crowded {
         return stage.store(vBucket(number), key(number), value) != nil
     }
 
-    func get(_ number: Int) -> ReadOutcome {
+    func get(_ number: Int) -> ReadResult {
         let hash = stage.hash(of: key(number))
         return viewing(key(number)) { key in
             vBucket(number).withCore { $0.get(key, hash: hash, stage.turn) }
@@ -35,7 +35,7 @@ final class Crowded {
     }
 
     func isResident(_ number: Int) -> Bool {
-        guard case .found = get(number) else { return false }
+        guard case .done = get(number) else { return false }
         return true
     }
 

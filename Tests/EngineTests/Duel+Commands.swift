@@ -133,7 +133,7 @@ extension Duel {
         fetching(number) {
             let before = model.highSeqno
             let found = settle(number) {
-                answer($0.touch($1, hash: $2, expiry: expiry, stage.turn).outcome)
+                answer($0.touch($1, hash: $2, expiry: expiry, stage.turn))
             }
             let expected = model.touch(number, expiry: expiry)
             check(found?.0 == expected, "touch: \(String(describing: found)), not \(expected)")
@@ -166,7 +166,7 @@ extension Duel {
     func takeTombstone(_ number: Int, since before: UInt64) {
         guard model.highSeqno > before else { return }
         with(number) { core, key, hash in
-            guard case .found(_, let cas) = core.getMeta(key, hash: hash, stage.turn) else {
+            guard case .done(let (_, cas)) = core.getMeta(key, hash: hash, stage.turn) else {
                 Issue.record("an expired document leaves a tombstone")
                 return
             }
@@ -199,11 +199,11 @@ extension Duel {
         let before = model.highSeqno
         let found: Meta = settle(number) { core, key, hash in
             switch core.getMeta(key, hash: hash, stage.turn) {
-            case .found(let item, let cas):
+            case .done(let (item, cas)):
                 var meta = item.meta
                 if cas == .locked { meta.cas = .locked }
                 return Meta(meta: meta)
-            case .wouldBlock(.metadata(let seqno)): return Meta(wanted: seqno.value)
+            case .wait(.metadata(let seqno)): return Meta(wanted: seqno.value)
             default: return Meta()
             }
         }

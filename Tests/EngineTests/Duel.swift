@@ -68,8 +68,8 @@ final class Duel {
 
     func wanted(_ result: Any) -> UInt64? {
         switch result {
-        case let outcome as MutationOutcome:
-            if case .wouldBlock(.metadata(let seqno)) = outcome { return seqno.value }
+        case let outcome as WriteResult:
+            if case .wait(.metadata(let seqno)) = outcome { return seqno.value }
         case let (answer, _) as (Answer, CAS):
             if case .wouldFetch(let seqno) = answer { return seqno }
         case let meta as Meta: return meta.wanted
@@ -118,23 +118,23 @@ final class Duel {
     }
 
     /// Compares, and where the answer made a version, takes its CAS over.
-    func expect(_ number: Int, _ outcome: MutationOutcome, _ expected: Answer, _ what: String) {
+    func expect(_ number: Int, _ outcome: WriteResult, _ expected: Answer, _ what: String) {
         let answer: Answer
         switch outcome {
-        case .stored(let stored):
+        case .done(let stored):
             if expected == .unlocked {
                 answer = .unlocked
             } else {
                 answer = .stored(seqno: stored.seqno.value, number: stored.number)
                 take(stored.cas, for: number)
             }
-        case .notFound: answer = .notFound
-        case .exists: answer = .exists
-        case .locked: answer = .locked
-        case .notLocked: answer = .notLocked
-        case .notStored: answer = .notStored
-        case .notANumber: answer = .notANumber
-        case .wouldBlock(.value(let seqno)): answer = .wouldBlock(seqno.value)
+        case .refused(.notFound): answer = .notFound
+        case .refused(.exists): answer = .exists
+        case .refused(.locked): answer = .locked
+        case .refused(.notLocked): answer = .notLocked
+        case .refused(.notStored): answer = .notStored
+        case .refused(.notANumber): answer = .notANumber
+        case .wait(.value(let seqno)): answer = .wouldBlock(seqno.value)
         default:
             Issue.record("\(what) came to \(outcome)")
             return
@@ -142,17 +142,17 @@ final class Duel {
         check(answer == expected, "\(what) on \(number): \(answer), not \(expected)")
     }
 
-    func answer(_ outcome: ReadOutcome) -> (Answer, CAS)? {
+    func answer(_ outcome: ReadResult) -> (Answer, CAS)? {
         switch outcome {
-        case .found(let item, let cas):
+        case .done(let (item, cas)):
             let isLocked = cas == .locked
             return (
                 .found(value: item.value.bytes, flags: item.flags, isLocked: isLocked), cas
             )
-        case .notFound: return (.notFound, .none)
-        case .locked: return (.locked, .none)
-        case .wouldBlock(.value(let seqno)): return (.wouldBlock(seqno.value), .none)
-        case .wouldBlock(.metadata(let seqno)): return (.wouldFetch(seqno.value), .none)
+        case .refused(.notFound): return (.notFound, .none)
+        case .refused(.locked): return (.locked, .none)
+        case .wait(.value(let seqno)): return (.wouldBlock(seqno.value), .none)
+        case .wait(.metadata(let seqno)): return (.wouldFetch(seqno.value), .none)
         default:
             Issue.record("a read came to \(outcome)")
             return nil

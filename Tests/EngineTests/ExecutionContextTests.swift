@@ -67,7 +67,7 @@ import Vocabulary
         let (name, hash) = (key(1), stage.hash(of: key(1)))
         _ = stage.store(vBucket, name, [1])
         let start = UInt64(stage.seconds) * ExecutionContextTests.second + phase
-        func lock(at time: UInt64) -> ReadOutcome {
+        func lock(at time: UInt64) -> ReadResult {
             viewing(name) { view in
                 vBucket.withCore {
                     $0.getAndLock(view, hash: hash, seconds: 2, turn(time))
@@ -75,9 +75,9 @@ import Vocabulary
             }
         }
         func isLocked(at time: UInt64) -> Bool {
-            if case .locked = lock(at: time) { true } else { false }
+            if case .refused(.locked) = lock(at: time) { true } else { false }
         }
-        guard case .found = lock(at: start) else {
+        guard case .done = lock(at: start) else {
             Issue.record("the document is not locked yet")
             return
         }
@@ -94,8 +94,8 @@ import Vocabulary
         viewing(name) { view in
             vBucket.withCore { core in
                 let turn = stage.turn
-                guard case .found = core.getAndLock(view, hash: hash, seconds: 30, turn),
-                    case .locked = core.getAndLock(view, hash: hash, seconds: 30, turn)
+                guard case .done = core.getAndLock(view, hash: hash, seconds: 30, turn),
+                    case .refused(.locked) = core.getAndLock(view, hash: hash, seconds: 30, turn)
                 else {
                     Issue.record("the lock was over at once")
                     return

@@ -36,7 +36,7 @@ import Vocabulary
             let isLocked = viewing(key(number * 64)) { key in
                 crowded.vBucket(0).withCore { core in
                     let outcome = core.getAndLock(key, hash: hash, seconds: seconds, stage.turn)
-                    guard case .found = outcome else { return false }
+                    guard case .done = outcome else { return false }
                     return true
                 }
             }
@@ -91,7 +91,7 @@ import Vocabulary
         let hash = stage.hash(of: key(3))
         let revision: UInt64? = viewing(key(3)) { key in
             crowded.vBucket(3).withCore { core in
-                guard case .found(let item, _) = core.getMeta(key, hash: hash, stage.turn) else {
+                guard case .done(let (item, _)) = core.getMeta(key, hash: hash, stage.turn) else {
                     return nil
                 }
                 return item.revision
@@ -112,7 +112,7 @@ import Vocabulary
                     $0.delete(key, hash: hash, cas: .none, stage.turn)
                 }
             }
-            guard case .stored(let stored) = outcome else { continue }
+            guard case .done(let stored) = outcome else { continue }
             deleted[number] = stored.seqno
             if number % 2 == 0 { crowded.set(number, bytes: 10) }
         }
@@ -141,7 +141,7 @@ import Vocabulary
         let tombstone: Seqno? = viewing(key(1)) { key in
             crowded.vBucket(1).withCore {
                 let outcome = $0.delete(key, hash: hash, cas: .none, crowded.stage.turn)
-                guard case .stored(let stored) = outcome else { return nil }
+                guard case .done(let stored) = outcome else { return nil }
                 return stored.seqno
             }
         }

@@ -37,7 +37,7 @@ struct PrepareTests {
         _ level: DurabilityLevel? = .majority,
         cas: CAS = .none,
         expiry: UInt32 = 0
-    ) -> MutationOutcome {
+    ) -> WriteResult {
         viewing(Array(value.utf8)) { value in
             with(number) { core, key, hash in
                 let request = StoreRequest(
@@ -56,7 +56,7 @@ struct PrepareTests {
         }
     }
 
-    private func prepared(_ outcome: MutationOutcome) throws -> Stored {
+    private func prepared(_ outcome: WriteResult) throws -> Stored {
         guard case .prepared(let stored) = outcome else {
             Issue.record("a durable write came to \(outcome)")
             throw Unexpected()
@@ -66,16 +66,16 @@ struct PrepareTests {
 
     private func value(_ number: Int) -> String? {
         with(number) { core, key, hash in
-            guard case .found(let item, _) = core.get(key, hash: hash, turn()) else { return nil }
+            guard case .done(let (item, _)) = core.get(key, hash: hash, turn()) else { return nil }
             return String(decoding: item.value.bytes, as: UTF8.self)
         }
     }
 
-    private func commit(_ prepare: Seqno, fence: UInt64 = 0) -> CommitOutcome {
+    private func commit(_ prepare: Seqno, fence: UInt64 = 0) -> WriteResult {
         vBucket.withCore { $0.commit(prepare, fence: fence, turn()) }
     }
 
-    private func abort(_ prepare: Seqno, fence: UInt64 = 0) -> CommitOutcome {
+    private func abort(_ prepare: Seqno, fence: UInt64 = 0) -> WriteResult {
         vBucket.withCore { $0.abort(prepare, fence: fence, turn()) }
     }
 
@@ -98,14 +98,14 @@ struct PrepareTests {
                 )
             ]
         )
-        guard case .committed(let stored) = commit(prepare.seqno) else {
+        guard case .done(let stored) = commit(prepare.seqno) else {
             Issue.record("an outstanding prepare can be committed")
             return
         }
         #expect(stored.seqno.value == 3 && stored.cas == prepare.cas)
         #expect(value(1) == "after" && outstanding().isEmpty)
         with(1) { core, key, hash in
-            guard case .found(let item, let cas) = core.getMeta(key, hash: hash, turn()) else {
+            guard case .done(let (item, cas)) = core.getMeta(key, hash: hash, turn()) else {
                 Issue.record("what was committed is there")
                 return
             }
@@ -113,7 +113,7 @@ struct PrepareTests {
             #expect(item.level == nil && item.abortedPrepare == nil)
             #expect(core.liveCount == 1 && core.tombstoneCount == 0)
         }
-        guard case .gone = commit(prepare.seqno) else {
+        guard case .refused(.notFound) = commit(prepare.seqno) else {
             Issue.record("nothing is committed twice")
             return
         }
@@ -122,7 +122,7 @@ struct PrepareTests {
     @Test("an aborted prepare leaves nothing but its entry in the change order")
     func abortedPrepareLeavesOnlyItsSeqno() throws {
         let prepare = try prepared(set(1, "never"))
-        guard case .aborted(let stored) = abort(prepare.seqno) else {
+        guard case .done(let stored) = abort(prepare.seqno) else {
             Issue.record("an outstanding prepare can be aborted")
             return
         }
@@ -141,16 +141,22 @@ struct PrepareTests {
         _ = set(1, "7", nil)
         let prepare = try prepared(set(1, "8"))
         for level in [nil, DurabilityLevel.majority] {
-            guard case .inProgress = set(1, "9", level) else {
+            guard case .refused(.writeInProgress) = set(1, "9", level) else {
                 Issue.record("one write of a key at a time")
                 return
             }
         }
         with(1) { core, key, hash in
-            guard case .inProgress = core.delete(key, hash: hash, cas: .none, turn()),
-                case .inProgress = core.getAndLock(key, hash: hash, seconds: 5, turn()),
-                case .inProgress = core.touch(key, hash: hash, expiry: 9, turn()).outcome,
-                case .inProgress = core.unlock(key, hash: hash, cas: CAS(1), turn())
+            guard
+                case .refused(.writeInProgress) = core.delete(key, hash: hash, cas: .none, turn()),
+                case .refused(.writeInProgress) = core.getAndLock(
+                    key,
+                    hash: hash,
+                    seconds: 5,
+                    turn()
+                ),
+                case .refused(.writeInProgress) = core.touch(key, hash: hash, expiry: 9, turn()),
+                case .refused(.writeInProgress) = core.unlock(key, hash: hash, cas: CAS(1), turn())
             else {
                 Issue.record("a key with a prepare is left alone")
                 return
@@ -164,18 +170,18 @@ struct PrepareTests {
                 expiry: 0,
                 cas: .none
             )
-            guard case .inProgress = core.arithmetic(counter, turn()) else {
+            guard case .refused(.writeInProgress) = core.arithmetic(counter, turn()) else {
                 Issue.record("a key with a prepare is left alone")
                 return
             }
         }
         #expect(value(1) == "7")
-        guard case .stored = set(2, "other keys are free", nil) else {
+        guard case .done = set(2, "other keys are free", nil) else {
             Issue.record("other keys are free")
             return
         }
         _ = abort(prepare.seqno)
-        guard case .stored = set(1, "9", nil) else {
+        guard case .done = set(1, "9", nil) else {
             Issue.record("after the abort the key is free again")
             return
         }
@@ -220,7 +226,11 @@ struct PrepareTests {
         _ = commit(try prepared(deleted).seqno)
         #expect(value(1) == nil)
         #expect(vBucket.withCore { $0.tombstoneCount } == 1)
-        guard case .notFound = with(1, { $0.delete($1, hash: $2, cas: .none, turn(.majority)) })
+        guard
+            case .refused(.notFound) = with(
+                1,
+                { $0.delete($1, hash: $2, cas: .none, turn(.majority)) }
+            )
         else {
             Issue.record("what is not there is not deleted, durably or not")
             return
@@ -235,18 +245,18 @@ struct PrepareTests {
             core.become(.active, ownership)
         }
         let prepare = try prepared(set(1, "a"))
-        func isGone(_ outcome: CommitOutcome) -> Bool {
-            if case .gone = outcome { return true }
+        func isGone(_ outcome: WriteResult) -> Bool {
+            if case .refused(.notFound) = outcome { return true }
             return false
         }
         #expect(isGone(commit(prepare.seqno, fence: 6)))
         #expect(isGone(abort(prepare.seqno, fence: 8)))
         vBucket.withCore { $0.beginHandOver() }
-        guard case .wouldBlock(.handOver) = set(2, "b") else {
+        guard case .wait(.handOver) = set(2, "b") else {
             Issue.record("a copy that hands over accepts no writes")
             return
         }
-        guard case .committed = commit(prepare.seqno, fence: 7) else {
+        guard case .done = commit(prepare.seqno, fence: 7) else {
             Issue.record("a copy that hands over completes its prepares")
             return
         }
@@ -267,11 +277,16 @@ struct PrepareTests {
         }
         #expect(vBucket.withCore { $0.outstandingPrepares.map(\.isInherited) } == [true])
         with(1) { core, key, hash in
-            guard case .recommitting = core.get(key, hash: hash, turn()),
-                case .recommitting = core.getMeta(key, hash: hash, turn()),
-                case .recommitting = core.getAndLock(key, hash: hash, seconds: 5, turn()),
-                case .recommitting = core.touch(key, hash: hash, expiry: 9, turn()).outcome,
-                case .recommitting = core.delete(key, hash: hash, cas: .none, turn())
+            guard case .refused(.writeRecommitting) = core.get(key, hash: hash, turn()),
+                case .refused(.writeRecommitting) = core.getMeta(key, hash: hash, turn()),
+                case .refused(.writeRecommitting) = core.getAndLock(
+                    key,
+                    hash: hash,
+                    seconds: 5,
+                    turn()
+                ),
+                case .refused(.writeRecommitting) = core.touch(key, hash: hash, expiry: 9, turn()),
+                case .refused(.writeRecommitting) = core.delete(key, hash: hash, cas: .none, turn())
             else {
                 Issue.record("a key with an inherited prepare is neither readable nor writable")
                 return
@@ -320,13 +335,13 @@ struct PrepareTests {
             #expect(core.table.stubCount == 0)
             let (bytes, hash) = (key(1), stage.hash(of: key(1)))
             viewing(bytes) { key in
-                guard case .notFound = core.get(key, hash: hash, turn()) else {
+                guard case .refused(.notFound) = core.get(key, hash: hash, turn()) else {
                     Issue.record("an expired document is not found")
                     return
                 }
             }
             #expect(core.highSeqno == seqno, "a read made no tombstone")
-            guard case .committed = core.commit(seqno, fence: 0, turn()) else {
+            guard case .done = core.commit(seqno, fence: 0, turn()) else {
                 Issue.record("all that a commit needs is in memory")
                 return
             }
@@ -391,7 +406,7 @@ struct PrepareTests {
             #expect(core.outstandingPrepares.map(\.isInherited) == [true, true])
             #expect(core.drain().completedPrepares == [Seqno(6)])
         }
-        guard case .recommitting = set(1, "x") else {
+        guard case .refused(.writeRecommitting) = set(1, "x") else {
             Issue.record("what may have been committed is finished first")
             return
         }

@@ -120,7 +120,7 @@ final class PrepareWalk {
         }
         let isPrepared = state(at: Seqno(.max >> 16)).prepares[name] != nil
         switch outcome {
-        case .stored:
+        case .done:
             #expect(!isPrepared && level == nil)
             noteNewest(of: name, hash)
         case .prepared(let stored):
@@ -131,8 +131,8 @@ final class PrepareWalk {
             meta.revision = (state(at: stored.seqno).documents[name]?.meta.revision ?? 0) + 1
             let value = [UInt8](repeating: UInt8(count), count: deletes ? 0 : count)
             events.append(.prepare(Change(key: name, meta: meta, value: value)))
-        case .inProgress: #expect(isPrepared)
-        case .notFound: #expect(deletes)
+        case .refused(.writeInProgress): #expect(isPrepared)
+        case .refused(.notFound): #expect(deletes)
         default: Issue.record("a write came to \(outcome)")
         }
     }
@@ -140,7 +140,7 @@ final class PrepareWalk {
     private func noteNewest(of name: [UInt8], _ hash: UInt64) {
         viewing(name) { key in
             vBucket.withCore { core in
-                guard case .found(let item, _) = core.getMeta(key, hash: hash, stage.turn) else {
+                guard case .done(let (item, _)) = core.getMeta(key, hash: hash, stage.turn) else {
                     Issue.record("what was stored is there")
                     return
                 }
@@ -160,15 +160,14 @@ final class PrepareWalk {
                 : core.abort(prepare.seqno, fence: 0, stage.turn)
         }
         switch outcome {
-        case .committed(let stored):
-            #expect(isCommit && stored.cas == change.meta.cas)
+        case .done(let stored) where isCommit:
+            #expect(stored.cas == change.meta.cas)
             commits += 1
             noteNewest(of: change.key, stage.hash(of: change.key))
             guard case .change(let made)? = events.last else { return }
             #expect(made.value == change.value && made.meta.cas == change.meta.cas)
             #expect(made.meta.isDeleted == change.meta.isDeleted)
-        case .aborted:
-            #expect(!isCommit)
+        case .done:
             aborts += 1
             events.append(.abort(key: change.key))
         default: Issue.record("completing came to \(outcome)")

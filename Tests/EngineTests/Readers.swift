@@ -51,7 +51,7 @@ final class Chronicle {
         viewing(bytes) { key in
             vBucket.withCore { core in
                 guard core.highSeqno.value > history.count,
-                    case .found(let item, _) = core.getMeta(key, hash: hash, stage.turn)
+                    case .done(let (item, _)) = core.getMeta(key, hash: hash, stage.turn)
                 else { return }
                 history.append(Change(item))
             }
@@ -70,7 +70,7 @@ final class Chronicle {
         let hash = stage.hash(of: bytes)
         viewing(bytes) { key in
             vBucket.withCore { core in
-                while case .wouldBlock(.metadata(let seqno)) = core.getMeta(
+                while case .wait(.metadata(let seqno)) = core.getMeta(
                     key,
                     hash: hash,
                     stage.turn

@@ -111,7 +111,7 @@ import Vocabulary
             )
             return vBucket.withCore { $0.store(request, turn) }
         }
-        guard case .stored = outcome else { return 0 }
+        guard case .done = outcome else { return 0 }
         return 1
     }
 
@@ -122,7 +122,7 @@ import Vocabulary
         _ turn: borrowing ExecutionContext
     ) -> Bool {
         vBucket.withCore { core in
-            guard case .found(let item, _) = core.get(key, hash: hash, turn) else { return false }
+            guard case .done(let (item, _)) = core.get(key, hash: hash, turn) else { return false }
             let value = item.value
             return (0..<value.count).contains { value[$0] != value[0] }
         }

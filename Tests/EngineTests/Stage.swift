@@ -105,7 +105,7 @@ extension Stage {
                 return vBucket.withCore { $0.store(request, turn) }
             }
         }
-        guard case .stored(let stored) = outcome else { return nil }
+        guard case .done(let stored) = outcome else { return nil }
         return stored
     }
 }

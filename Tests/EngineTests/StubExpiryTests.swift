@@ -227,7 +227,7 @@ private final class Shelf {
         let prepare = try #require(outstanding.first)
         let later = shelf.stage.turn
         shelf.vBucket.withCore { core in
-            guard case .aborted = core.abort(prepare.seqno, fence: 0, later) else {
+            guard case .done = core.abort(prepare.seqno, fence: 0, later) else {
                 Issue.record("an outstanding prepare can be aborted")
                 return
             }

@@ -32,7 +32,7 @@ private final class Stubbed {
         let outcome = viewing(key(number)) { key in
             vBucket.withCore { $0.delete(key, hash: hash, cas: .none, stage.turn) }
         }
-        guard case .stored(let stored) = outcome else { return nil }
+        guard case .done(let stored) = outcome else { return nil }
         return stored.seqno.value
     }
 
@@ -74,9 +74,9 @@ private final class Stubbed {
         return viewing(key(number)) { key in
             vBucket.withCore { core in
                 switch core.get(key, hash: hash, stage.turn) {
-                case .found(let item, _): .found(item.value.bytes)
-                case .notFound: .notFound
-                case .wouldBlock(.metadata(let seqno)): .wouldFetch(seqno.value)
+                case .done(let (item, _)): .found(item.value.bytes)
+                case .refused(.notFound): .notFound
+                case .wait(.metadata(let seqno)): .wouldFetch(seqno.value)
                 default: .other
                 }
             }

@@ -101,14 +101,14 @@ import Vocabulary
         let hash = stage.hash(of: version.key)
         viewing(version.key) { key in
             vBucket.withCore { core in
-                guard case .found(let item, _) = core.getMeta(key, hash: hash, stage.turn) else {
+                guard case .done(let (item, _)) = core.getMeta(key, hash: hash, stage.turn) else {
                     Issue.record("a document is missing after warmup")
                     return
                 }
                 #expect(item.meta == version.meta)
                 #expect(item.valueCount == version.value.count)
                 guard !version.meta.isDeleted, !version.value.isEmpty else { return }
-                guard case .wouldBlock(.value(let seqno)) = core.get(key, hash: hash, stage.turn)
+                guard case .wait(.value(let seqno)) = core.get(key, hash: hash, stage.turn)
                 else {
                     Issue.record("a value was there before it was fetched")
                     return
@@ -118,7 +118,7 @@ import Vocabulary
                     core.install($0, of: seqno, key: key, hash: hash, stage.turn)
                 }
                 #expect(isInstalled)
-                guard case .found(let whole, _) = core.get(key, hash: hash, stage.turn) else {
+                guard case .done(let (whole, _)) = core.get(key, hash: hash, stage.turn) else {
                     Issue.record("a fetched value is not there")
                     return
                 }
@@ -165,7 +165,7 @@ import Vocabulary
         let outcome = viewing(key(3)) { key in
             vBucket.withCore { $0.delete(key, hash: hash, cas: .none, stage.turn) }
         }
-        guard case .stored = outcome else {
+        guard case .done = outcome else {
             Issue.record("a delete came to \(outcome)")
             return
         }

@@ -24,7 +24,7 @@ import Vocabulary
                     meta: meta,
                     options: options
                 )
-                guard var request else { return .notStored }
+                guard var request else { return .refused(.notStored) }
                 request.cas = cas
                 return core.storeWithMeta(request, turn)
             }

@@ -99,7 +99,7 @@ final class Copy {
         expiry: UInt32,
         flags: UInt32,
         _ level: DurabilityLevel? = nil
-    ) throws -> MutationOutcome {
+    ) throws -> WriteResult {
         nanoseconds += 100_000
         try fetch(key)
         let hash = hashed(key)
@@ -121,7 +121,7 @@ final class Copy {
         }
     }
 
-    func delete(_ key: [UInt8], _ level: DurabilityLevel? = nil) throws -> MutationOutcome {
+    func delete(_ key: [UInt8], _ level: DurabilityLevel? = nil) throws -> WriteResult {
         nanoseconds += 100_000
         try fetch(key)
         let hash = hashed(key)
@@ -131,14 +131,14 @@ final class Copy {
     }
 
     /// Commits or aborts a prepare; what that needs from disk is fetched first.
-    func complete(_ prepare: Seqno, commits: Bool) throws -> CommitOutcome {
+    func complete(_ prepare: Seqno, commits: Bool) throws -> WriteResult {
         nanoseconds += 100_000
         while true {
             let outcome = vBucket.withCore { core in
                 commits
                     ? core.commit(prepare, fence: 0, turn) : core.abort(prepare, fence: 0, turn)
             }
-            guard case .wouldBlock(.metadata(let seqno)) = outcome else { return outcome }
+            guard case .wait(.metadata(let seqno)) = outcome else { return outcome }
             try restore(seqno)
         }
     }
@@ -161,7 +161,7 @@ final class Copy {
         let hash = hashed(key)
         return viewing(key) { key in
             vBucket.withCore { core in
-                guard case .found(let item, _) = core.getMeta(key, hash: hash, turn) else {
+                guard case .done(let (item, _)) = core.getMeta(key, hash: hash, turn) else {
                     return nil
                 }
                 return item.meta
@@ -175,7 +175,7 @@ final class Copy {
             let missing: Seqno? = viewing(key) { key in
                 vBucket.withCore { core in
                     guard
-                        case .wouldBlock(.metadata(let seqno)) = core.getMeta(
+                        case .wait(.metadata(let seqno)) = core.getMeta(
                             key,
                             hash: hash,
                             turn

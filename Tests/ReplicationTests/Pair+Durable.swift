@@ -83,8 +83,8 @@ extension Pair {
             #expect(change.meta.seqno == stored.seqno && change.meta.cas == stored.cas)
             #expect(change.value == (deletes ? [] : value) && change.meta.isDeleted == deletes)
             history.append(.prepare(change))
-        case .inProgress, .recommitting: #expect(isPrepared)
-        case .notFound: #expect(deletes)
+        case .refused(.writeInProgress), .refused(.writeRecommitting): #expect(isPrepared)
+        case .refused(.notFound): #expect(deletes)
         default: Issue.record("a durable write came to \(outcome)")
         }
     }
@@ -109,7 +109,7 @@ extension Pair {
     private func commit(_ prepare: OutstandingPrepare) throws {
         let before = active.prepares().values.first { $0.meta.seqno == prepare.seqno }
         guard let before,
-            case .committed(let stored) = try active.complete(prepare.seqno, commits: true)
+            case .done(let stored) = try active.complete(prepare.seqno, commits: true)
         else {
             Issue.record("an outstanding prepare can be committed")
             return
@@ -134,7 +134,7 @@ extension Pair {
 
     private func abort(_ prepare: Seqno) throws {
         let key = active.prepares().values.first { $0.meta.seqno == prepare }?.key
-        guard let key, case .aborted(let stored) = try active.complete(prepare, commits: false)
+        guard let key, case .done(let stored) = try active.complete(prepare, commits: false)
         else {
             Issue.record("an outstanding prepare can be aborted")
             return

@@ -24,16 +24,16 @@ extension Connection {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
         let withKey = request.command.opcode == .getKey
-        let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
+        let result = operations(request, on: bucket, completion).get(document) { item, cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
             appendDocument(item, cas, request, withKey: withKey)
         }
-        switch outcome {
-        case .found: return .done
+        switch result {
+        case .done: return .done
         case .refused(.notFound):
             miss(request)
             return .done
-        default: return finishRead(request, outcome, document, bucket, completion)
+        default: return finishRead(request, result, document, bucket, completion)
         }
     }
 
@@ -41,34 +41,34 @@ extension Connection {
     func getReplica(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = replicaDocument(request, bucket) else { return .done }
-        let outcome = operations(request, on: bucket, completion).getReplica(document) {
+        let result = operations(request, on: bucket, completion).getReplica(document) {
             item,
             cas in
             guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
             appendDocument(item, cas, request)
         }
-        return finishRead(request, outcome, document, bucket, completion)
+        return finishRead(request, result, document, bucket, completion)
     }
 
-    /// Converts the outcome of a read into an answer or a wait; the visitor has answered a document
+    /// Converts the result of a read into an answer or a wait; the visitor has answered a document
     /// that was found.
     ///
     /// A quiet request is not answered if the document does not exist.
     func finishRead(
         _ request: CommandContext,
-        _ outcome: AttemptOutcome,
+        _ result: DocumentResult<Void>,
         _ document: DocumentAddress,
         _ bucket: OpenBucket,
         _ completion: Completion?
     ) -> Execution {
-        switch outcome {
-        case .found: return .done
+        switch result {
+        case .done: return .done
         case .refused(.notFound) where request.command.isQuiet: return .done
         case .refused(let refusal):
             return refuse(request, for: refusal)
-        case .waits(let wait):
+        case .wait(let wait):
             return self.wait(request, for: wait, of: document, bucket, completion)
-        case .stored, .prepared: preconditionFailure("a read stores nothing")
+        case .prepared: preconditionFailure("a read stores nothing")
         }
     }
 
@@ -174,11 +174,11 @@ extension Connection {
                 id: id,
                 vBucket: vBucket
             )
-            let outcome = operations(request, on: bucket, completion).get(document) { item, cas in
+            let result = operations(request, on: bucket, completion).get(document) { item, cas in
                 guard hasRoom(for: item) else { return answerNoReplyMemory(request) }
                 append(item, cas, request, key: key)
             }
-            return finishRead(request, outcome, document, bucket, completion)
+            return finishRead(request, result, document, bucket, completion)
         }
     }
 
@@ -190,10 +190,10 @@ extension Connection {
         }
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
-        let outcome = operations(request, on: bucket, completion).getMeta(document) { item, cas in
+        let result = operations(request, on: bucket, completion).getMeta(document) { item, cas in
             appendMeta(item.meta, cas, request, withDatatype: version == 2)
         }
-        return finishRead(request, outcome, document, bucket, completion)
+        return finishRead(request, result, document, bucket, completion)
     }
 
     /// Extras: deleted 4, flags 4, expiry 4, revision 8, and in version 2 datatype 1.

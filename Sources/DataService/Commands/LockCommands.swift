@@ -10,7 +10,7 @@ extension Connection {
         let operations = operations(request, on: bucket, completion)
         let field = request.frame.extras.bigEndian(at: 0, as: UInt32.self)
         let opcode = request.command.opcode
-        let outcome = operations.touch(document, expiry: operations.expiry(ofField: field)) {
+        let result = operations.touch(document, expiry: operations.expiry(ofField: field)) {
             item,
             cas in
             if opcode == .touch {
@@ -24,7 +24,7 @@ extension Connection {
                 )
             }
         }
-        return finishRead(request, outcome, document, bucket, completion)
+        return finishRead(request, result, document, bucket, completion)
     }
 
     func getAndLock(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -33,13 +33,13 @@ extension Connection {
         let extras = request.frame.extras
         let asked = extras.isEmpty ? 0 : extras.bigEndian(at: 0, as: UInt32.self)
         let isFitting = asked > 0 && asked <= Limits.lockSecondsMax
-        let outcome = operations(request, on: bucket, completion).getAndLock(
+        let result = operations(request, on: bucket, completion).getAndLock(
             document,
             seconds: isFitting ? asked : Limits.lockSecondsDefault
         ) { item, cas in
             appendDocument(item, cas, request)
         }
-        return finishRead(request, outcome, document, bucket, completion)
+        return finishRead(request, result, document, bucket, completion)
     }
 
     func unlock(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -48,10 +48,10 @@ extension Connection {
             return refuse(request, .invalid, "UNLOCK needs the lock's CAS.")
         }
         guard let document = document(request, bucket) else { return .done }
-        let outcome = operations(request, on: bucket, completion).unlock(
+        let result = operations(request, on: bucket, completion).unlock(
             document,
             cas: request.frame.cas
         )
-        return finishWrite(request, outcome, document, bucket, completion)
+        return finishWrite(request, result, document, bucket, completion)
     }
 }

@@ -132,12 +132,12 @@ extension Connection {
                 }
             switch outcome {
             // Metadata is neither locked nor prepared.
-            case .found, .refused(.notFound), .refused(.locked), .refused(.writeInProgress): break
+            case .done, .refused(.notFound), .refused(.locked), .refused(.writeInProgress): break
             case .refused(let refusal):
                 return refuse(request, for: refusal)
-            case .waits(let need):
+            case .wait(let need):
                 return wait(request, for: need, of: document, bucket, completion)
-            case .stored, .prepared: preconditionFailure("a read stores nothing")
+            case .prepared: preconditionFailure("a read stores nothing")
             }
             if state == .notPersisted { bucket.disk?.flushNow(VBucketID(number)) }
             result.append(bigEndian: number)

@@ -35,8 +35,8 @@ extension Connection {
             mode: mode,
             preservesExpiry: request.framing.preservesExpiry
         )
-        let outcome = operations.store(document, operation)
-        return finishWrite(request, outcome, document, bucket, completion)
+        let result = operations.store(document, operation)
+        return finishWrite(request, result, document, bucket, completion)
     }
 
     /// The datatype of a request's value; nil if the client states one that it did not agree to.
@@ -52,11 +52,11 @@ extension Connection {
     func delete(_ request: CommandContext, _ completion: Completion?) -> Execution {
         let bucket = selectedBucket
         guard let document = document(request, bucket) else { return .done }
-        let outcome = operations(request, on: bucket, completion).delete(
+        let result = operations(request, on: bucket, completion).delete(
             document,
             cas: request.frame.cas
         )
-        return finishWrite(request, outcome, document, bucket, completion)
+        return finishWrite(request, result, document, bucket, completion)
     }
 
     func extend(
@@ -70,13 +70,13 @@ extension Connection {
             return refuse(request, .invalid, "The datatype was not agreed on.")
         }
         guard let document = document(request, bucket) else { return .done }
-        let outcome = operations(request, on: bucket, completion).extend(
+        let result = operations(request, on: bucket, completion).extend(
             document,
             with: request.frame.value,
             atFront: atFront,
             cas: request.frame.cas
         )
-        return finishWrite(request, outcome, document, bucket, completion)
+        return finishWrite(request, result, document, bucket, completion)
     }
 
     func arithmetic(_ request: CommandContext, _ completion: Completion?) -> Execution {
@@ -95,21 +95,21 @@ extension Connection {
             expiry: mustExist ? 0 : operations.expiry(ofField: expiry),
             cas: request.frame.cas
         )
-        let outcome = operations.count(document, operation)
-        return finishWrite(request, outcome, document, bucket, completion)
+        let result = operations.count(document, operation)
+        return finishWrite(request, result, document, bucket, completion)
     }
 
-    /// Converts the outcome of a write into an answer or a wait.
+    /// Converts the result of a write into an answer or a wait.
     @inline(__always)
     func finishWrite(
         _ request: CommandContext,
-        _ outcome: AttemptOutcome,
+        _ result: WriteResult,
         _ document: DocumentAddress,
         _ bucket: OpenBucket,
         _ completion: Completion?
     ) -> Execution {
-        switch outcome {
-        case .stored(let stored):
+        switch result {
+        case .done(let stored):
             guard !request.command.isQuiet else { break }
             answerStored(
                 request,
@@ -120,9 +120,8 @@ extension Connection {
             )
         case .prepared(let prepared): return waitForCopies(request, prepared, document, bucket)
         case .refused(let refusal): answer(refusal, request)
-        case .waits(let wait):
+        case .wait(let wait):
             return self.wait(request, for: wait, of: document, bucket, completion)
-        case .found: preconditionFailure("a write reads nothing")
         }
         return .done
     }

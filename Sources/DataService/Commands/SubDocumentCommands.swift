@@ -47,39 +47,34 @@ extension Connection {
         let value = context.scratch
         value.removeAll(keepingAtMost: 1 << 20)
         let copies = LookupMachine.documentCopies(lookup)
-        var reading = Reading.refused
-        func visit(_ item: Item, _ cas: CAS) {
+        func visit(_ item: Item, _ cas: CAS) -> Reading {
             guard request.frame.cas == .none || request.frame.cas == cas else {
-                reading = .isOtherVersion
-                return
+                return .isOtherVersion
             }
             var meta = item.meta
             meta.cas = cas
             let image = DocumentImage(meta: meta, value: item.value, place: place)
             let isLarge = item.valueCount > Limits.lockedTransformBytesMax
-            guard copies == 0 || hasRoom(for: item, copies: copies) else { return }
-            guard !isLarge || !LookupMachine.scans(lookup, image) else {
-                reading = .deferred
-                return
-            }
+            guard copies == 0 || hasRoom(for: item, copies: copies) else { return .refused }
+            guard !isLarge || !LookupMachine.scans(lookup, image) else { return .deferred }
             // Parts of a document together count as one copy.
-            guard copies > 0 || hasRoom(for: item, copies: 1) else { return }
+            guard copies > 0 || hasRoom(for: item, copies: 1) else { return .refused }
             let status = LookupMachine.run(
                 lookup,
                 on: image,
                 readsSystemAttributes: access.privileges.contains(.systemXattrRead),
                 to: value
             )
-            reading = .answered(status, cas)
+            return .answered(status, cas)
         }
         let operations = operations(request, on: bucket, completion)
         let includesDeleted = lookup.documentFlags.contains(.accessesDeleted)
-        let outcome =
+        let result =
             isReplica
             ? operations.getReplica(document, includesDeleted: includesDeleted, visit)
             : operations.get(document, includesDeleted: includesDeleted, visit)
-        guard case .found = outcome else {
-            return finishRead(request, outcome, document, bucket, completion)
+        guard case .done(let reading) = result else {
+            return finishRead(request, result.map { _ in }, document, bucket, completion)
         }
         switch reading {
         case .answered(let status, let cas):

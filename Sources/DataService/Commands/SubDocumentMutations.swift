@@ -48,12 +48,12 @@ extension Connection {
             return applied.change
         }
         switch update {
-        case .unchanged:
+        case .done(.unchanged):
             operations.count(.otherCommands)
             answerUnchanged(request, status, results.view)
             return .done
-        case .deferred: return deferMutation(request, mutation, document, bucket, place)
-        case .ended(.stored(let stored)):
+        case .done(.deferred): return deferMutation(request, mutation, document, bucket, place)
+        case .done(.stored(let stored)):
             answerSubDocument(
                 request,
                 status,
@@ -62,15 +62,15 @@ extension Connection {
                 token: (stored.uuid, stored.seqno)
             )
             return .done
-        case .ended(.prepared(let prepared)):
+        case .prepared(let prepared):
             let answer = SubDocumentAnswer(status: status, value: results.bytes)
             return wait(request, .replicate) { done in
                 bucket.syncWrites.wait(for: prepared.seqno, of: document.id) {
                     done(.subDocument(.durable($0, answer, $1)))
                 }
             }
-        case .ended(let outcome):
-            return finishWrite(request, outcome, document, bucket, completion)
+        case .wait, .refused:
+            return finishWrite(request, update.map(\.version), document, bucket, completion)
         }
     }
 

@@ -39,8 +39,8 @@ extension Connection {
             return refuse(request, .invalid, text)
         }
         operation.cas = request.frame.cas
-        let outcome = operations.storeWithMeta(document, operation)
-        return finishWrite(request, outcome, document, bucket, completion)
+        let result = operations.storeWithMeta(document, operation)
+        return finishWrite(request, result, document, bucket, completion)
     }
 
     /// A version as a request has it; the value is borrowed.

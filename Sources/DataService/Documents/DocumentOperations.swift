@@ -10,7 +10,7 @@ internal import Vocabulary
 /// the vBucket's lock. An attempt also updates the rest of the bucket: counters, wakeups of the
 /// flusher, the streams and the pager, and the registration of durable writes.
 ///
-/// - An attempt that returns `.waits` had no effect. The caller repeats the operation after
+/// - An attempt that returns `.wait` had no effect. The caller repeats the operation after
 ///   `OpenBucket.resume(after:of:_:)` has called back.
 /// - An attempt that returns `.prepared` is not repeated. `OpenBucket.syncWrites` reports its
 ///   outcome.
@@ -40,137 +40,136 @@ extension DocumentOperations {
     ///
     /// The CAS that `visit` gets is `.locked` for a locked document.
     @inline(__always)
-    func get(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
-        var expiry = ExpiryWakes()
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            switch core.get(document.key, hash: document.hash, turn) {
-            case .found(let item, let cas):
-                visit(item, cas)
-                return .found
-            case let other:
-                expiry.take(from: &core)
-                return AttemptOutcome(withoutItem: other)
+    func get<Value>(_ document: DocumentAddress, _ visit: (Item, CAS) -> Value) -> DocumentResult<
+        Value
+    > {
+        var wakes = DeferredWakes()
+        let result: DocumentResult<Value> = document.vBucket.withCore { core in
+            let found = core.get(document.key, hash: document.hash, turn)
+            guard case .done(let (item, cas)) = found else {
+                wakes.take(from: &core)
+                return found.map { _ in preconditionFailure("the other cases have no value") }
             }
+            return .done(visit(item, cas))
         }
-        note(expiry, document.id)
-        return countedGet(outcome)
+        note(wakes, document.id)
+        return countedGet(result)
     }
 
     /// Reads a document, and with `includesDeleted` also a tombstone with its value.
-    func get(
+    func get<Value>(
         _ document: DocumentAddress,
         includesDeleted: Bool,
-        _ visit: (Item, CAS) -> Void
-    ) -> AttemptOutcome {
+        _ visit: (Item, CAS) -> Value
+    ) -> DocumentResult<Value> {
         guard includesDeleted else { return get(document, visit) }
-        var expiry = ExpiryWakes()
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            defer { expiry.take(from: &core) }
-            return AttemptOutcome(core.getAny(document.key, hash: document.hash, turn), visit)
+        let result = read(document) {
+            $0.getAny(document.key, hash: document.hash, turn)
+        } visit: { item, cas, _ in
+            visit(item, cas)
         }
-        note(expiry, document.id)
-        return countedGet(outcome)
+        return countedGet(result)
+    }
+
+    /// Executes a command that reads a document, and may also make a change that its result does
+    /// not report: a tombstone of an expired document, or a new expiry.
+    private func read<Value>(
+        _ document: DocumentAddress,
+        _ command: (inout VBucketCore) -> ReadResult,
+        visit: (Item, CAS, borrowing VBucketCore) -> Value
+    ) -> DocumentResult<Value> {
+        var wakes = DeferredWakes()
+        let result: DocumentResult<Value> = document.vBucket.withCore { core in
+            defer { wakes.take(from: &core) }
+            return command(&core).map { visit($0.item, $0.cas, core) }
+        }
+        note(wakes, document.id)
+        return result
     }
 
     @inline(__always)
-    private func countedGet(_ outcome: AttemptOutcome) -> AttemptOutcome {
-        switch outcome {
-        case .found: count(.getHits)
+    private func countedGet<Value>(_ result: DocumentResult<Value>) -> DocumentResult<Value> {
+        switch result {
+        case .done: count(.getHits)
         case .refused(.notFound): count(.getMisses)
-        case .waits: return outcome
+        case .wait: return result
         default: break
         }
         count(.gets)
-        return outcome
+        return result
     }
 
     /// Reads what a replica has, which may be stale.
     ///
     /// Needs no lease, since the answer promises nothing.
-    func getReplica(
+    func getReplica<Value>(
         _ document: DocumentAddress,
         includesDeleted: Bool = false,
-        _ visit: (Item, CAS) -> Void
-    ) -> AttemptOutcome {
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            let found = core.getReplica(
+        _ visit: (Item, CAS) -> Value
+    ) -> DocumentResult<Value> {
+        let result = document.vBucket.withCore { core in
+            core.getReplica(
                 document.key,
                 hash: document.hash,
                 includesDeleted: includesDeleted,
                 turn
-            )
-            return AttemptOutcome(found, visit)
+            ).map(visit)
         }
-        return counted(outcome, .otherCommands)
+        return counted(result, .otherCommands)
     }
 
     /// Reads metadata, a tombstone's too; `visit` gets the item under the vBucket's lock.
-    func getMeta(_ document: DocumentAddress, _ visit: (Item, CAS) -> Void) -> AttemptOutcome {
+    func getMeta<Value>(_ document: DocumentAddress, _ visit: (Item, CAS) -> Value)
+        -> DocumentResult<Value>
+    {
         counted(readMeta(document) { item, cas, _ in visit(item, cas) }, .otherCommands)
     }
 
     /// `getMeta` for a command that reads many keys and counts once; `visit` also gets the vBucket,
     /// for comparisons.
-    func readMeta(
+    func readMeta<Value>(
         _ document: DocumentAddress,
-        _ visit: (Item, CAS, borrowing VBucketCore) -> Void
-    ) -> AttemptOutcome {
-        var expiry = ExpiryWakes()
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            defer { expiry.take(from: &core) }
-            let found = core.getMeta(document.key, hash: document.hash, turn)
-            return AttemptOutcome(found) { visit($0, $1, core) }
-        }
-        note(expiry, document.id)
-        return outcome
+        _ visit: (Item, CAS, borrowing VBucketCore) -> Value
+    ) -> DocumentResult<Value> {
+        read(document, { $0.getMeta(document.key, hash: document.hash, turn) }, visit: visit)
     }
 
     /// `readMeta` of a replica.
-    func readReplicaMeta(
+    func readReplicaMeta<Value>(
         _ document: DocumentAddress,
-        _ visit: (Item, CAS, borrowing VBucketCore) -> Void
-    ) -> AttemptOutcome {
+        _ visit: (Item, CAS, borrowing VBucketCore) -> Value
+    ) -> DocumentResult<Value> {
         document.vBucket.withCore { core in
             let found = core.getReplicaMeta(document.key, hash: document.hash)
-            return AttemptOutcome(found) { visit($0, $1, core) }
+            return found.map { visit($0.item, $0.cas, core) }
         }
     }
 
     /// Reads a document and locks it for `seconds`; the CAS that `visit` gets unlocks it.
-    func getAndLock(
+    func getAndLock<Value>(
         _ document: DocumentAddress,
         seconds: UInt32,
-        _ visit: (Item, CAS) -> Void
-    ) -> AttemptOutcome {
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            let locked = core.getAndLock(
-                document.key,
-                hash: document.hash,
-                seconds: seconds,
-                turn
-            )
-            return AttemptOutcome(locked, visit)
+        _ visit: (Item, CAS) -> Value
+    ) -> DocumentResult<Value> {
+        let result = document.vBucket.withCore { core in
+            core.getAndLock(document.key, hash: document.hash, seconds: seconds, turn).map(visit)
         }
-        return counted(outcome, .otherCommands)
+        return counted(result, .otherCommands)
     }
 
     /// Sets a document's expiry, in absolute seconds, and reads it.
-    func touch(
+    func touch<Value>(
         _ document: DocumentAddress,
         expiry: UInt32,
-        _ visit: (Item, CAS) -> Void
-    ) -> AttemptOutcome {
-        var (wakesFlusher, wakesStreams) = (false, false)
-        var needed: Int?
-        let outcome: AttemptOutcome = document.vBucket.withCore { core in
-            let touched = core.touch(document.key, hash: document.hash, expiry: expiry, turn)
-            wakesFlusher = touched.wakesFlusher
-            wakesStreams = touched.wakesStreams
-            needed = touched.needed
-            return AttemptOutcome(touched.outcome, visit)
+        _ visit: (Item, CAS) -> Value
+    ) -> DocumentResult<Value> {
+        let result = read(document) {
+            $0.touch(document.key, hash: document.hash, expiry: expiry, turn)
+        } visit: { item, cas, _ in
+            visit(item, cas)
         }
-        noteChange(document.id, wakesFlusher: wakesFlusher, wakesStreams: wakesStreams)
-        return counted(needed.map { shortage($0) } ?? outcome, .otherCommands)
+        wakePager()
+        return counted(roomAwaited(result), .otherCommands)
     }
 }
 
@@ -181,7 +180,7 @@ extension DocumentOperations {
     ///
     /// The request's expiry is absolute: `expiry(ofField:)`.
     @inline(__always)
-    func store(_ document: DocumentAddress, _ request: StoreRequest) -> AttemptOutcome {
+    func store(_ document: DocumentAddress, _ request: StoreRequest) -> WriteResult {
         guard request.isWithinLimits else { return .refused(.tooLarge) }
         return write(document, .sets, cas: request.cas) { core, turn in core.store(request, turn) }
     }
@@ -189,16 +188,16 @@ extension DocumentOperations {
     /// SET_WITH_META, ADD_WITH_META and DEL_WITH_META.
     ///
     /// Not durable, also if the bucket has a minimum: the other cluster has made the write already.
-    func storeWithMeta(_ document: DocumentAddress, _ request: WithMetaRequest) -> AttemptOutcome {
+    func storeWithMeta(_ document: DocumentAddress, _ request: WithMetaRequest) -> WriteResult {
         guard XattrBlob.isWithinLimits(request.value, request.meta.datatype) else {
             return .refused(.tooLarge)
         }
-        let outcome = document.vBucket.withCore { $0.storeWithMeta(request, turn) }
+        let result = document.vBucket.withCore { $0.storeWithMeta(request, turn) }
         let counter: Statistic = request.meta.isDeleted ? .deletes : .sets
-        return finish(outcome, document.id, counter, cas: request.cas)
+        return finish(result, document.id, counter, cas: request.cas)
     }
 
-    func delete(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
+    func delete(_ document: DocumentAddress, cas: CAS) -> WriteResult {
         write(document, .deletes, cas: cas) { core, turn in
             core.delete(document.key, hash: document.hash, cas: cas, turn)
         }
@@ -210,7 +209,7 @@ extension DocumentOperations {
         with bytes: ByteView,
         atFront: Bool,
         cas: CAS
-    ) -> AttemptOutcome {
+    ) -> WriteResult {
         let validator = context.validator
         return write(document, .sets, cas: cas) { core, turn in
             core.extend(
@@ -226,16 +225,16 @@ extension DocumentOperations {
     }
 
     /// INCREMENT and DECREMENT; `Stored.number` is the counter's new value.
-    func count(_ document: DocumentAddress, _ request: ArithmeticRequest) -> AttemptOutcome {
+    func count(_ document: DocumentAddress, _ request: ArithmeticRequest) -> WriteResult {
         write(document, .sets, cas: request.cas) { core, turn in core.arithmetic(request, turn) }
     }
 
     /// Unlocks a document before its lock expires.
-    func unlock(_ document: DocumentAddress, cas: CAS) -> AttemptOutcome {
-        let outcome = document.vBucket.withCore {
+    func unlock(_ document: DocumentAddress, cas: CAS) -> WriteResult {
+        let result = document.vBucket.withCore {
             $0.unlock(document.key, hash: document.hash, cas: cas, turn)
         }
-        return finish(outcome, document.id, .otherCommands, cas: cas)
+        return finish(result, document.id, .otherCommands, cas: cas)
     }
 
     /// The protocol's expiry field as absolute seconds, within the bucket's bound.
@@ -255,86 +254,76 @@ extension DocumentOperations {
         _ document: DocumentAddress,
         _ counter: Statistic,
         cas: CAS,
-        _ body: (inout VBucketCore, borrowing ExecutionContext) -> MutationOutcome
-    ) -> AttemptOutcome {
+        _ body: (inout VBucketCore, borrowing ExecutionContext) -> WriteResult
+    ) -> WriteResult {
         guard isDurable else {
-            let outcome = document.vBucket.withCore { body(&$0, turn) }
-            return finish(outcome, document.id, counter, cas: cas)
+            let result = document.vBucket.withCore { body(&$0, turn) }
+            return finish(result, document.id, counter, cas: cas)
         }
-        switch applyDurably(document, { core, turn in body(&core, turn) }) {
-        case .refused(let refusal): return .refused(refusal)
-        case .applied(let outcome): return finish(outcome, document.id, counter, cas: cas)
-        }
+        if let refusal = durabilityRefusal(document) { return .refused(refusal) }
+        let result = applyDurably(document) { core, turn in body(&core, turn) }
+        return finish(result, document.id, counter, cas: cas)
     }
 
     @inline(__always)
     var isDurable: Bool { durability != nil || bucket.minimumDurability != nil }
 
-    /// The result of `applyDurably`.
-    enum DurableApplication<Outcome> {
-        /// The level cannot be reached: the body was not called.
-        case refused(DocumentRefusal)
-        case applied(Outcome)
+    /// The level of a write that `isDurable`.
+    private var level: DurabilityLevel {
+        let level = [durability?.level, bucket.minimumDurability].compactMap { $0 }
+            .max { $0.rawValue < $1.rawValue }
+        guard let level else { preconditionFailure("the caller saw a level") }
+        return level
+    }
+
+    /// Why a durable write cannot reach its level; nil if it can.
+    @inline(never)
+    func durabilityRefusal(_ document: DocumentAddress) -> DocumentRefusal? {
+        bucket.refusal(of: level, document)
     }
 
     /// Calls `body` with a turn that prepares, and registers a prepared write with the service in
     /// the same hold of the lock: the service completes writes in the order of their seqnos.
     @inline(never)
-    func applyDurably<Outcome: MutationCarrier>(
+    func applyDurably<Value>(
         _ document: DocumentAddress,
-        _ body: (inout VBucketCore, borrowing ExecutionContext) -> Outcome
-    ) -> DurableApplication<Outcome> {
-        let level = [durability?.level, bucket.minimumDurability].compactMap { $0 }
-            .max { $0.rawValue < $1.rawValue }
-        guard let level else { preconditionFailure("the caller saw a level") }
-        if let refusal = bucket.refusal(of: level, document) { return .refused(refusal) }
+        _ body: (inout VBucketCore, borrowing ExecutionContext) -> DocumentResult<Value>
+    ) -> DocumentResult<Value> {
         var turn = turn
         turn.durability = level
         let timeout = durability?.timeoutMilliseconds ?? SyncWriteService.timeoutMilliseconds
         let times = bucket.syncWrites.times(withinMilliseconds: timeout)
-        let outcome = document.vBucket.withCore { core in
-            let outcome = body(&core, turn)
-            if case .prepared(let stored) = outcome.mutation {
+        return document.vBucket.withCore { core in
+            let result = body(&core, turn)
+            if case .prepared(let stored) = result {
                 bucket.syncWrites.enter(stored, level, times: times, of: core.id)
             }
-            return outcome
+            return result
         }
-        return .applied(outcome)
     }
 
     /// Updates the rest of the bucket after a write.
     @inline(__always)
     func finish(
-        _ outcome: MutationOutcome,
+        _ result: WriteResult,
         _ id: VBucketID,
         _ counter: Statistic,
         cas: CAS
-    ) -> AttemptOutcome {
-        switch outcome {
-        case .stored(let stored):
-            noteChange(id, wakesFlusher: stored.wakesFlusher, wakesStreams: stored.wakesStreams)
+    ) -> WriteResult {
+        switch result {
+        case .done(let stored), .prepared(let stored):
+            noteChange(stored, id)
             count(counter)
-            return .stored(stored)
-        case .prepared(let stored):
-            noteChange(id, wakesFlusher: stored.wakesFlusher, wakesStreams: stored.wakesStreams)
-            count(counter)
-            return .prepared(stored)
-        case .wouldBlock(let wait): return .waits(wait)
-        default: return refused(outcome, counter, cas: cas)
+            return result
+        case .wait, .refused: return undone(result, counter, cas: cas)
         }
     }
 
     @inline(never)
-    private func refused(
-        _ outcome: MutationOutcome,
-        _ counter: Statistic,
-        cas: CAS
-    ) -> AttemptOutcome {
-        if case .noRoom(let bytes) = outcome { return counted(shortage(bytes), counter) }
-        count(counter)
-        let refusal = DocumentRefusal(outcome)
-        if refusal == .exists, cas != .none { count(.casMismatches) }
-        return .refused(refusal)
+    private func undone(_ result: WriteResult, _ counter: Statistic, cas: CAS) -> WriteResult {
+        let isMismatch = if case .refused(.exists) = result { cas != .none } else { false }
+        if isMismatch { count(.casMismatches) }
+        return counted(roomAwaited(result), counter)
     }
 }
 
@@ -342,36 +331,35 @@ extension DocumentOperations {
 
 extension DocumentOperations {
     @inline(__always)
-    private func noteChange(_ id: VBucketID, wakesFlusher: Bool, wakesStreams: Bool) {
-        if wakesFlusher { bucket.disk?.markDirty(id) }
-        if wakesStreams { bucket.traffic.notify(.changed, of: id) }
+    private func noteChange(_ stored: Stored, _ id: VBucketID) {
+        note(DeferredWakes(flusher: stored.wakesFlusher, streams: stored.wakesStreams), id)
+        wakePager()
+    }
+
+    @inline(__always)
+    private func wakePager() {
         if bucket.engine.account.isAboveHighWatermark { bucket.pager.wake() }
     }
 
-    /// The outcome of a write that found no memory: a large one waits until the pager has freed it,
-    /// any other is refused while the pager works.
-    private func shortage(_ bytes: Int) -> AttemptOutcome {
-        if mayWaitForRoom, bucket.pager.needsRoom(bytes) { return .waits(.room(bytes)) }
+    /// The result of a change that may have found no memory: a large one waits until the pager has
+    /// freed it, any other is refused while the pager works.
+    private func roomAwaited<Value>(_ result: DocumentResult<Value>) -> DocumentResult<Value> {
+        guard case .wait(.room(let bytes)) = result else { return result }
+        if mayWaitForRoom, bucket.pager.needsRoom(bytes) { return result }
         bucket.pager.wake()
         count(.temporaryFailures)
         return .refused(.temporaryFailure)
     }
 
-    private func counted(_ outcome: AttemptOutcome, _ counter: Statistic) -> AttemptOutcome {
-        if case .waits = outcome { return outcome }
+    private func counted<Value>(
+        _ result: DocumentResult<Value>,
+        _ counter: Statistic
+    ) -> DocumentResult<Value> {
+        if case .wait = result { return result }
         count(counter)
-        return outcome
+        return result
     }
 
     @inline(__always)
     func count(_ counter: Statistic) { bucket.counters.count(counter, on: context) }
-}
-
-/// An outcome that may contain a mutation's, for the registration of durable writes.
-protocol MutationCarrier {
-    var mutation: MutationOutcome? { get }
-}
-
-extension MutationOutcome: MutationCarrier {
-    var mutation: MutationOutcome? { self }
 }

@@ -20,15 +20,9 @@ extension DocumentService {
     ) {
         begin(key, inBucket: name, done) { operations, document in
             switch action {
-            case .read:
-                var copy: DocumentCopy?
-                let outcome = operations.get(document) { item, cas in
-                    var meta = item.meta
-                    meta.cas = cas
-                    copy = DocumentCopy(meta: meta, value: item.value.bytes)
-                }
-                return copy.map { .ended(.found($0)) } ?? .attempted(outcome)
-            case .delete(let cas): return .attempted(operations.delete(document, cas: cas))
+            case .read: return operations.get(document, DocumentCopy.init).map { .found($0) }
+            case .delete(let cas):
+                return operations.delete(document, cas: cas).map { .written(DocumentVersion($0)) }
             case .write(let value, let flags, let expiry, let preservesExpiry, let precondition):
                 return value.withUnsafeBytes { buffer in
                     let view = ByteView(buffer)
@@ -43,7 +37,8 @@ extension DocumentService {
                         mode: precondition == .absent ? .add : .set,
                         preservesExpiry: preservesExpiry
                     )
-                    return .attempted(operations.store(document, request))
+                    return operations.store(document, request)
+                        .map { .written(DocumentVersion($0)) }
                 }
             }
         }
@@ -92,7 +87,9 @@ extension DocumentService {
                 includesDeleted: options.includesDeleted,
                 transform
             )
-            guard case .deferred(let copy) = attempt else { return Step(attempt) }
+            guard case .done(.deferred(let copy)) = attempt else {
+                return attempt.map(DocumentOutcome.init)
+            }
             let writer = operations.context.scratch
             writer.removeAll(keepingAtMost: 1 << 20)
             let change: DocumentChange
@@ -111,15 +108,15 @@ extension DocumentService {
                 options
             )
             guard options.cas == .none, stored.isRaceLost(hadDocument: copy != nil) else {
-                return Step(stored)
+                return stored.map(DocumentOutcome.init)
             }
             let count = attempts.withLock { attempts in
                 attempts += 1
                 return attempts
             }
-            guard count == Limits.updateAttemptsMax else { return .again }
+            guard count == Limits.updateAttemptsMax else { return nil }
             // `exists` would report a CAS mismatch, but the caller named no CAS.
-            return .ended(.failed(DocumentService.everyRaceLost))
+            return .done(.failed(DocumentService.everyRaceLost))
         }
     }
 
@@ -137,20 +134,23 @@ extension DocumentService {
         _ done: @escaping @Sendable (DocumentOutcome) -> Void
     ) {
         begin(key, inBucket: name, options: options, done) { operations, document in
-            var copy: DocumentCopy?
-            func copyOut(_ item: Item, _ cas: CAS) {
-                var meta = item.meta
-                meta.cas = cas
-                copy = DocumentCopy(meta: meta, value: item.value.bytes)
-            }
             let includesDeleted = options.includesDeleted
-            let outcome =
+            let result =
                 options.readsReplica
-                ? operations.getReplica(document, includesDeleted: includesDeleted, copyOut)
-                : operations.get(document, includesDeleted: includesDeleted, copyOut)
-            guard let copy else { return .attempted(outcome) }
-            visit(copy)
-            return .ended(.found(DocumentCopy(meta: copy.meta, value: [])))
+                ? operations.getReplica(
+                    document,
+                    includesDeleted: includesDeleted,
+                    DocumentCopy.init
+                )
+                : operations.get(
+                    document,
+                    includesDeleted: includesDeleted,
+                    DocumentCopy.init
+                )
+            return result.map { copy in
+                visit(copy)
+                return .found(DocumentCopy(meta: copy.meta, value: []))
+            }
         }
     }
 
@@ -181,28 +181,17 @@ extension DocumentService {
         }
     }
 
-    /// The result of one attempt of an operation.
-    private enum Step {
-        case attempted(AttemptOutcome)
-        case ended(DocumentOutcome)
-        /// Another version became current: attempt again.
-        case again
-
-        init(_ update: UpdateOutcome) {
-            switch update {
-            case .ended(let outcome): self = .attempted(outcome)
-            case .unchanged: self = .ended(.unchanged)
-            case .deferred: preconditionFailure("the caller transforms a deferred document")
-            }
-        }
-    }
+    /// One attempt of an operation; nil if another version became current: attempt again.
+    private typealias Attempt =
+        @Sendable (borrowing DocumentOperations, DocumentAddress) ->
+        DocumentResult<DocumentOutcome>?
 
     /// An operation that has no outcome yet.
     private struct Task: Sendable {
         let key: [UInt8]
         let bucket: OpenBucket
         let options: AttemptOptions
-        let body: @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
+        let body: Attempt
         let done: @Sendable (DocumentOutcome) -> Void
         var mayWaitForRoom = true
     }
@@ -212,7 +201,7 @@ extension DocumentService {
         inBucket name: String,
         options: AttemptOptions = AttemptOptions(),
         _ done: @escaping @Sendable (DocumentOutcome) -> Void,
-        _ body: @escaping @Sendable (borrowing DocumentOperations, DocumentAddress) -> Step
+        _ body: @escaping Attempt
     ) {
         lanes.nonIO.lane.post { [self] in
             guard let bucket = bucket(named: name) else { return done(.noBucket) }
@@ -243,14 +232,11 @@ extension DocumentService {
                 mayWaitForRoom: task.mayWaitForRoom
             )
             let document = DocumentAddress(key: key, hash: hash(key), id: id, vBucket: vBucket)
-            let step = task.body(operations, document)
+            let result = task.body(operations, document)
             // The room that was reserved for the write has been used, or is not needed.
             if !task.mayWaitForRoom { task.bucket.pager.endAdmission() }
-            switch step {
-            case .ended(let outcome): finish(task, outcome)
-            case .attempted(let outcome): proceed(task, outcome, document)
-            case .again: attemptAgain(task)
-            }
+            guard let result else { return attemptAgain(task) }
+            proceed(task, result, document)
         }
     }
 
@@ -258,11 +244,14 @@ extension DocumentService {
         lanes.nonIO.lane.post { [self] in attempt(task) }
     }
 
-    private func proceed(_ task: Task, _ outcome: AttemptOutcome, _ document: DocumentAddress) {
-        switch outcome {
-        case .found: preconditionFailure("the caller ends with the document")
+    private func proceed(
+        _ task: Task,
+        _ result: DocumentResult<DocumentOutcome>,
+        _ document: DocumentAddress
+    ) {
+        switch result {
+        case .done(let outcome): finish(task, outcome)
         case .refused(let refusal): finish(task, .refused(refusal))
-        case .stored(let stored): finish(task, .written(DocumentVersion(stored)))
         case .prepared(let stored):
             task.bucket.syncWrites.wait(for: stored.seqno, of: document.id) {
                 [self] end, _ in
@@ -273,7 +262,7 @@ extension DocumentService {
                 else { return task.done(.refused(.durabilityAmbiguous)) }
                 task.done(.written(DocumentVersion(cas: cas, uuid: uuid, seqno: seqno)))
             }
-        case .waits(let wait):
+        case .wait(let wait):
             task.bucket.resume(
                 after: wait,
                 of: document.id,
@@ -307,15 +296,33 @@ extension DocumentService {
     }
 }
 
-extension UpdateOutcome {
+extension DocumentResult {
     /// Whether the version that was transformed without the lock is no longer the current one: it
     /// was replaced or deleted, or a missing document was created.
     fileprivate func isRaceLost(hadDocument: Bool) -> Bool {
         switch self {
-        case .ended(.refused(.exists)): true
-        case .ended(.refused(.notFound)): hadDocument
+        case .refused(.exists): true
+        case .refused(.notFound): hadDocument
         default: false
         }
+    }
+}
+
+extension DocumentOutcome {
+    fileprivate init(_ update: Update) {
+        switch update {
+        case .stored(let stored): self = .written(DocumentVersion(stored))
+        case .unchanged: self = .unchanged
+        case .deferred: preconditionFailure("the caller transforms a deferred document")
+        }
+    }
+}
+
+extension DocumentCopy {
+    fileprivate init(_ item: Item, _ cas: CAS) {
+        var meta = item.meta
+        meta.cas = cas
+        self.init(meta: meta, value: item.value.bytes)
     }
 }
 

@@ -64,13 +64,21 @@ package enum DocumentChange: Sendable {
 /// from different lanes. It does not block, and does not use the vBucket.
 package typealias DocumentTransform = @Sendable (DocumentView?, ByteWriter) -> DocumentChange
 
-/// How one attempt at an update ended.
-enum UpdateOutcome {
-    case ended(AttemptOutcome)
+/// What one attempt at an update did.
+enum Update {
+    case stored(Stored)
     case unchanged
     /// Not to be transformed under the lock: a copy, if the bounds ask for one; nil also if the
     /// document is missing.
     case deferred(DocumentCopy?)
+
+    /// The version that the update stored.
+    var version: Stored {
+        guard case .stored(let stored) = self else {
+            preconditionFailure("an update that stores nothing has no version")
+        }
+        return stored
+    }
 }
 
 /// Which documents an update transforms under the vBucket's lock.
@@ -105,47 +113,33 @@ extension DocumentOperations {
         _ bounds: TransformBounds,
         includesDeleted: Bool = false,
         _ transform: (DocumentView?, ByteWriter) -> DocumentChange
-    ) -> UpdateOutcome {
-        func body(_ core: inout VBucketCore, _ turn: borrowing ExecutionContext) -> Change {
+    ) -> DocumentResult<Update> {
+        func body(
+            _ core: inout VBucketCore,
+            _ turn: borrowing ExecutionContext
+        ) -> DocumentResult<Update> {
             let found =
                 includesDeleted
                 ? core.getAny(document.key, hash: document.hash, turn)
                 : core.get(document.key, hash: document.hash, turn)
             return change(document, found, cas: cas, bounds, transform, &core, turn)
         }
-        let result: Change
-        if isDurable {
-            switch applyDurably(document, body) {
-            case .refused(let refusal): return .ended(.refused(refusal))
-            case .applied(let change): result = change
-            }
-        } else {
-            result = document.vBucket.withCore { body(&$0, turn) }
-        }
+        if isDurable, let refusal = durabilityRefusal(document) { return .refused(refusal) }
+        let result =
+            isDurable
+            ? applyDurably(document, body) : document.vBucket.withCore { body(&$0, turn) }
+        var finished = result
         switch result {
-        case .mutation(let outcome):
-            let ended = finish(outcome, document.id, .sets, cas: cas)
-            switch ended {
-            case .stored, .prepared: break
-            default: noteExpiry(document)
-            }
-            return .ended(ended)
-        case .unchanged:
-            noteExpiry(document)
-            return .unchanged
-        case .deferred(let copy): return .deferred(copy)
+        case .done(.deferred), .done(.unchanged): break
+        case .done(.stored), .prepared, .wait, .refused:
+            finished = finish(result.map(\.version), document.id, .sets, cas: cas)
+                .map { .stored($0) }
         }
-    }
-
-    /// The result of the transform under the lock.
-    private enum Change: MutationCarrier {
-        case mutation(MutationOutcome)
-        case unchanged
-        case deferred(DocumentCopy?)
-
-        var mutation: MutationOutcome? {
-            if case .mutation(let outcome) = self { outcome } else { nil }
+        switch finished {
+        case .done(.unchanged), .wait, .refused: noteRead(document)
+        case .done(.stored), .done(.deferred), .prepared: break
         }
+        return finished
     }
 
     /// Stores a change of a version that was copied out before.
@@ -164,91 +158,84 @@ extension DocumentOperations {
         of document: DocumentAddress,
         replacing old: DocumentMeta?,
         _ options: DocumentService.AttemptOptions
-    ) -> UpdateOutcome {
+    ) -> DocumentResult<Update> {
         let cas = old?.cas ?? .none
+        let result: WriteResult
         switch change {
-        case .keep: return .unchanged
+        case .keep: return .done(.unchanged)
         case .delete:
-            guard old != nil else { return .ended(.refused(.notFound)) }
-            return .ended(
-                write(document, .deletes, cas: options.cas) { core, turn in
-                    core.delete(document.key, hash: document.hash, cas: cas, turn)
-                }
-            )
+            guard old != nil else { return .refused(.notFound) }
+            result = write(document, .deletes, cas: options.cas) { core, turn in
+                core.delete(document.key, hash: document.hash, cas: cas, turn)
+            }
         case .store(let fields):
-            return .ended(
-                write(document, .sets, cas: options.cas) { core, turn in
-                    // A request for documents does not name tombstones, so they are compared here.
-                    if old?.isDeleted ?? options.includesDeleted,
-                        let refusal = refusal(ofTombstone: old, document, &core, turn)
-                    {
-                        return refusal
-                    }
-                    return store(fields, writer, document, old, cas: cas, &core, turn)
+            result = write(document, .sets, cas: options.cas) { core, turn in
+                // A request for documents does not name tombstones, so they are compared here.
+                if old?.isDeleted ?? options.includesDeleted,
+                    let obstacle = obstacle(toTombstone: old, document, &core, turn)
+                {
+                    return obstacle
                 }
-            )
+                return store(fields, writer, document, old, cas: cas, &core, turn)
+            }
         }
+        return result.map { .stored($0) }
     }
 
     /// Why a tombstone, or nothing, cannot be replaced; nil if it is the current version.
-    private func refusal(
-        ofTombstone old: DocumentMeta?,
+    private func obstacle(
+        toTombstone old: DocumentMeta?,
         _ document: DocumentAddress,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome? {
+    ) -> WriteResult? {
         switch core.getMeta(document.key, hash: document.hash, turn) {
-        case .found(let item, _): item.isDeleted && item.cas == old?.cas ? nil : .exists
-        case .notFound where old == nil: nil
-        case .notMyVBucket: .notMyVBucket
-        case .recommitting: .recommitting
-        case .wouldBlock(let wait): .wouldBlock(wait)
-        // It was purged.
-        default: .exists
+        case .done(let (item, _)) where item.isDeleted && item.cas == old?.cas: nil
+        case .refused(.notFound) where old == nil: nil
+        case .refused(.notMyVBucket): .refused(.notMyVBucket)
+        case .refused(.writeRecommitting): .refused(.writeRecommitting)
+        case .wait(let wait): .wait(wait)
+        // Another version replaced it, or it was purged.
+        case .done, .prepared, .refused: .refused(.exists)
         }
     }
 
     private func change(
         _ document: DocumentAddress,
-        _ found: ReadOutcome,
+        _ found: ReadResult,
         cas: CAS,
         _ bounds: TransformBounds,
         _ transform: (DocumentView?, ByteWriter) -> DocumentChange,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
-    ) -> Change {
+    ) -> DocumentResult<Update> {
         var old: DocumentMeta?
         let change: DocumentChange
         let writer = context.scratch
         writer.removeAll(keepingAtMost: 1 << 20)
         switch found {
-        case .found(let item, _):
-            if let refusal = core.refusal(item, cas, turn) { return .mutation(refusal) }
+        case .done(let (item, _)):
+            if let refusal = core.refusal(item, cas, turn) { return .refused(refusal) }
             if item.valueCount > bounds.bytesMax {
-                guard bounds.copiesDeferred else { return .deferred(nil) }
-                return .deferred(DocumentCopy(meta: item.meta, value: item.value.bytes))
+                guard bounds.copiesDeferred else { return .done(.deferred(nil)) }
+                return .done(.deferred(DocumentCopy(meta: item.meta, value: item.value.bytes)))
             }
             old = item.meta
             change = transform(DocumentView(meta: item.meta, value: item.value), writer)
-        case .notFound:
-            guard cas == .none || bounds.makesDespiteCAS else { return .mutation(.notFound) }
-            guard bounds.includesMissing else { return .deferred(nil) }
+        case .refused(.notFound):
+            guard cas == .none || bounds.makesDespiteCAS else { return .refused(.notFound) }
+            guard bounds.includesMissing else { return .done(.deferred(nil)) }
             change = transform(nil, writer)
-        case .locked: return .mutation(.locked)
-        case .temporaryFailure:
-            preconditionFailure("an active copy that is read is neither built nor short of memory")
-        case .notMyVBucket: return .mutation(.notMyVBucket)
-        case .inProgress: return .mutation(.inProgress)
-        case .recommitting: return .mutation(.recommitting)
-        case .wouldBlock(let wait): return .mutation(.wouldBlock(wait))
+        case .prepared, .wait, .refused: return found.map { _ in .unchanged }
         }
+        let result: WriteResult
         switch change {
-        case .keep: return .unchanged
-        case .delete:
-            return .mutation(core.delete(document.key, hash: document.hash, cas: cas, turn))
+        case .keep: return .done(.unchanged)
+        case .delete: result = core.delete(document.key, hash: document.hash, cas: cas, turn)
         case .store(let fields):
-            return .mutation(store(fields, writer, document, old, cas: cas, &core, turn))
+            result = store(fields, writer, document, old, cas: cas, &core, turn)
         }
+        return result.map { .stored($0) }
     }
 
     /// Stores what a transform wrote; `old` is the current version, or the caller has compared it.
@@ -260,7 +247,7 @@ extension DocumentOperations {
         cas: CAS,
         _ core: inout VBucketCore,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
+    ) -> WriteResult {
         let isReplacing = old?.isDeleted == false
         var request = StoreRequest(
             key: document.key,
@@ -276,7 +263,7 @@ extension DocumentOperations {
         )
         request.attributes = fields.attributes
         request.isDeleted = fields.isDeleted
-        guard request.isWithinLimits else { return .tooLarge }
+        guard request.isWithinLimits else { return .refused(.tooLarge) }
         if !fields.macros.isEmpty {
             MacroPatch.expand(fields.macros, core.upcoming(turn), in: writer)
         }

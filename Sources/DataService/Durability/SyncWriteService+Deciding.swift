@@ -136,10 +136,10 @@ extension SyncWriteService {
         switch step {
         case .commit(let seqno):
             let result = core.commit(seqno, fence: fence, turn)
-            finish(result, of: seqno, vBucket: vBucket, on: core, in: &outcome)
+            finish(result, of: seqno, isCommit: true, vBucket: vBucket, on: core, in: &outcome)
         case .abort(let seqno):
             let result = core.abort(seqno, fence: fence, turn)
-            finish(result, of: seqno, vBucket: vBucket, on: core, in: &outcome)
+            finish(result, of: seqno, isCommit: false, vBucket: vBucket, on: core, in: &outcome)
         case .answerAmbiguous(let seqno):
             state.withLock { $0.slots[vBucket]?.monitor.answered(seqno) }
             end(seqno, vBucket, as: .ambiguous, in: &outcome)
@@ -150,25 +150,27 @@ extension SyncWriteService {
     }
 
     private func finish(
-        _ result: CommitOutcome,
+        _ result: WriteResult,
         of seqno: Seqno,
+        isCommit: Bool,
         vBucket: VBucketID,
         on core: borrowing VBucketCore,
         in outcome: inout Outcome
     ) {
         var answer = SyncWriteOutcome.ambiguous
         switch result {
-        case .wouldBlock(let wait):
+        case .wait(let wait):
             outcome.obstacle = Obstacle(wait: wait, key: core.key(ofPrepare: seqno))
             return
-        case .gone: break
-        case .committed(let stored):
+        case .refused: break
+        case .done(let stored) where isCommit:
             outcome.note(stored)
             answer = .committed(stored)
             state.withLock { $0.statistics.committed += 1 }
-        case .aborted(let stored):
+        case .done(let stored):
             outcome.note(stored)
             state.withLock { $0.statistics.aborted += 1 }
+        case .prepared: preconditionFailure("a prepare is completed, not prepared again")
         }
         outcome.hasEnded = true
         state.withLock { state in

@@ -35,57 +35,52 @@ package struct ArithmeticRequest {
 extension VBucketCore {
     /// Increments (wrapping at 2^64) or decrements (stopping at 0) a number stored as its digits.
     package mutating func arithmetic(
-        _ request: borrowing ArithmeticRequest,
+        _ request: ArithmeticRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
-            return refusal
-        }
-        let place = table.find(request.key, hash: request.hash)
-        let makesNew = request.initial != nil
-        if let wait = missing(place, request.hash, tombstones: makesNew) {
-            return .wouldBlock(wait)
-        }
-        let old = live(place, turn)
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
-        guard account.admits(64) else { return .noRoom(64) }
-        var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
-        let number: UInt64
-        var kept = ByteView.empty
-        if let old {
-            if old.isEjected { return .wouldBlock(.value(old.seqno)) }
-            guard let current = Self.number(old.body) else { return .notANumber }
-            let (delta, isIncrement) = (request.delta, request.isIncrement)
-            number = isIncrement ? current &+ delta : current - min(current, delta)
-            meta.flags = old.flags
-            meta.expiry = old.expiry
-            if let attributes = old.attributes {
-                let digits = String(number).utf8.count
-                guard attributes.allowsBody(of: digits) else { return .tooLarge }
-                let needed = attributes.byteCount + old.valueCount
-                guard account.admits(attributes.byteCount, of: needed) else {
-                    return .noRoom(needed)
+    ) -> WriteResult {
+        mutate(request.key, hash: request.hash, tombstones: request.initial != nil, turn) {
+            core,
+            place,
+            old in
+            if let refusal = core.refusal(old, request.cas, turn) { return .refused(refusal) }
+            guard core.account.admits(64) else { return .wait(.room(64)) }
+            var meta = DocumentMeta(expiry: request.expiry, datatype: .json)
+            let number: UInt64
+            var kept = ByteView.empty
+            if let old {
+                if old.isEjected { return .wait(.value(old.seqno)) }
+                guard let current = Self.number(old.body) else { return .refused(.notANumber) }
+                let (delta, isIncrement) = (request.delta, request.isIncrement)
+                number = isIncrement ? current &+ delta : current - min(current, delta)
+                meta.flags = old.flags
+                meta.expiry = old.expiry
+                if let attributes = old.attributes {
+                    let digits = String(number).utf8.count
+                    guard attributes.allowsBody(of: digits) else { return .refused(.tooLarge) }
+                    let needed = attributes.byteCount + old.valueCount
+                    guard core.account.admits(attributes.byteCount, of: needed) else {
+                        return .wait(.room(needed))
+                    }
+                    kept = old.value.slice(0, attributes.byteCount)
+                    meta.datatype.insert(.xattr)
                 }
-                kept = old.value.slice(0, attributes.byteCount)
-                meta.datatype.insert(.xattr)
+            } else {
+                guard let initial = request.initial else { return .refused(.notFound) }
+                number = initial
             }
-        } else {
-            guard let initial = request.initial else { return .notFound }
-            number = initial
+            turn.scratch.removeAll()
+            turn.scratch.append(kept)
+            turn.scratch.append(text: String(number))
+            return core.write(
+                meta,
+                key: request.key,
+                hash: request.hash,
+                value: turn.scratch.view,
+                place: place,
+                number: number,
+                turn
+            )
         }
-        turn.scratch.removeAll()
-        turn.scratch.append(kept)
-        turn.scratch.append(text: String(number))
-        return write(
-            meta,
-            key: request.key,
-            hash: request.hash,
-            value: turn.scratch.view,
-            place: place,
-            number: number,
-            turn
-        )
     }
 
     /// The number that ASCII digits spell, up to 2^64 - 1.

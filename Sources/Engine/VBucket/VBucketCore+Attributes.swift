@@ -28,7 +28,7 @@ extension VBucketCore {
         over old: Item?,
         at place: HashTable.Place?,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
+    ) -> WriteResult {
         var meta = DocumentMeta(
             flags: request.flags,
             expiry: request.expiry,
@@ -41,16 +41,18 @@ extension VBucketCore {
         }
         var value = request.value
         if case .keep = request.attributes, let old, old.hasAttributes {
-            guard let kept = old.attributes else { return .wouldBlock(.value(old.seqno)) }
-            guard kept.allowsBody(of: value.count) else { return .tooLarge }
+            guard let kept = old.attributes else { return .wait(.value(old.seqno)) }
+            guard kept.allowsBody(of: value.count) else { return .refused(.tooLarge) }
             let count = kept.byteCount + value.count
             // The old value has to be in memory beside the new one.
             let needed = count + old.valueCount
-            guard account.admits(count, of: needed) else { return .noRoom(needed) }
+            guard account.admits(count, of: needed) else { return .wait(.room(needed)) }
             value = Self.join(old.value.slice(0, kept.byteCount), value, in: turn.scratch)
             meta.datatype.insert(.xattr)
         } else {
-            guard account.admits(value.count, of: value.count) else { return .noRoom(value.count) }
+            guard account.admits(value.count, of: value.count) else {
+                return .wait(.room(value.count))
+            }
         }
         let (key, hash) = (request.key, request.hash)
         return write(meta, key: key, hash: hash, value: value, place: place, turn)

@@ -62,27 +62,56 @@ package struct StoreRequest {
 }
 
 extension VBucketCore {
+    /// Executes a command that changes or locks a document: checks the vBucket, its admission of
+    /// writes and the presence of the key's version, in this order, then calls `edit`.
+    ///
+    /// - Parameters:
+    ///   - key: The key.
+    ///   - hash: Its hash.
+    ///   - tombstones: Whether the command needs a tombstone of the key in memory.
+    ///   - turn: The time and the arena of the caller.
+    ///   - edit: Checks the command's own conditions and makes the change; gets the key's place in
+    ///     the table, and the document if it exists for clients.
+    /// - Returns: The result of `edit`, or why it was not called.
+    @inline(__always)
+    mutating func mutate<Value>(
+        _ key: ByteView,
+        hash: UInt64,
+        tombstones: Bool,
+        _ turn: borrowing ExecutionContext,
+        _ edit: (inout VBucketCore, HashTable.Place?, Item?) -> DocumentResult<Value>
+    ) -> DocumentResult<Value> {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(key, hash) { return obstacle.map { $0 } }
+        let place = table.find(key, hash: hash)
+        if let wait = missing(place, hash, tombstones: tombstones) { return .wait(wait) }
+        return edit(&self, place, live(place, turn))
+    }
+
     /// Set, add and replace.
+    ///
+    /// The checks of `mutate` stand here again, because this path is the most frequent write and
+    /// is inlined into its callers, where a closure may cost instructions.
     @inline(__always)
     package mutating func store(
         _ request: borrowing StoreRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(request.key, request.hash) {
-            return refusal
+    ) -> WriteResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !allowsFastWrite, let obstacle = writeObstacle(request.key, request.hash) {
+            return obstacle.map { $0 }
         }
         let place = table.find(request.key, hash: request.hash)
-        if let wait = missing(place, request.hash, tombstones: true) { return .wouldBlock(wait) }
+        if let wait = missing(place, request.hash, tombstones: true) { return .wait(wait) }
         let old = live(place, turn)
-        if request.mode == .add, old != nil { return .exists }
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
-        if request.mode == .replace, old == nil { return .notFound }
+        if request.mode == .add, old != nil { return .refused(.exists) }
+        if let refusal = refusal(old, request.cas, turn) { return .refused(refusal) }
+        if request.mode == .replace, old == nil { return .refused(.notFound) }
         guard request.isPlain, old?.hasAttributes != true else {
             return storeWithAttributes(request, over: old, at: place, turn)
         }
         let count = request.value.count
-        guard account.admits(count, of: count) else { return .noRoom(count) }
+        guard account.admits(count, of: count) else { return .wait(.room(count)) }
         var meta = DocumentMeta(
             flags: request.flags,
             expiry: request.expiry,
@@ -103,7 +132,7 @@ extension VBucketCore {
         place: HashTable.Place?,
         number: UInt64 = 0,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
+    ) -> WriteResult {
         if let level = turn.durability {
             let put = prepare(meta, level, key: key, hash: hash, value: value, place: place, turn)
             return .prepared(stored(put, number: number))
@@ -117,14 +146,14 @@ extension VBucketCore {
             place: place,
             turn
         )
-        return .stored(stored(put, number: number))
+        return .done(stored(put, number: number))
     }
 
     /// Why a change with `cas` is refused: `old` is locked, missing, or another version; nil if the
     /// change is allowed.
     @inline(__always)
     package func refusal(_ old: Item?, _ cas: CAS, _ turn: borrowing ExecutionContext)
-        -> MutationOutcome?
+        -> DocumentRefusal?
     {
         guard let old else { return cas == .none ? nil : .notFound }
         if old.state.contains(.locked), isLocked(old, turn), cas != old.cas { return .locked }
@@ -151,27 +180,26 @@ extension VBucketCore {
         hash: UInt64,
         cas: CAS,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
-        guard let old = live(place, turn) else { return .notFound }
-        if let refusal = refusal(old, cas, turn) { return refusal }
-        if awaitsAttributes(old) { return .wouldBlock(.value(old.seqno)) }
-        let scratchCount = turn.scratch.count
-        defer { turn.scratch.truncate(to: scratchCount) }
-        let (value, datatype) = tombstoneValue(of: old, turn)
-        let meta = DocumentMeta(expiry: turn.seconds, datatype: datatype, isDeleted: true)
-        // A prepare is in memory beside the document. Another deletion frees memory in the end, so it
-        // may use the bytes above the ceiling. Without a bound, values that were fetched for their
-        // attributes could outgrow memory: those of tombstones cannot be ejected before they are
-        // persisted.
-        let isAdmitted =
-            turn.durability == nil
-            ? account.admitsCopy(value.count) : account.admits(value.count, of: value.count)
-        guard value.isEmpty || isAdmitted else { return .noRoom(value.count) }
-        return write(meta, key: key, hash: hash, value: value, place: place, turn)
+    ) -> WriteResult {
+        mutate(key, hash: hash, tombstones: false, turn) { core, place, old in
+            guard let old else { return .refused(.notFound) }
+            if let refusal = core.refusal(old, cas, turn) { return .refused(refusal) }
+            if core.awaitsAttributes(old) { return .wait(.value(old.seqno)) }
+            let scratchCount = turn.scratch.count
+            defer { turn.scratch.truncate(to: scratchCount) }
+            let (value, datatype) = core.tombstoneValue(of: old, turn)
+            let meta = DocumentMeta(expiry: turn.seconds, datatype: datatype, isDeleted: true)
+            // A prepare is in memory beside the document. Another deletion frees memory in the end,
+            // so it may use the bytes above the ceiling. Without a bound, values that were fetched
+            // for their attributes could outgrow memory: those of tombstones cannot be ejected
+            // before they are persisted.
+            let isAdmitted =
+                turn.durability == nil
+                ? core.account.admitsCopy(value.count)
+                : core.account.admits(value.count, of: value.count)
+            guard value.isEmpty || isAdmitted else { return .wait(.room(value.count)) }
+            return core.write(meta, key: key, hash: hash, value: value, place: place, turn)
+        }
     }
 
     /// Adds bytes before or behind a document's body.
@@ -184,7 +212,7 @@ extension VBucketCore {
     ///   - cas: The version to change, or `.none` for any.
     ///   - isJSON: Returns whether the new body is a JSON document.
     ///   - turn: The time and the arena of the caller.
-    /// - Returns: The outcome of the write.
+    /// - Returns: The result of the write.
     package mutating func extend(
         _ key: ByteView,
         hash: UInt64,
@@ -193,33 +221,33 @@ extension VBucketCore {
         cas: CAS,
         isJSON: (ByteView) -> Bool,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: false) { return .wouldBlock(wait) }
-        guard let old = live(place, turn) else { return cas == .none ? .notStored : .notFound }
-        if let refusal = refusal(old, cas, turn) { return refusal }
-        if old.isEjected { return .wouldBlock(.value(old.seqno)) }
-        let (body, kept) = (old.body, old.attributes)
-        let isAllowed =
-            kept?.allowsBody(of: body.count + bytes.count)
-            ?? (body.count + bytes.count <= Limits.valueBytesMax)
-        guard isAllowed else { return .tooLarge }
-        let count = old.valueCount + bytes.count
-        // The old value has to be in memory beside the new one.
-        let needed = count + old.valueCount
-        guard account.admits(count, of: needed) else { return .noRoom(needed) }
-        let prefix = old.value.slice(0, kept?.byteCount ?? 0)
-        let value = Self.join(
-            prefix,
-            atFront ? bytes : body,
-            atFront ? body : bytes,
-            in: turn.scratch
-        )
-        var meta = DocumentMeta(flags: old.flags, expiry: old.expiry)
-        if isJSON(value.dropFirst(prefix.count)) { meta.datatype.insert(.json) }
-        if kept != nil { meta.datatype.insert(.xattr) }
-        return write(meta, key: key, hash: hash, value: value, place: place, turn)
+    ) -> WriteResult {
+        mutate(key, hash: hash, tombstones: false, turn) { core, place, old in
+            guard let old else {
+                return .refused(cas == .none ? .notStored : .notFound)
+            }
+            if let refusal = core.refusal(old, cas, turn) { return .refused(refusal) }
+            if old.isEjected { return .wait(.value(old.seqno)) }
+            let (body, kept) = (old.body, old.attributes)
+            let isAllowed =
+                kept?.allowsBody(of: body.count + bytes.count)
+                ?? (body.count + bytes.count <= Limits.valueBytesMax)
+            guard isAllowed else { return .refused(.tooLarge) }
+            let count = old.valueCount + bytes.count
+            // The old value has to be in memory beside the new one.
+            let needed = count + old.valueCount
+            guard core.account.admits(count, of: needed) else { return .wait(.room(needed)) }
+            let prefix = old.value.slice(0, kept?.byteCount ?? 0)
+            let value = Self.join(
+                prefix,
+                atFront ? bytes : body,
+                atFront ? body : bytes,
+                in: turn.scratch
+            )
+            var meta = DocumentMeta(flags: old.flags, expiry: old.expiry)
+            if isJSON(value.dropFirst(prefix.count)) { meta.datatype.insert(.json) }
+            if kept != nil { meta.datatype.insert(.xattr) }
+            return core.write(meta, key: key, hash: hash, value: value, place: place, turn)
+        }
     }
 }

@@ -54,28 +54,22 @@ extension VBucketCore {
     /// Why a write of `key` has to wait or is refused, if `allowsFastWrite` is false; nil if it is
     /// allowed.
     @inline(never)
-    func writeRefusal(_ key: ByteView, _ hash: UInt64) -> MutationOutcome? {
-        guard writeHolds.isEmpty else { return .temporaryFailure }
-        guard isWritable else { return .wouldBlock(writeObstacle) }
-        return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
-    }
-
-    /// The same for commands that read and lock, or read and touch.
-    @inline(never)
-    func lockRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
-        guard writeHolds.isEmpty else { return .temporaryFailure }
-        guard isWritable else { return .wouldBlock(writeObstacle) }
-        return prepares.find(key, hash).map { $0.isInherited ? .recommitting : .inProgress }
+    func writeObstacle(_ key: ByteView, _ hash: UInt64) -> DocumentResult<Never>? {
+        guard writeHolds.isEmpty else { return .refused(.temporaryFailure) }
+        guard isWritable else { return .wait(isLoaded ? .handOver : .warmup) }
+        return prepares.find(key, hash).map {
+            .refused($0.isInherited ? .writeRecommitting : .writeInProgress)
+        }
     }
 
     /// Why a read has to wait or is refused.
     ///
     /// A prepare that this copy made is no reason: until its commit, the previous version is read.
     @inline(never)
-    func readRefusal(_ key: ByteView, _ hash: UInt64) -> ReadOutcome? {
-        guard isLoaded else { return .wouldBlock(.warmup) }
+    func readObstacle(_ key: ByteView, _ hash: UInt64) -> ReadResult? {
+        guard isLoaded else { return .wait(.warmup) }
         guard let prepare = prepares.find(key, hash), prepare.isInherited else { return nil }
-        return .recommitting
+        return .refused(.writeRecommitting)
     }
 
     /// Whether a document's key has a prepare: then it neither expires nor is ejected as a whole.
@@ -132,17 +126,18 @@ extension VBucketCore {
     ///   - fence: The fence of the map that the decision is based on; a decision under another
     ///     fence is ignored.
     ///   - turn: The time and the arena of the caller.
-    /// - Returns: The result; after `wouldBlock` the call may be repeated.
+    /// - Returns: `refused(.notFound)` if there is no such prepare, or this copy does not decide
+    ///   about it under that fence; `wait` if the call has to be repeated.
     package mutating func commit(
         _ prepare: Seqno,
         fence: UInt64,
         _ turn: borrowing ExecutionContext
-    ) -> CommitOutcome {
-        guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+    ) -> WriteResult {
+        guard feeds(fence), let found = prepares.find(prepare) else { return .refused(.notFound) }
+        guard isLoaded else { return .wait(.warmup) }
         let (item, hash) = (found.item, found.hash)
         let place = table.find(item.key, hash: hash)
-        if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
+        if let wait = missing(place, hash, tombstones: true) { return .wait(wait) }
         var meta = item.meta
         meta.seqno = Seqno(highSeqno.value + 1)
         meta.revision = (place?.item.revision ?? maxRevision) + 1
@@ -159,22 +154,23 @@ extension VBucketCore {
         )
         complete(found)
         let wakes = takePendingWakeup() || isFirst
-        return .committed(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
+        return .done(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 
-    /// Aborts a prepare: its version never becomes visible.
+    /// Aborts a prepare: its version never becomes visible; the result has its CAS, otherwise as
+    /// `commit`.
     package mutating func abort(
         _ prepare: Seqno,
         fence: UInt64,
         _ turn: borrowing ExecutionContext
-    ) -> CommitOutcome {
-        guard feeds(fence), let found = prepares.find(prepare) else { return .gone }
-        guard isLoaded else { return .wouldBlock(.warmup) }
+    ) -> WriteResult {
+        guard feeds(fence), let found = prepares.find(prepare) else { return .refused(.notFound) }
+        guard isLoaded else { return .wait(.warmup) }
         let (cas, seqno) = (found.item.cas, Seqno(highSeqno.value + 1))
         let isFirst = appendAbort(of: prepare, at: seqno, found.item.key, turn)
         complete(found)
         let wakes = takePendingWakeup() || isFirst
-        return .aborted(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
+        return .done(stored(Put(cas: cas, seqno: seqno, wakesFlusher: wakes)))
     }
 
     /// Appends an abort to the change order, if the change order has readers.

@@ -2,27 +2,24 @@ package import Bytes
 internal import Vocabulary
 
 extension VBucketCore {
-    /// The reason for waiting if `isWritable` is false without a hold.
-    var writeObstacle: Wait { isLoaded ? .handOver : .warmup }
-
     /// The document with `key`; the caller copies what it needs before the lock is released.
     @inline(__always)
     package mutating func get(
         _ key: ByteView,
         hash: UInt64,
         _ turn: borrowing ExecutionContext
-    ) -> ReadOutcome {
-        guard case .active = state else { return .notMyVBucket }
+    ) -> ReadResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
         guard let place = table.find(key, hash: hash) else {
-            if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
-            return missing(nil, hash, tombstones: false).map { .wouldBlock($0) } ?? .notFound
+            if !isReadable, let obstacle = readObstacle(key, hash) { return obstacle }
+            return missing(nil, hash, tombstones: false).map { .wait($0) } ?? .refused(.notFound)
         }
-        if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
+        if !isReadable, let obstacle = readObstacle(key, hash) { return obstacle }
         let item = place.item
         let bits = item.state
         if bits.isDisjoint(with: [.deleted, .valueEjected, .locked, .hasExpiry]) {
             touchFrequency(item)
-            return .found(item, cas: item.cas)
+            return .done((item, item.cas))
         }
         return getSpecial(place, turn)
     }
@@ -31,17 +28,17 @@ extension VBucketCore {
     private mutating func getSpecial(
         _ place: HashTable.Place,
         _ turn: borrowing ExecutionContext
-    ) -> ReadOutcome {
+    ) -> ReadResult {
         let item = place.item
-        guard !item.isDeleted else { return .notFound }
+        guard !item.isDeleted else { return .refused(.notFound) }
         if isDue(item, turn) {
             // During a hand-over or a hold the copy makes no changes, not even by expiry.
             if isWritable, !isPrepared(item) { expire(place, turn) }
-            return .notFound
+            return .refused(.notFound)
         }
         touchFrequency(item)
-        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
-        return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
+        if item.isEjected { return .wait(.value(item.seqno)) }
+        return .done((item, isLocked(item, turn) ? .locked : item.cas))
     }
 
     /// The document with `key` on a replica, for GET_REPLICA.
@@ -53,19 +50,21 @@ extension VBucketCore {
         hash: UInt64,
         includesDeleted: Bool = false,
         _ turn: borrowing ExecutionContext
-    ) -> ReadOutcome {
-        guard case .replica = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
-        if isBeingBuilt { return .temporaryFailure }
+    ) -> ReadResult {
+        guard case .replica = state else { return .refused(.notMyVBucket) }
+        guard isLoaded else { return .wait(.warmup) }
+        if isBeingBuilt { return .refused(.temporaryFailure) }
         guard let place = table.find(key, hash: hash) else {
-            return missing(nil, hash, tombstones: includesDeleted).map { .wouldBlock($0) }
-                ?? .notFound
+            return missing(nil, hash, tombstones: includesDeleted).map { .wait($0) }
+                ?? .refused(.notFound)
         }
         let item = place.item
         // Only the active copy replaces an expired document by a tombstone.
-        guard item.isDeleted ? includesDeleted : !isDue(item, turn) else { return .notFound }
-        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
-        return .found(item, cas: item.cas)
+        guard item.isDeleted ? includesDeleted : !isDue(item, turn) else {
+            return .refused(.notFound)
+        }
+        if item.isEjected { return .wait(.value(item.seqno)) }
+        return .done((item, item.cas))
     }
 
     /// Whether the copy is being built, so that a key without a document may still exist.
@@ -75,14 +74,14 @@ extension VBucketCore {
     }
 
     /// A document's metadata on a replica.
-    package func getReplicaMeta(_ key: ByteView, hash: UInt64) -> ReadOutcome {
-        guard case .replica = state else { return .notMyVBucket }
-        guard isLoaded else { return .wouldBlock(.warmup) }
-        if isBeingBuilt { return .temporaryFailure }
+    package func getReplicaMeta(_ key: ByteView, hash: UInt64) -> ReadResult {
+        guard case .replica = state else { return .refused(.notMyVBucket) }
+        guard isLoaded else { return .wait(.warmup) }
+        if isBeingBuilt { return .refused(.temporaryFailure) }
         guard let item = table.find(key, hash: hash)?.item else {
-            return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
+            return missing(nil, hash, tombstones: true).map { .wait($0) } ?? .refused(.notFound)
         }
-        return .found(item, cas: item.cas)
+        return .done((item, item.cas))
     }
 
     /// A document's metadata, also a tombstone's.
@@ -90,20 +89,20 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         _ turn: borrowing ExecutionContext
-    ) -> ReadOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        if !isReadable, let refusal = readRefusal(key, hash) { return refusal }
+    ) -> ReadResult {
+        guard case .active = state else { return .refused(.notMyVBucket) }
+        if !isReadable, let obstacle = readObstacle(key, hash) { return obstacle }
         guard var place = table.find(key, hash: hash) else {
-            return missing(nil, hash, tombstones: true).map { .wouldBlock($0) } ?? .notFound
+            return missing(nil, hash, tombstones: true).map { .wait($0) } ?? .refused(.notFound)
         }
         if !place.item.isDeleted, isDue(place.item, turn) {
-            guard isWritable, !isPrepared(place.item) else { return .notFound }
-            guard expire(place, turn) else { return .wouldBlock(.value(place.item.seqno)) }
-            guard let tombstone = table.find(key, hash: hash) else { return .notFound }
+            guard isWritable, !isPrepared(place.item) else { return .refused(.notFound) }
+            guard expire(place, turn) else { return .wait(.value(place.item.seqno)) }
+            guard let tombstone = table.find(key, hash: hash) else { return .refused(.notFound) }
             place = tombstone
         }
         let item = place.item
-        return .found(item, cas: isLocked(item, turn) ? .locked : item.cas)
+        return .done((item, isLocked(item, turn) ? .locked : item.cas))
     }
 
     /// The document with `key` and its value, also a tombstone.
@@ -111,17 +110,17 @@ extension VBucketCore {
         _ key: ByteView,
         hash: UInt64,
         _ turn: borrowing ExecutionContext
-    ) -> ReadOutcome {
-        let outcome = getMeta(key, hash: hash, turn)
-        guard case .found(let item, _) = outcome else { return outcome }
-        if item.isEjected { return .wouldBlock(.value(item.seqno)) }
+    ) -> ReadResult {
+        let result = getMeta(key, hash: hash, turn)
+        guard case .done(let (item, _)) = result else { return result }
+        if item.isEjected { return .wait(.value(item.seqno)) }
         if !item.isDeleted { touchFrequency(item) }
-        return outcome
+        return result
     }
 
     /// Turns an expired document into a tombstone with its own seqno.
     ///
-    /// A read's outcome cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
+    /// A read's result cannot wake the flusher, so the wakeup is deferred (`setPendingWakeup`).
     ///
     /// - Returns: False, without a change, if the tombstone has to keep attributes of a value that
     ///   is on disk only. The document does not exist for clients; `expireStub` replaces it.

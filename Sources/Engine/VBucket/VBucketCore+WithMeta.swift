@@ -58,48 +58,44 @@ extension VBucketCore {
     ///
     /// Never a prepare: the other cluster has made the write already.
     ///
-    /// - Returns: `stored` or `exists`, if the present version wins or is not the requested one;
-    ///   otherwise as `store`.
+    /// - Returns: `done`, or `refused(.exists)` if the present version wins or is not the requested
+    ///   one; otherwise as `store`.
     package mutating func storeWithMeta(
-        _ request: borrowing WithMetaRequest,
+        _ request: WithMetaRequest,
         _ turn: borrowing ExecutionContext
-    ) -> MutationOutcome {
-        guard case .active = state else { return .notMyVBucket }
-        let (key, hash) = (request.key, request.hash)
-        if !allowsFastWrite, let refusal = writeRefusal(key, hash) { return refusal }
-        let place = table.find(key, hash: hash)
-        if let wait = missing(place, hash, tombstones: true) { return .wouldBlock(wait) }
-        let old = live(place, turn)
-        if request.options.contains(.adds), old != nil { return .exists }
-        if let refusal = refusal(old, request.cas, turn) { return refusal }
-        var meta = request.meta
-        if !request.options.contains(.skipsConflictResolution), let present = place?.item.meta,
-            !meta.supersedes(present)
-        {
-            return .exists
+    ) -> WriteResult {
+        mutate(request.key, hash: request.hash, tombstones: true, turn) { core, place, old in
+            if request.options.contains(.adds), old != nil { return .refused(.exists) }
+            if let refusal = core.refusal(old, request.cas, turn) { return .refused(refusal) }
+            var meta = request.meta
+            if !request.options.contains(.skipsConflictResolution), let present = place?.item.meta,
+                !meta.supersedes(present)
+            {
+                return .refused(.exists)
+            }
+            let count = request.value.count
+            guard core.account.admits(count, of: count) else { return .wait(.room(count)) }
+            meta.seqno = Seqno(core.highSeqno.value + 1)
+            if request.options.contains(.regeneratesCAS) {
+                meta.cas = core.clock.next(turn.wallNanoseconds)
+            } else {
+                core.clock.advance(past: meta.cas)
+            }
+            if meta.isDeleted { meta.expiry = turn.seconds }
+            if let item = place?.item { core.forget(item) }
+            core.count(meta)
+            let isFirst = core.settle(
+                meta,
+                key: request.key,
+                hash: request.hash,
+                request.value,
+                isFresh: true,
+                at: place,
+                turn
+            )
+            let wakes = core.takePendingWakeup() || isFirst
+            return .done(core.stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
         }
-        let count = request.value.count
-        guard account.admits(count, of: count) else { return .noRoom(count) }
-        meta.seqno = Seqno(highSeqno.value + 1)
-        if request.options.contains(.regeneratesCAS) {
-            meta.cas = clock.next(turn.wallNanoseconds)
-        } else {
-            clock.advance(past: meta.cas)
-        }
-        if meta.isDeleted { meta.expiry = turn.seconds }
-        if let item = place?.item { forget(item) }
-        self.count(meta)
-        let isFirst = settle(
-            meta,
-            key: key,
-            hash: hash,
-            request.value,
-            isFresh: true,
-            at: place,
-            turn
-        )
-        let wakes = takePendingWakeup() || isFirst
-        return .stored(stored(Put(cas: meta.cas, seqno: meta.seqno, wakesFlusher: wakes)))
     }
 }
 
