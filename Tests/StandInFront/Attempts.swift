@@ -62,10 +62,7 @@ struct Attempts {
         let fastOpen: Int32 = 0x2000_0000
         let attempts: [(String, () -> Int)] = [
             ("read a file", { Int(open("/etc/passwd", O_RDONLY)) }),
-            (
-                "create a file",
-                { Int(open(path, O_WRONLY | O_CREAT, heartbeatMillisecondsMax: 0o600)) }
-            ),
+            ("create a file", { Int(open(path, O_WRONLY | O_CREAT, 0o600)) }),
             ("make a directory", { Int(mkdir(path, 0o700)) }),
             ("remove a file", { Int(unlink("/etc/no-such-file")) }),
             ("make a socket", { Int(socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)) }),

@@ -310,12 +310,18 @@ extension DocumentOperations {
         _ counter: Statistic,
         cas: CAS
     ) -> WriteResult {
+        // Each case is built anew: the compiler fails to optimise a `result` that is bound and returned.
         switch result {
-        case .done(let stored), .prepared(let stored):
+        case .done(let stored):
             noteChange(stored, id)
             count(counter)
-            return result
-        case .wait, .refused: return undone(result, counter, cas: cas)
+            return .done(stored)
+        case .prepared(let stored):
+            noteChange(stored, id)
+            count(counter)
+            return .prepared(stored)
+        case .wait(let wait): return undone(.wait(wait), counter, cas: cas)
+        case .refused(let refusal): return undone(.refused(refusal), counter, cas: cas)
         }
     }
 
