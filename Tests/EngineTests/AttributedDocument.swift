@@ -77,8 +77,9 @@ final class AttributedDocument {
                 let outcome = vBucket.withCore { $0.commit(stored.seqno, fence: 0, stage.turn) }
                 guard case .done = outcome else { return "\(outcome)" }
                 return description
+            case .wait(.room(let bytes)): return "noRoom(\(bytes))"
             case .wait(let wait): fetch(wait)
-            default: return "\(outcome)"
+            case .refused(let refusal): return "\(refusal)"
             }
         }
         return "waits"
@@ -93,7 +94,8 @@ final class AttributedDocument {
             switch outcome {
             case .done: return description
             case .wait(let wait): fetch(wait)
-            default: return "\(outcome)"
+            case .refused(let refusal): return "\(refusal)"
+            case .prepared: return "\(outcome)"
             }
         }
         return "waits"

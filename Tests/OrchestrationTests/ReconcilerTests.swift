@@ -141,7 +141,7 @@ import Vocabulary
 
     @Test func formerOwnerIsReleasedOncePersisted() {
         var trace = trace()
-        trace.apply(.joint(trace.world.step(0, row: [n(2), n(1)])))
+        trace.apply(.joint(trace.world.step(0, row: [n(2), n(3)])))
         trace.apply(.takeOver(trace.world.step(0, position: at(1, 10))))
         trace.copies[n(2)]?[VBucketID(0)]?.persisted = Seqno(9)
         trace.run(milliseconds: 1_000)

@@ -12,17 +12,17 @@ struct CopyCalls: Sendable {
 
     func ask(_ question: CopyQuestion) async -> ActionResult {
         switch question.kind {
-        case .reports(let asked): .reports(await reports(PeerKind.reports, asked, question))
-        case .seal(let asked): .reports(await reports(PeerKind.seal, asked, question))
+        case .reports(let asked): .reports(await reports(PeerKind.reports, asked, for: question))
+        case .seal(let asked): .reports(await reports(PeerKind.seal, asked, for: question))
         case .activate(let asked):
             .activated(
-                await all(PeerKind.activate, asked, question) { bytes in
+                await all(PeerKind.activate, asked, for: question) { bytes in
                     DoneAnswer(message: bytes).map { answer in Set(answer.done.map(\.vBucket)) }
                 }
             )
         case .handOver(let asked):
             .handedOver(
-                await all(PeerKind.handOver, asked, question) { DoneAnswer(message: $0)?.done }
+                await all(PeerKind.handOver, asked, for: question) { DoneAnswer(message: $0)?.done }
                     .values.joined().reduce(into: [:]) { $0[$1.vBucket] = $1.seqno }
             )
         }
@@ -31,9 +31,9 @@ struct CopyCalls: Sendable {
     private func reports(
         _ kind: UInt16,
         _ asked: [NodeNumber: [FencedVBucket]],
-        _ question: CopyQuestion
+        for question: CopyQuestion
     ) async -> CopyReports {
-        await all(kind, asked, question) { bytes in
+        await all(kind, asked, for: question) { bytes in
             guard let answer = ReportsAnswer(message: bytes), answer.refusal.isEmpty else {
                 return nil
             }
@@ -48,8 +48,8 @@ struct CopyCalls: Sendable {
     private func all<Subject: LeaderSubject, Answer: Sendable>(
         _ kind: UInt16,
         _ asked: [NodeNumber: [Subject]],
-        _ question: CopyQuestion,
-        _ read: @escaping @Sendable ([UInt8]) -> Answer?
+        for question: CopyQuestion,
+        read: @escaping @Sendable ([UInt8]) -> Answer?
     ) async -> [NodeNumber: Answer] {
         await withTaskGroup(of: (NodeNumber, Answer?).self) { group in
             for (node, subjects) in asked.sorted(by: { $0.key < $1.key }) {

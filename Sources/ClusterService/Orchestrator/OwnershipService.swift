@@ -55,7 +55,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     }
 
     package func start() {
-        handle(PeerKind.reports, VBucketsCall.self, ReportsAnswer.refused) {
+        handle(PeerKind.reports, VBucketsCall.self, refused: ReportsAnswer.refused) {
             service,
             call,
             name,
@@ -70,7 +70,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
             let reports = service.dataPlane.reports(bucket: name, of: vBuckets)
             answer(ReportsAnswer(reports: reports).encoded)
         }
-        handle(PeerKind.activate, ActivateCall.self, DoneAnswer.refused) {
+        handle(PeerKind.activate, ActivateCall.self, refused: DoneAnswer.refused) {
             service,
             call,
             name,
@@ -94,11 +94,11 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
             let ready = service.dataPlane.activate(bucket: name, asked)
             answer(DoneAnswer(done: ready.map { DoneAnswer.Done(vBucket: $0) }).encoded)
         }
-        handle(PeerKind.seal, VBucketsCall.self, ReportsAnswer.refused) {
-            $0.seal($1, $2, $3)
+        handle(PeerKind.seal, VBucketsCall.self, refused: ReportsAnswer.refused) {
+            $0.seal($1, bucket: $2, $3)
         }
-        handle(PeerKind.handOver, VBucketsCall.self, DoneAnswer.refused) {
-            $0.handOver($1, $2, $3)
+        handle(PeerKind.handOver, VBucketsCall.self, refused: DoneAnswer.refused) {
+            $0.handOver($1, bucket: $2, $3)
         }
     }
 
@@ -118,7 +118,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
 
     private func seal(
         _ call: VBucketsCall,
-        _ name: String,
+        bucket name: String,
         _ answer: @escaping PeerCalls.Answer
     ) {
         let reports = dataPlane.seal(bucket: name, call.subjects)
@@ -138,7 +138,7 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     /// record on disk has the end of its service.
     private func handOver(
         _ call: VBucketsCall,
-        _ name: String,
+        bucket name: String,
         _ answer: @escaping PeerCalls.Answer
     ) {
         dataPlane.handOver(bucket: name, call.subjects) { [lane] outcomes in
@@ -191,22 +191,22 @@ package final class OwnershipService: @unchecked Sendable {  // tidy:allow the c
     private func handle<Subject: LeaderSubject>(
         _ kind: UInt16,
         _ type: LeaderCall<Subject>.Type,
-        _ refused: @escaping @Sendable (String) -> [UInt8],
-        _ work: @escaping Work<Subject>
+        refused: @escaping @Sendable (String) -> [UInt8],
+        work: @escaping Work<Subject>
     ) {
         calls.handleCalls(kind) { [weak self] _, bytes, answer in
             guard let call = type.init(message: bytes) else {
                 return answer(refused("invalid call"))
             }
-            self?.admit(call, refused, answer, work)
+            self?.admit(call, answer, refused: refused, work: work)
         }
     }
 
     private func admit<Subject: LeaderSubject>(
         _ call: LeaderCall<Subject>,
-        _ refused: @escaping @Sendable (String) -> [UInt8],
         _ answer: @escaping PeerCalls.Answer,
-        _ work: @escaping Work<Subject>
+        refused: @escaping @Sendable (String) -> [UInt8],
+        work: @escaping Work<Subject>
     ) {
         guard call.term >= newestTerm, !isStopped else {
             return answer(refused("a leader of the later term \(newestTerm) is known"))

@@ -37,10 +37,10 @@ package enum AutoFailoverPolicy {
         let timeout = bound.silentNanoseconds
         let others = situation.nodes.filter { $0 != table.node }
         let silences = others.map { (node: $0, silence: table.silence(of: $0, now: now)) }
-        let gone = others.filter { isGone($0, bound, situation, table, now) }
+        let gone = others.filter { isGone($0, by: bound, situation, table: table, now: now) }
         let down = silences.filter { $0.silence >= timeout || gone.contains($0.node) }
         guard let shortest = down.map(\.silence).min() else {
-            return waiting(silences, timeout, table, now)
+            return waiting(silences, timeout: timeout, table, now: now)
         }
         if let until = graceEnd(situation, table), now < until {
             return .wait(down[0].node, untilNanoseconds: until)
@@ -55,8 +55,8 @@ package enum AutoFailoverPolicy {
         }
         let nodes = down.map(\.node)
         let reasons =
-            sightReasons(nodes, bound, situation, table, now)
-            + reasons(nodes, settings, situation, table, now: now)
+            sightReasons(nodes, by: bound, situation, table: table, now: now)
+            + reasons(nodes, settings: settings, situation, table: table, now: now)
         if !reasons.isEmpty { return .blocked(nodes, reasons) }
         return .failOver(nodes, silentNanoseconds: shortest)
     }
@@ -72,10 +72,10 @@ package enum AutoFailoverPolicy {
     /// Refusals of fewer nodes change nothing: a device on their path may be their source.
     private static func isGone(
         _ node: NodeNumber,
-        _ bound: FailureTable.SilenceBound,
+        by bound: FailureTable.SilenceBound,
         _ situation: FailoverSituation,
-        _ table: FailureTable,
-        _ now: UInt64
+        table: FailureTable,
+        now: UInt64
     ) -> Bool {
         let seers = table.seers(of: node, silentFor: bound, among: situation.nodes, now: now)
         return seers.contains(table.node) && seers.count >= situation.nodesNeeded
@@ -83,9 +83,9 @@ package enum AutoFailoverPolicy {
 
     private static func waiting(
         _ silences: [(node: NodeNumber, silence: UInt64)],
-        _ timeout: UInt64,
+        timeout: UInt64,
         _ table: FailureTable,
-        _ now: UInt64
+        now: UInt64
     ) -> Decision {
         let suspects = silences.filter { table.isSuspect($0.node, now: now) }
         guard let longest = suspects.map(\.silence).max(),
@@ -111,10 +111,10 @@ package enum AutoFailoverPolicy {
 
     private static func sightReasons(
         _ nodes: [NodeNumber],
-        _ bound: FailureTable.SilenceBound,
+        by bound: FailureTable.SilenceBound,
         _ situation: FailoverSituation,
-        _ table: FailureTable,
-        _ now: UInt64
+        table: FailureTable,
+        now: UInt64
     ) -> [FailoverBlocker] {
         var found: [FailoverBlocker] = []
         for node in nodes {
@@ -138,9 +138,9 @@ package enum AutoFailoverPolicy {
 
     private static func reasons(
         _ nodes: [NodeNumber],
-        _ settings: AutoFailoverSettings,
+        settings: AutoFailoverSettings,
         _ situation: FailoverSituation,
-        _ table: FailureTable,
+        table: FailureTable,
         now: UInt64
     ) -> [FailoverBlocker] {
         var found: [FailoverBlocker] = []

@@ -3,7 +3,7 @@ internal import Vocabulary
 /// The questions of moves to copies, and the answers: reports, hand-overs, activations.
 extension BucketMoves {
     /// Asks for reports of all moves that need them: one call per node, at most one under way.
-    mutating func ask(_ now: UInt64, _ effects: inout [Effect]) {
+    mutating func ask(_ now: UInt64, into effects: inout [Effect]) {
         guard now >= questions.nextAt else { return }
         var copies: [NodeNumber: [FencedVBucket]] = [:]
         for (vBucket, move) in moves where move.wantsReports {

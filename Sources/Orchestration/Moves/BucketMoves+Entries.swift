@@ -6,7 +6,7 @@ extension BucketMoves {
     mutating func gather(
         _ record: BucketRecord,
         _ view: LeaderView,
-        _ effects: inout [Effect]
+        into effects: inout [Effect]
     ) {
         guard !actions.isEmpty else { return }
         let due = actions
@@ -29,7 +29,7 @@ extension BucketMoves {
                 }
                 let isNeeded = kind != .release || record[vBucket].former != nil
                 guard isNeeded else { continue }
-                steps[kind, default: []].append(step(proposal, vBucket, record[vBucket]))
+                steps[kind, default: []].append(step(proposal, of: vBucket, record[vBucket]))
             case .askHandOver(let node, let fence, _):
                 asked[node, default: []].append(FencedVBucket(vBucket, fence: fence))
             }
@@ -53,7 +53,7 @@ extension BucketMoves {
 
     private func step(
         _ proposal: MoveAction.Proposal,
-        _ vBucket: VBucketID,
+        of vBucket: VBucketID,
         _ placement: VBucketPlacement
     ) -> VBucketSteps.Step {
         var step = VBucketSteps.Step(vBucket, from: placement)
@@ -80,7 +80,7 @@ extension BucketMoves {
     mutating func handleOutcome(
         _ outcome: ClusterOutcome,
         of kind: BulkEntryKind,
-        _ steps: [VBucketSteps.Step],
+        steps: [VBucketSteps.Step],
         _ record: BucketRecord,
         at index: UInt64
     ) {
@@ -92,7 +92,7 @@ extension BucketMoves {
             let placement = record[step.vBucket]
             let isDone =
                 isApplied && !leftOut.contains(step.vBucket)
-                || wasDoneBefore(kind, step, placement)
+                || wasDoneBefore(step, of: kind, placement)
             events.append((step.vBucket, isDone ? .applied(fence: placement.fence) : .refused))
             if kind == .joint, isDone { jointSince[step.vBucket] = index }
         }
@@ -100,8 +100,8 @@ extension BucketMoves {
 
     /// Whether the step was applied by an entry whose outcome was lost.
     private func wasDoneBefore(
-        _ kind: BulkEntryKind,
         _ step: VBucketSteps.Step,
+        of kind: BulkEntryKind,
         _ placement: VBucketPlacement
     ) -> Bool {
         guard let target = moves[step.vBucket]?.move.target else { return false }

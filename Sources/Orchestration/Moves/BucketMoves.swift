@@ -114,12 +114,12 @@ struct BucketMoves: Sendable {
         updateNodes(view)
         queueOvertakenMoves(record)
         dropSurplus(record)
-        startMoves(record, view, &effects)
+        startMoves(record, view, into: &effects)
         deliverEvents(view.now)
-        gather(record, view, &effects)
-        retireFinishedMoves(view, &effects)
-        gather(record, view, &effects)
-        ask(view.now, &effects)
+        gather(record, view, into: &effects)
+        retireFinishedMoves(view, into: &effects)
+        gather(record, view, into: &effects)
+        ask(view.now, into: &effects)
         return effects
     }
 
@@ -220,16 +220,16 @@ struct BucketMoves: Sendable {
     mutating func startMoves(
         _ bucket: BucketRecord,
         _ view: LeaderView,
-        _ effects: inout [Effect]
+        into effects: inout [Effect]
     ) {
         let now = view.now
         if dues.hasNews, now >= dues.nextStart {
             dues.hasNews = false
             dues.nextStart = now + Self.gatherPauseNanoseconds
-            for move in schedule.start(running: running) { begin(move, bucket, view) }
+            for move in schedule.start(running: running) { begin(move, of: bucket, view) }
         }
         if dues.targetsAreDue, openProposals == 0, now >= dues.nextTargets {
-            setTargets(bucket, view, &effects)
+            setTargets(bucket, view, into: &effects)
         }
         let ready = moves.values.filter { $0.wantsTurn(now: now) }.map(\.move)
             .sorted { $0.vBucket < $1.vBucket }
@@ -239,7 +239,7 @@ struct BucketMoves: Sendable {
         }
     }
 
-    mutating func begin(_ move: PlannedMove, _ bucket: BucketRecord, _ view: LeaderView) {
+    mutating func begin(_ move: PlannedMove, of bucket: BucketRecord, _ view: LeaderView) {
         let placement = bucket[move.vBucket]
         guard move.source != nil else {
             actions.append((move.vBucket, .build(move.target)))
@@ -266,7 +266,7 @@ struct BucketMoves: Sendable {
     mutating func setTargets(
         _ bucket: BucketRecord,
         _ view: LeaderView,
-        _ effects: inout [Effect]
+        into effects: inout [Effect]
     ) {
         dues.targetsAreDue = false
         let kept = view.state.rebalance?.kept ?? []
@@ -322,7 +322,7 @@ struct BucketMoves: Sendable {
         )
     }
 
-    mutating func retireFinishedMoves(_ view: LeaderView, _ effects: inout [Effect]) {
+    mutating func retireFinishedMoves(_ view: LeaderView, into effects: inout [Effect]) {
         let ended = moves.compactMapValues(\.outcome)
         for (vBucket, outcome) in ended.sorted(by: { $0.key < $1.key }) {
             moves[vBucket] = nil

@@ -53,7 +53,7 @@ package enum FailoverResult: Hashable, Sendable {
     case refused(String)
 }
 
-/// By node: the reports of its copies of one bucket. A node that did not answer is missing.
+/// By node: the reports of its copies of one bucket; a node that did not answer is missing.
 package typealias CopyReports = [NodeNumber: [VBucketID: CopyReport]]
 
 /// A question to nodes about copies of one bucket, many vBuckets for each node.

@@ -55,7 +55,7 @@ extension Reconciler {
             guard let flush = bucket.flush, begin(job) else { continue }
             let active = Set(bucket.placements.compactMap(\.chain.first)).sorted()
             askReports(of: bucket, from: active, view) { reconciler, reports, view in
-                guard reconciler.isDone(flush, of: bucket, reports, view) else {
+                guard reconciler.isDone(flush, of: bucket, by: reports, view) else {
                     return reconciler.end(job)
                 }
                 let (name, uuid) = (bucket.settings.name, bucket.settings.uuid)
@@ -68,7 +68,7 @@ extension Reconciler {
     private mutating func isDone(
         _ flush: UInt64,
         of bucket: BucketRecord,
-        _ reports: CopyReports,
+        by reports: CopyReports,
         _ view: LeaderView
     ) -> Bool {
         let abandoned = Set(

@@ -80,7 +80,7 @@ extension Reconciler {
         } then: { reconciler, _, view in
             reconciler.end(.epoch)
             guard view.state.leftBehind.isEmpty else { return }
-            reconciler.log(.warning, .node, reconciler.epoch.sentence)
+            reconciler.log(.warning, .node, text: reconciler.epoch.sentence)
         }
     }
 

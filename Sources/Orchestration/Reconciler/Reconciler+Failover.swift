@@ -65,7 +65,7 @@ extension Reconciler {
 
     private mutating func finish(
         _ order: FailoverOrder,
-        _ result: FailoverResult,
+        with result: FailoverResult,
         _ view: LeaderView
     ) {
         for node in order.nodes {
@@ -80,11 +80,11 @@ extension Reconciler {
         guard case .refused(let reason) = result else { return }
         failover.reasons = [reason]
         failover.coolingUntil = view.now + Self.coolingNanoseconds
-        log(.warning, .node, "Automatic failover was not carried out: \(reason)")
+        log(.warning, .node, text: "Automatic failover was not carried out: \(reason)")
     }
 
     private mutating func refuseDisagreed(_ order: FailoverOrder, _ view: LeaderView) {
-        finish(order, .refused(order.disagreement(view)), view)
+        finish(order, with: .refused(order.disagreement(view)), view)
     }
 
     /// Seals and chooses, in every bucket, for the vBuckets that the nodes serve or hold up.
@@ -142,7 +142,7 @@ extension Reconciler {
                     then(&$0, true, $2)
                 }
             } then: { reconciler, _, view in
-                reconciler.finish(order, .refused(reason), view)
+                reconciler.finish(order, with: .refused(reason), view)
             }
             return
         }
@@ -179,14 +179,14 @@ extension Reconciler {
             )
         } then: { reconciler, isAgreed, view in
             guard isAgreed else { return reconciler.refuseDisagreed(order, view) }
-            reconciler.remove(order, rounds, lost: lost, view)
+            reconciler.remove(order, after: rounds, lost: lost, view)
         }
     }
 
     /// Removes the nodes from service; chooses again if a vBucket of theirs changed meanwhile.
     private mutating func remove(
         _ order: FailoverOrder,
-        _ rounds: [Round],
+        after rounds: [Round],
         lost: [String: Set<VBucketID>],
         _ view: LeaderView
     ) {
@@ -210,10 +210,10 @@ extension Reconciler {
             for node in order.nodes { reconciler.actions.append(.forgetBeats(of: node)) }
             let result = reconciler.loss(by: order, order.earlier + rounds, view)
             let steps = reconciler.voterSteps(view)
-            guard !steps.isEmpty else { return reconciler.finish(order, result, view) }
+            guard !steps.isEmpty else { return reconciler.finish(order, with: result, view) }
             // The change of the voters may end the leadership; the failover is agreed on already.
             if let request = order.request { reconciler.failover.requests[request] = result }
-            reconciler.changeVoters(steps) { $0.finish(order, result, $1) }
+            reconciler.changeVoters(steps) { $0.finish(order, with: result, $1) }
         }
     }
 
@@ -248,7 +248,7 @@ extension Reconciler {
             : "; no change is known to be lost."
         let unsafe = view.sentences(rounds.flatMap(\.decided.obstacles))
         if !unsafe.isEmpty { sentence += " " + unsafe.joined(separator: " ") }
-        log(.warning, .node, sentence)
+        log(.warning, .node, text: sentence)
         return .done(possiblyLost: lost, sentence: sentence)
     }
 
@@ -297,7 +297,7 @@ extension Reconciler {
                 log(
                     .warning,
                     .node,
-                    "Node \(view.names(nodes)) does not answer and is not failed over: "
+                    text: "Node \(view.names(nodes)) does not answer and is not failed over: "
                         + failover.reasons.joined(separator: " ")
                 )
             }

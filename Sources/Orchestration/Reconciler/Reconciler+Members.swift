@@ -84,7 +84,8 @@ extension Reconciler {
                 log(
                     .warning,
                     .node,
-                    "Node \(view.name(node)) did not join in time and was removed. Check that it runs, "
+                    text:
+                        "Node \(view.name(node)) did not join in time and was removed. Check that it runs, "
                         + "and add it again."
                 )
                 propose(.removeNode(node)) { reconciler, _, _ in reconciler.end(.join(node)) }

@@ -61,7 +61,7 @@ extension Reconciler {
         _ view: LeaderView,
         then: @escaping RoundContinuation
     ) {
-        let ending = nodesToStop(absent, questions, view)
+        let ending = nodesToStop(absent, asking: questions, view)
         let stopTimeout = CopyQuestion.stopTimeoutNanoseconds
         ask(.seal(ending), of: bucket, timeoutNanoseconds: stopTimeout, view) {
             reconciler,
@@ -103,7 +103,7 @@ extension Reconciler {
     /// The reachable ones of `nodes`, and the vBuckets that each must stop serving.
     private func nodesToStop(
         _ nodes: [NodeNumber],
-        _ questions: [Promotion.Question],
+        asking questions: [Promotion.Question],
         _ view: LeaderView
     ) -> [NodeNumber: [FencedVBucket]] {
         var found: [NodeNumber: [FencedVBucket]] = [:]

@@ -20,7 +20,8 @@ extension Reconciler {
                 reconciler.log(
                     .info,
                     .rebalance,
-                    "The failed rebalance was started again: attempt \(retry.attempt) of \(attemptsMax)."
+                    text:
+                        "The failed rebalance was started again: attempt \(retry.attempt) of \(attemptsMax)."
                 )
                 reconciler.end(.retry)
             case .refused(let refusal):
@@ -32,7 +33,7 @@ extension Reconciler {
                     reconciler.log(
                         .warning,
                         .rebalance,
-                        "The failed rebalance is not retried: \(cause). Start a new one."
+                        text: "The failed rebalance is not retried: \(cause). Start a new one."
                     )
                     reconciler.end(.retry)
                 }
@@ -102,7 +103,11 @@ extension Reconciler {
     private mutating func logStandstill(_ view: LeaderView) {
         guard let seconds = rebalance.standstill.secondsToLog(now: view.now) else { return }
         let why = rebalance.obstacle ?? "No node is known to delay it."
-        log(.warning, .rebalance, "The rebalance has made no progress for \(seconds) s. \(why)")
+        log(
+            .warning,
+            .rebalance,
+            text: "The rebalance has made no progress for \(seconds) s. \(why)"
+        )
     }
 
     // MARK: One bucket
@@ -156,7 +161,7 @@ extension Reconciler {
         // All nodes that were to stay may have been removed since.
         guard record.kept.contains(where: { view.state.node(number: $0) != nil }) else {
             let sentence = "None of the nodes that were to stay is left in the cluster."
-            return end(record, .failed, sentence, view)
+            return end(record, as: .failed, sentence: sentence, view)
         }
         let moves = view.moves(of: bucket, record, reports)
         rebalance.planning.isWaiting = !waits.abandonments.obstacles(in: bucket, view).isEmpty
@@ -194,20 +199,20 @@ extension Reconciler {
         rebalance.obstacle = moves.obstacle(view)
         let (ending, next) = (moves.ending, moves.nextTime(now: view.now))
         rebalance.moves = moves
-        for effect in effects { perform(effect, bucket, record, view) }
+        for effect in effects { perform(effect, of: bucket, view) }
         markProgress(record)
         guard let ending else {
             wake(at: next)
             return false
         }
         rebalance.moves = nil
-        return finish(ending, ofBucket: name, record, view)
+        return finish(ending, ofBucket: name, in: record, view)
     }
 
     private mutating func finish(
         _ ending: BucketMoves.Ending,
         ofBucket name: String,
-        _ record: RebalanceRecord,
+        in record: RebalanceRecord,
         _ view: LeaderView
     ) -> Bool {
         let isWaiting = rebalance.planning.isWaiting
@@ -220,7 +225,7 @@ extension Reconciler {
         case .done, .again: break
         case .stopped: return endStopped(record, view)
         case .failed(let sentence):
-            end(record, .failed, sentence, view)
+            end(record, as: .failed, sentence: sentence, view)
             return false
         }
         // Evaluated again: the moves may have taken an hour.
@@ -228,7 +233,7 @@ extension Reconciler {
         let present = bucket.map { waits.abandonments.obstacles(in: $0, view) } ?? []
         let left = isWaiting ? present : []
         if let overdue = rebalance.planning.waits.take(left, now: view.now) {
-            end(record, .failed, view.sentence(overdue, name), view)
+            end(record, as: .failed, sentence: view.sentence(overdue, name), view)
             return false
         }
         if let first = left.first { rebalance.obstacle = view.sentence(first, name) }
@@ -243,8 +248,7 @@ extension Reconciler {
 
     private mutating func perform(
         _ effect: BucketMoves.Effect,
-        _ bucket: BucketRecord,
-        _ record: RebalanceRecord,
+        of bucket: BucketRecord,
         _ view: LeaderView
     ) {
         guard let number = rebalance.moves?.number else { return }
@@ -263,7 +267,14 @@ extension Reconciler {
         case .propose(let kind, let steps):
             let command = kind.command(VBucketSteps(bucket: name, steps: steps))
             propose(command, isRepeated: true) { reconciler, outcome, view in
-                reconciler.handleOutcome(outcome, of: kind, steps, ofBucket: name, number, view)
+                reconciler.handleOutcome(
+                    outcome,
+                    of: kind,
+                    steps: steps,
+                    ofBucket: name,
+                    number: number,
+                    view
+                )
             }
         case .ask(let node, let copies):
             let index = view.state.index
@@ -275,7 +286,7 @@ extension Reconciler {
                 reconciler.showSent(reports[node] ?? [:], to: node)
             }
         case .handOver(let node, let group):
-            handOver(group, of: node, bucket, view) { reconciler, ended, _ in
+            handOver(group, of: node, in: bucket, view) { reconciler, ended, _ in
                 reconciler.withMoves(number) { $0.handleHandOvers(ended, of: group) }
             }
         }
@@ -312,16 +323,16 @@ extension Reconciler {
     private mutating func handleOutcome(
         _ outcome: ClusterOutcome?,
         of kind: BulkEntryKind,
-        _ steps: [VBucketSteps.Step],
+        steps: [VBucketSteps.Step],
         ofBucket name: String,
-        _ number: UInt64,
+        number: UInt64,
         _ view: LeaderView
     ) {
         guard let outcome, let record = view.state.bucket(named: name) else {
             return withMoves(number) { $0.endProposal() }
         }
         withMoves(number) {
-            $0.handleOutcome(outcome, of: kind, steps, record, at: view.state.index)
+            $0.handleOutcome(outcome, of: kind, steps: steps, record, at: view.state.index)
         }
         guard kind == .takeOver else { return withMoves(number) { $0.endProposal() } }
         rebalance.handedOverAt = view.now
@@ -387,11 +398,11 @@ extension Reconciler {
         propose(.failOver(step), by: record.login) { reconciler, outcome, view in
             guard reconciler.rebalance.id == record.id else { return }
             guard case .refused(.nodeInUse) = outcome else {
-                return reconciler.end(record, .completed, "", view)
+                return reconciler.end(record, as: .completed, sentence: "", view)
             }
             let sentence =
                 "A node to be failed over is active for a vBucket again. Retry the failover."
-            reconciler.end(record, .failed, sentence, view)
+            reconciler.end(record, as: .failed, sentence: sentence, view)
         }
         return false
     }
@@ -408,7 +419,7 @@ extension Reconciler {
         let isRemoved =
             !view.log.isJoint && !view.log.voters.contains(where: record.ejected.contains)
         guard !isRemoved, !record.ejected.isEmpty else {
-            end(record, .completed, view.continuedWithout(record), view)
+            end(record, as: .completed, sentence: view.continuedWithout(record), view)
             return false
         }
         if rebalance.mustStop { return endStopped(record, view) }
@@ -420,14 +431,14 @@ extension Reconciler {
     }
 
     private mutating func endStopped(_ record: RebalanceRecord, _ view: LeaderView) -> Bool {
-        end(record, .stopped, "The rebalance was stopped.", view)
+        end(record, as: .stopped, sentence: "The rebalance was stopped.", view)
         return false
     }
 
     private mutating func end(
         _ record: RebalanceRecord,
-        _ ending: RebalanceOutcome.Ending,
-        _ sentence: String,
+        as ending: RebalanceOutcome.Ending,
+        sentence: String,
         _ view: LeaderView
     ) {
         let outcome = RebalanceOutcome(
@@ -445,9 +456,9 @@ extension Reconciler {
             switch ending {
             case .completed:
                 let more = sentence.isEmpty ? "" : " \(sentence)"
-                reconciler.log(.info, .rebalance, "\(what) is complete.\(more)")
-            case .stopped: reconciler.log(.info, .rebalance, "\(what) was stopped.")
-            case .failed: reconciler.log(.error, .rebalance, "\(what) failed: \(sentence)")
+                reconciler.log(.info, .rebalance, text: "\(what) is complete.\(more)")
+            case .stopped: reconciler.log(.info, .rebalance, text: "\(what) was stopped.")
+            case .failed: reconciler.log(.error, .rebalance, text: "\(what) failed: \(sentence)")
             }
         }
     }

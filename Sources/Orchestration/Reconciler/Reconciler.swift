@@ -236,7 +236,7 @@ package struct Reconciler: Sendable {
     mutating func handOver(
         _ group: [FencedVBucket],
         of node: NodeNumber,
-        _ bucket: BucketRecord,
+        in bucket: BucketRecord,
         _ view: LeaderView,
         then: @escaping @Sendable (inout Reconciler, [VBucketID: Seqno], LeaderView) -> Void
     ) {
@@ -265,7 +265,7 @@ package struct Reconciler: Sendable {
     mutating func inTurn<Element: Sendable>(
         _ elements: ArraySlice<Element>,
         _ view: LeaderView,
-        _ body:
+        body:
             @escaping @Sendable (
                 inout Reconciler, Element, LeaderView, @escaping BoolContinuation
             ) -> Void,
@@ -274,12 +274,11 @@ package struct Reconciler: Sendable {
         guard let first = elements.first else { return then(&self, true, view) }
         body(&self, first, view) { reconciler, isGood, view in
             guard isGood else { return then(&reconciler, false, view) }
-            reconciler.inTurn(elements.dropFirst(), view, body, then: then)
+            reconciler.inTurn(elements.dropFirst(), view, body: body, then: then)
         }
     }
 
-    mutating func log(_ level: LeaderAction.Level, _ subject: LeaderAction.Subject, _ text: String)
-    {
+    mutating func log(_ level: LeaderAction.Level, _ subject: LeaderAction.Subject, text: String) {
         actions.append(.log(level, subject, text))
     }
 }
