@@ -64,7 +64,7 @@ package enum DocumentChange: Sendable {
 /// from different lanes. It does not block, and does not use the vBucket.
 package typealias DocumentTransform = @Sendable (DocumentView?, ByteWriter) -> DocumentChange
 
-/// What one attempt at an update did.
+/// The effect of one attempt at an update.
 enum Update {
     case stored(Stored)
     case unchanged

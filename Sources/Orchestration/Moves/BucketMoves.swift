@@ -46,7 +46,7 @@ struct BucketMoves: Sendable {
         var pauseNanoseconds = questionPauseNanosecondsMin
     }
 
-    /// What is to be done, and when.
+    /// The work that is due, and when.
     struct Dues: Sendable {
         /// A move changed its phase or ended: other moves may be started.
         var hasNews = true
