@@ -60,7 +60,7 @@ package protocol DesignDocumentPlane: Sendable {
     ) async throws(DesignDocumentError) -> DesignDocument
 }
 
-extension AdministrationService: DesignDocumentPlane {}
+extension DesignDocumentService: DesignDocumentPlane {}
 
 /// A parameter of a view query: the name decoded, the value decoded but not interpreted.
 package struct ViewParameter: Hashable, Sendable {
